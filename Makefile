@@ -30,11 +30,15 @@ test: env ## all tests
 	@$(BIN)/pytest -n 2 --dist worksteal
 
 COVERED := dialects turns stats
+COVERING := $(COVERED:%=tests/%) $(COVERED:%=src/spanscore/%) tests/golden tests/turn_scheduling
 
 .PHONY: coverage
 coverage: env ## lines and branches of the dialects, the turns and the statistics that their tests reach, which have a floor
-	@$(BIN)/pytest -n 2 --dist worksteal --timeout 600 --cov --cov-report term \
-		$(COVERED:%=tests/%) $(COVERED:%=src/spanscore/%) tests/golden tests/turn_scheduling
+	@$(BIN)/pytest -n 2 --dist worksteal --timeout 600 --cov --cov-report term $(COVERING)
+
+.PHONY: test-uncovered
+test-uncovered: env ## the tests that `make coverage` does not run
+	@$(BIN)/pytest -n 2 --dist worksteal $(COVERING:%=--ignore=%)
 
 .PHONY: test-packaging
 test-packaging: env ## the wheel in environments of its own, beside the newest frameworks and older versions (network)
@@ -100,7 +104,7 @@ lint: env
 	@$(BIN)/python tests/density.py
 
 .PHONY: ci
-ci: check test-site test-packaging test-examples test-schemathesis ## what CI runs; those with a collector, a browser or PostgreSQL where there can be one
+ci: env lint proto-check coverage test-uncovered test-site test-packaging test-examples test-schemathesis ## what CI runs; those with a collector, a browser or PostgreSQL where there can be one
 	@$(BIN)/python tests/report/browser/ready.py; case $$? in \
 		0) $(MAKE) --no-print-directory test-browser ;; \
 		3) echo "the tests of the report and of the page in a browser were left out, see above" >&2 ;; \

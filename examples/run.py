@@ -35,7 +35,7 @@ def cache() -> Path:
 
 
 def environment(name: str) -> Path:
-    """The folder in which what the example needs is installed.
+    """The folder in which what the example needs is installed, beside the package of this checkout.
 
     Raises CalledProcessError where it cannot be.
     """
@@ -44,7 +44,7 @@ def environment(name: str) -> Path:
         for path in (HERE / name / "requirements.txt", HERE / name / "package-lock.json")
         if path.exists()
     ]
-    digest = hashlib.sha256(str(sys.version_info[:2]).encode())
+    digest = hashlib.sha256(f"{sys.version_info[:2]} {CHECKOUT.resolve()}".encode())
     for path in (CHECKOUT / "pyproject.toml", *needed):
         digest.update(path.read_bytes())
     folder = cache() / f"{name}-{digest.hexdigest()[:16]}"

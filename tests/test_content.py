@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from spanscore.cli.checks.probe import Probe
 from spanscore.cli.main import main
 from spanscore.content import ContentWatch, Silent
-from spanscore.dialects import all_dialects
+from spanscore.dialects import all_dialects, recording_switch
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
 
@@ -84,6 +84,7 @@ def watched(tmp_path):
         ("mastra/shop-otel-exporter", "hideInput"),
         ("openai_agents/desk", CAPTURE),
         ("openinference/shop-langgraph", "OPENINFERENCE_HIDE_INPUTS"),
+        ("openinference/openai-agents", "trace_include_sensitive_data"),
         ("openlit/shop-langgraph", "capture_message_content=True"),
         ("openllmetry/langgraph", "TRACELOOP_TRACE_CONTENT=true"),
         ("pydantic_ai/openai", "include_content=True"),
@@ -99,12 +100,29 @@ def watched(tmp_path):
         ),
         ("sentry/shop-openai", "recordInputs"),
         ("spring_ai/shop", "spring.ai.chat.observations.log-prompt"),
+        ("strands/shop-latest", "gen_ai_unredacted_attributes"),
         ("vercel_ai/generate-text", "recordInputs"),
     ],
 )
 def test_the_switch_is_that_of_the_instrumentation(watched, case, switch):
     (silent,) = watched(without_content(case)).silent
     assert switch in silent.how
+
+
+@pytest.mark.parametrize(
+    ("scope", "switch"),
+    [
+        ("opentelemetry.instrumentation.groq", "TRACELOOP_TRACE_CONTENT=true"),
+        ("opentelemetry.instrumentation.vertexai", "TRACELOOP_TRACE_CONTENT=true"),
+        ("opentelemetry.instrumentation.vertexai", f"{CAPTURE}=SPAN_ONLY"),
+        ("opentelemetry.instrumentation.botocore.bedrock-runtime", f"{CAPTURE}=true and send log"),
+        ("opentelemetry.instrumentation.genai.openai", f"set {CAPTURE}=SPAN_ONLY with"),
+        ("azure.ai.projects", f"{CAPTURE}=true"),
+        ("azure.ai.inference", "AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED=true"),
+    ],
+)
+def test_a_library_that_writes_the_conventions_has_the_switch_of_its_scope(scope, switch):
+    assert switch in recording_switch("semconv", scope)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +134,9 @@ def test_of_what_records_content_nothing_is_said(watched, case):
 
 
 def test_without_a_known_switch_it_is_said_all_the_same(watched):
-    (silent,) = watched(without_content("strands/shop")).silent
+    (silent,) = watched(without_content("autogen/shop-team")).silent
     assert silent.how is None
-    assert "strands.telemetry.tracer records no questions" in str(silent)
+    assert "turn on the capture of message content" in str(silent)
 
 
 def test_it_is_told_once_however_many_traces_there_are(watched):

@@ -3,6 +3,8 @@
 import errno
 import os
 import resource
+import stat
+import tempfile
 
 import cramjam
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from spanscore.errors import OutputError
 from spanscore.offline.sessions import SessionTurns
 from spanscore.otlp import documents
-from spanscore.temporary_files import TemporaryTables, temporary_space
+from spanscore.temporary_files import TemporaryTables, temporary_folder, temporary_space
 
 _SAID = (
     r"the folder for temporary files \(TMPDIR\): cannot be written \({}\); make room, or set TMPDIR"
@@ -59,6 +61,31 @@ def test_a_compressed_file_that_finds_no_room_is_told_by_the_folder(tmp_path, no
     path.write_bytes(bytes(cramjam.zstd.compress(b'{"resourceSpans": []}\n' * 10_000)))
     with pytest.raises(OutputError, match=_TOO_LARGE):
         list(documents.contents(path))
+
+
+def test_a_folder_is_its_owners_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    found = temporary_folder("spanscore-test-")
+    assert (found.parent, stat.S_IMODE(found.stat().st_mode)) == (tmp_path, 0o700)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.ENOENT])
+def test_a_folder_that_cannot_be_made_is_told_by_where_it_was_to_be(monkeypatch, code):
+    def refuse(path, mode=0o777):
+        raise OSError(code, os.strerror(code), path)
+
+    monkeypatch.setattr(tempfile._os, "mkdir", refuse)
+    with pytest.raises(OutputError, match=_SAID.format(os.strerror(code))):
+        temporary_folder("spanscore-test-")
+
+
+def test_that_no_folder_takes_temporary_files_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "none")])
+    with pytest.raises(OutputError, match="No usable temporary directory"), temporary_space():
+        tempfile.mkstemp()
+    with pytest.raises(OutputError, match="No usable temporary directory"):
+        temporary_folder("spanscore-test-")
 
 
 def test_other_errors_stay_what_they_are():

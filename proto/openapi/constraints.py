@@ -123,6 +123,8 @@ _fields("GetAgreementRequest", level={"exclusiveMinimum": 0, "exclusiveMaximum":
 for _message in ("EvaluateTraceRequest", "EvaluateRequest", "RunMeasure"):
     _fields(_message, metrics=_METRICS, model=_MODEL)
 _fields("EvaluateSessionRequest", metrics={"items": {"format": "session-metric"}}, model=_MODEL)
+_fields("EvaluateRequest", traceId=_text(_HEX_32), sessionId={"minLength": 1})
+ONE_OF["EvaluateRequest"] = ["traceId", "sessionId"]
 for _message in ("EvaluateSessionRequest", "EvaluateRequest", "RunMeasure"):
     _fields(_message, signalWeights=_WEIGHTS)
 
@@ -166,7 +168,7 @@ _fields(
 _fields(
     "ListTracesRequest",
     filter=_filter("traces"),
-    orderBy=_text("((stored|started)_ns( asc| desc)?)?"),
+    orderBy=_text("((stored_ns|started_ns|latency|tokens|tool_errors)( asc| desc)?)?"),
 )
 _fields("ListSessionsRequest", filter=_filter("sessions"), orderBy={"format": "order-of-sessions"})
 _fields(
@@ -227,7 +229,7 @@ _fields(
 )
 _fields(
     "MonitorSchedule",
-    everyS={"minimum": 1, "maximum": 400 * 86_400},
+    everyS={"minimum": 10, "maximum": 400 * 86_400},
     cron={"format": "cron", "maxLength": 256},
     timeZone={"format": "time-zone", "maxLength": 64},
     jitterS=_SECONDS,

@@ -23,15 +23,9 @@ from spanscore.evaluation.config import check_bands
 from spanscore.evaluation.rules import Rule
 from spanscore.export.alerting_config import Alerting, OtelEvent
 from spanscore.export.config import Config as Export
-from spanscore.export.config import (
-    GrpcConfig,
-    HttpConfig,
-    Inline,
-    InProcess,
-    NamedByType,
-    name_the_types,
-)
+from spanscore.export.config import GrpcConfig, HttpConfig, Inline, InProcess
 from spanscore.export.headers_setter import HeadersSetter
+from spanscore.export.named_by_type import NamedByType, name_the_types
 from spanscore.judge.config import RULES
 from spanscore.judge.config import Config as Judge
 from spanscore.model.options import Options
@@ -263,7 +257,7 @@ class Settings(Options):
     @model_validator(mode="after")
     def _bands_are_of_metrics(self) -> Self:
         if self.judge.cascade is not None:
-            check_bands(self.judge.cascade.unsure)
+            check_bands(self.judge.cascade.unsure, self.evaluation)
         return self
 
     @model_validator(mode="after")

@@ -29,6 +29,7 @@ from spanscore.export.sender import Sender
 from spanscore.export.sink import Sink
 from spanscore.finishing import Finishing, HoldsBack, Spans
 from spanscore.judge import open_judge, redactor
+from spanscore.judge.ending import Ending
 from spanscore.judge.port import Judge
 from spanscore.model.score import Evaluation
 from spanscore.precedence import Precedence
@@ -143,17 +144,21 @@ class Processing:
         )
         self._judge = judge or open_judge(settings.judge, answers, meter)
         self._embedder = open_embedder(settings.embedding, redact=redactor(settings.judge))
+        self.judges_end = Ending()
         usual = RuleJudge(self._judge, settings.judge)
+        of_rules = rule_judges(
+            settings.evaluation.rules,
+            usual,
+            lambda config, beside: judge or open_judge(config, answers, meter, beside),
+        )
         engine = Engine(
             settings.evaluation,
-            self._judge,
+            self.judges_end.of(self._judge),
             self._embedder,
             judge_config=settings.judge,
-            judges=rule_judges(
-                settings.evaluation.rules,
-                usual,
-                lambda config, beside: judge or open_judge(config, answers, meter, beside),
-            ),
+            judges={
+                name: x._replace(judge=self.judges_end.of(x.judge)) for name, x in of_rules.items()
+            },
             clock_ns=clock_ns,
             meter=meter,
         )

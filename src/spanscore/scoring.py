@@ -468,18 +468,16 @@ class Scoring:
         return lock is not None and lock.locked()
 
 
-def refuse_misplaced(overrides: Overrides, run: str) -> None:
+def refuse_misplaced(overrides: Overrides, run: str, instead: str = "give the id of a") -> None:
     """Raise InputError on a metric that does not run with what is to be evaluated: `run` is "trace"
-    or "session".
+    or "session". `instead` is what to do, before the name of what the metric runs with.
     """
     other = "session" if run == "trace" else "trace"
     known = metrics.available()
     for name in overrides.metrics or ():
         # of a trace without a session it runs too
         if name in known and known[name].run != run and not is_rubric(name):
-            raise InputError(
-                f"{name} runs with a {other}, not with a {run}: give the id of a {other}"
-            )
+            raise InputError(f"{name} runs with a {other}, not with a {run}: {instead} {other}")
 
 
 def _is_before(one: AgentTrace, other: AgentTrace) -> bool:

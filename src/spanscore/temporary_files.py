@@ -1,12 +1,14 @@
-"""Files of one run that are gone with the process: tables that may be larger than memory, and the
-error where the folder for such files has no room.
+"""Files of one run that are gone with the process: tables that may be larger than memory, folders,
+and the error where there is no room for such files.
 """
 
 import os
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from errno import ENOSPC
+from pathlib import Path
 from typing import Any
 
 from spanscore.errors import OutputError
@@ -45,13 +47,28 @@ class TemporaryTables:
         return found
 
 
+def temporary_folder(prefix: str) -> Path:
+    """A new folder that only its owner may enter, and that the caller removes.
+
+    Raises OutputError where none can be made.
+    """
+    try:
+        return Path(tempfile.mkdtemp(prefix=prefix))
+    except OSError as error:
+        raise no_temporary_space(error.strerror or str(error)) from error
+
+
 @contextmanager
 def temporary_space() -> Iterator[None]:
-    """Raises OutputError where what is done within fails since temporary files have no room."""
+    """Raises OutputError where what is done within fails since temporary files have no room, or no
+    folder can be written to.
+    """
     try:
         yield
     except OSError as error:
-        if error.errno not in NO_ROOM:
+        # `tempfile` names no file where it finds no folder that takes one
+        has_no_folder = isinstance(error, FileNotFoundError) and error.filename is None
+        if error.errno not in NO_ROOM and not has_no_folder:
             raise
         raise no_temporary_space(error.strerror or str(error)) from error
     except sqlite3.Error as error:

@@ -3,14 +3,17 @@ protocol.
 """
 
 import asyncio
+import base64
 import contextlib
 import json
 import urllib.error
+import urllib.parse
 import urllib.request
 from dataclasses import dataclass
 
 import grpc
 import pytest
+from serving import serving
 
 from spanscore.api.calling import Caller, Refusal
 from spanscore.api.client import AsyncClient, Client
@@ -21,10 +24,11 @@ from spanscore.api.v1 import score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
 from spanscore.config import Api, ApiHttp
-from spanscore.errors import InputError
+from spanscore.errors import FieldError, InputError, NotFoundError
 from spanscore.receive.auth import Token, UnauthenticatedError, open_authenticators
 from spanscore.receive.config import BearerToken
 from spanscore.receive.tenancy import Config, Tenancy
+from spanscore.rpc.status import read_status
 
 TOKENS = "of-acme tenant=acme\nof-blue tenant=blue scopes=read\nof-nobody\n"
 HEADER = "x-scope-orgid"
@@ -237,6 +241,35 @@ def test_a_client_asks_as_a_tenant():
             await server.stop(0)
 
     assert asyncio.run(ask()) == ("acme", "blue")
+
+
+LONG = [
+    NotFoundError("é" * 5000),
+    NotFoundError("%" * 5000),
+    FieldError("f" * 5000, "p" * 5000),
+    FieldError("\U0001f600" * 5000, "\ud800" * 5000),
+    FieldError("a", "b", [FieldError(f"field{x}", "ü" * 20) for x in range(500)]),
+]
+
+
+@pytest.mark.parametrize("error", LONG)
+def test_an_error_of_any_length_arrives_over_grpc_with_its_code_and_details(error):
+    class Failing(Scores):
+        @needs("read")
+        async def get_score(self, _request, _call):
+            raise error
+
+    with (
+        serving(Failing()) as endpoint,
+        grpc.insecure_channel(endpoint) as channel,
+        pytest.raises(grpc.RpcError) as refused,
+    ):
+        ScoreServiceStub(channel).GetScore(GET)
+    trailers = dict(refused.value.trailing_metadata())
+    escaped = urllib.parse.quote(refused.value.details())
+    details = trailers["grpc-status-details-bin"]
+    assert len(escaped) + len(base64.b64encode(details)) < 7800
+    assert bool(read_status(details).violations) is isinstance(error, FieldError)
 
 
 def test_a_client_refuses_what_can_be_no_tenant():

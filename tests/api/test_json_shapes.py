@@ -126,6 +126,15 @@ def test_all_wrong_fields_are_named():
     assert [x for x, _ in found] == ["run.export", "run.budget.max_usd", "request"]
 
 
+def test_two_fields_of_which_one_can_be_there_are_refused_with_their_names():
+    body = {"traceId": "0" * 32, "sessionId": "s1"}
+    problem = "is there beside trace_id: give one of the two"
+    assert refused("ScoreService/ListScores", body) == [("session_id", problem)]
+    check_shape(
+        json.dumps(body | {"traceId": None}).encode(), request_of("ScoreService/ListScores")
+    )
+
+
 def test_a_field_under_both_its_names_is_refused():
     ((field, problem),) = refused(CREATE, {"requestId": "a", "request_id": "b"})
     assert (field, "twice" in problem) == ("request_id", True)

@@ -224,7 +224,11 @@ def test_another_tenant_has_monitors_of_its_own(ask):
         ),
         ({"schedule": {"jitter_s": -1}}, "monitor.schedule.jitter_s", "no number of seconds"),
         ({"watch": {"metric": ""}}, "monitor.watch.metric", "at least 1"),
-        ({"watch": {"metric": "nonsense"}}, "monitor.watch.metric", "nonsense"),
+        (
+            {"watch": {"metric": "nonsense"}},
+            "monitor.watch.metric",
+            "metric: there is no metric 'nonsense'",
+        ),
         ({"watch": {"metric": METRIC, "scope": SCOPE_SESSION}}, "monitor.watch.metric", "session"),
         ({"watch": {"metric": METRIC, "floor": 2}}, "monitor.watch.floor", "less than or equal"),
         (
@@ -244,7 +248,11 @@ def test_another_tenant_has_monitors_of_its_own(ask):
             "monitor.watch.reference.sessions",
             "20",
         ),
-        ({"run": {"measure": {"metrics": ["nonsense"]}}}, "monitor.run.measure", "nonsense"),
+        (
+            {"run": {"measure": {"metrics": ["nonsense"]}}},
+            "monitor.run.measure.metrics",
+            "nonsense",
+        ),
         (
             {"run": {"measure": {"thresholds": {METRIC: float("nan")}}}},
             f"monitor.run.measure.thresholds.{METRIC}",

@@ -219,6 +219,27 @@ def test_what_cannot_be_ordered_by_is_named(backend, order_by, problem):
         _ask(ScoreService(backend).list_scores(score_pb.ListScoresRequest(order_by=order_by), CALL))
 
 
+@pytest.mark.parametrize("order_by", ["", "value"])
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("metric", "a\x00b"),
+        ("source", "a\x00b"),
+        ("run", "runs/%00"),
+        ("metric", "x" * 60_000),
+        ("source", "x" * 60_000),
+        ("service_name", "x" * 60_000),
+        ("run", "runs/" + "x" * 60_000),
+    ],
+)
+def test_text_that_no_database_can_look_for_is_refused_by_its_field(backend, field, text, order_by):
+    request = score_pb.ListScoresRequest(order_by=order_by, **{field: text})
+    with pytest.raises(FieldError) as raised:
+        _ask(ScoreService(backend).list_scores(request, CALL))
+    assert raised.value.field == field
+    assert len(str(raised.value)) < 200
+
+
 def test_a_page_token_holds_for_its_order_alone(backend):
     service = ScoreService(backend)
     token = _ask(

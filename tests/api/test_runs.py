@@ -187,6 +187,14 @@ def test_runs_are_listed_page_by_page(service):
     assert found == names[::-1]
 
 
+@pytest.mark.parametrize("state", [pb.RUN_STATE_UNSPECIFIED, 99])
+def test_a_state_that_no_run_has_is_refused_by_its_place_with_those_that_there_are(service, state):
+    request = pb.ListRunsRequest(states=[pb.RUN_STATE_PAUSED, state])
+    wrong = r"states\[1\]: \d+ is no state of a run; there are RUN_STATE_PENDING, .*_CANCELLED"
+    with pytest.raises(FieldError, match=wrong):
+        asyncio.run(service.list_runs(request, CALL))
+
+
 @pytest.mark.parametrize("order_by", ["created_ns", "updated_ns desc"])
 def test_runs_are_listed_in_the_order_that_is_asked_for(service, order_by):
     names = [create(service).name for _ in range(3)]

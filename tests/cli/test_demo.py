@@ -91,6 +91,7 @@ def test_a_server_that_does_not_start_says_where_to_look(tmp_path):
         demo_server.running(tmp_path, _PORTS, settings),
     ):
         pass
+    assert (tmp_path / "server.log").stat().st_mode & 0o777 == 0o600
 
 
 class FakeControl:

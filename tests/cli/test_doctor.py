@@ -361,6 +361,17 @@ def test_a_price_that_is_not_known_is_told(examine):
     assert (found["judge"]["status"], "judge.prices" in found["judge"]["fix"]) == ("warn", True)
 
 
+def test_the_models_that_a_metric_and_the_rubric_name_are_asked_too(examine):
+    evaluation = {
+        "metrics": {"confidence": {"model": "openai/of-metric"}},
+        "rubric": {"model": "openai/of-rubric"},
+    }
+    with http_server(chat) as (url, got):
+        examine(settings=judge(url) | {"evaluation": evaluation})
+    asked = [json.loads(body)["model"] for path, _, body in got if path.endswith("/completions")]
+    assert sorted(asked) == ["of-metric", "of-rubric", "scripted"]
+
+
 def test_the_judge_can_be_spared(examine):
     with http_server(chat) as (url, got):
         examine("--no-judge", settings=judge(url))

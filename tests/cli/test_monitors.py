@@ -3,6 +3,7 @@ real server.
 """
 
 import json
+import re
 
 import pytest
 
@@ -116,6 +117,20 @@ def test_those_of_the_configuration_and_those_that_were_created_are_listed(
         "configured",
         "mine",
     ]
+
+
+def test_a_list_on_a_narrow_terminal_has_the_whole_id_and_next_tick_of_each_monitor(
+    monitors, created, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    created("0123456789ab", "--watch", METRIC, "--floor", "0.5")
+    created("another-one-of-these", *RUN, "--every", "1h")
+    _, printed = monitors("list")
+    lines = printed.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    for name in ("0123456789ab", "another-one-of-these"):
+        [line] = [x for x in lines if x.startswith(name)]
+        assert re.search(r" \d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", line)
 
 
 def test_a_monitor_is_shown_with_what_it_does(monitors, created):

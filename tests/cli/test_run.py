@@ -1,12 +1,14 @@
 """`spanscore run`: one program's telemetry received, scored and shown."""
 
 import asyncio
+import errno
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -126,6 +128,23 @@ def test_the_store_is_kept_where_that_is_asked_for(agent, tmp_path, capfd):
 
 def test_a_folder_that_is_in_use_is_not_written_to(agent, tmp_path):
     assert agent("--keep", tmp_path)[0] == 2
+
+
+def test_a_folder_that_cannot_be_made_is_bad_input(run, tmp_path):
+    (tmp_path / "file").touch()
+    code, _, err = run("--keep", tmp_path / "file" / "kept", "--", "true")
+    assert (code, "cannot be made" in err, "bug" in err) == (2, True, False)
+
+
+@pytest.mark.parametrize("command", [["run", "--", "true"], ["demo"], ["inspect", "memory://x"]])
+def test_a_full_folder_for_temporary_files_is_told_with_its_exit_code(command, monkeypatch, capfd):
+    def refuse(**_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    assert main(command) == 74
+    [line] = capfd.readouterr().err.splitlines()
+    assert line.startswith("spanscore: error: the folder for temporary files (TMPDIR)")
 
 
 def test_a_signal_is_passed_on_to_the_program(tmp_path):

@@ -102,6 +102,13 @@ def test_a_run_that_was_made_is_listed(runs):
     assert "nightly" in printed.out
 
 
+def test_a_run_that_asked_no_judge_cost_nothing(runs):
+    name = created(runs, "--count", "1")["name"].removeprefix("runs/")
+    runs("watch", name)
+    [line] = [x for x in runs("list")[1].out.splitlines() if x.startswith(name)]
+    assert line.split()[-1] == "0.0000"
+
+
 def test_the_same_request_id_makes_one_run(runs):
     assert created(runs, "--request-id", "k")["name"] == created(runs, "--request-id", "k")["name"]
 

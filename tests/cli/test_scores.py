@@ -159,6 +159,20 @@ def test_json_lines_are_scores_as_eval_prints_them(store, run):
     ]
 
 
+def test_json_lines_name_the_score_its_agent_and_its_service(store, run):
+    [first, *_] = [json.loads(line) for line in run("--json")[1].splitlines()]
+    known = store.score(first["uid"])
+    assert (first["agent_name"], first["service_name"]) == (known.agent_name, known.service_name)
+
+
+def test_scores_in_a_file_of_json_lines_are_found_by_their_service(store, run, tmp_path, capsys):
+    lines = tmp_path / "scores.jsonl"
+    lines.write_text(run("--json")[1])
+    main(["scores", str(lines), "--json", "--service", "shop"])
+    main(["scores", str(lines), "--json", "--service", "another"])
+    assert capsys.readouterr().out == lines.read_text()
+
+
 @pytest.mark.parametrize(
     "moment", ["9999-12-31", "0001-01-01", "1000000d", "1969-12-31T23:59+01:00"]
 )

@@ -166,6 +166,10 @@ def test_what_is_shown_of_a_value_is_bounded():
     assert len(trees.shown([["x" * 290] * 30] * 30)) < 1100
 
 
+def test_a_broken_name_has_as_many_terminal_cells_as_there_is_room_for():
+    assert fitting.broken("订单_退款_取消", 10) == "订单_退款_\n取消"
+
+
 @pytest.mark.parametrize("name", ["a" * 50, "a_" * 50, "a b", "", "__", "a\nb_c"])
 def test_a_broken_name_loses_nothing_but_the_blanks_where_it_is_broken(name):
     assert fitting.broken(name, 10).replace("\n", "").replace(" ", "") == name.replace(

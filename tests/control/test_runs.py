@@ -489,11 +489,11 @@ def test_a_run_is_deleted_with_or_without_its_scores(server, traces, with_scores
 WRONG = [
     (
         {"measure": {"metrics": ["task_complete"]}},
-        "there is no metric 'task_complete'; did you mean",
+        "measure.metrics: there is no metric 'task_complete'; did you mean",
     ),
     (
         {"measure": {"metrics": ["agent_reliability"]}},
-        "agent_reliability runs with a session, not with a trace",
+        "measure.metrics: agent_reliability runs with a session, .* let the scope be that of a",
     ),
     (
         {"measure": {"metrics": ["coherence"], "thresholds": {"confidence": 1}}},

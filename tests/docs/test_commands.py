@@ -287,7 +287,7 @@ def test_code_that_a_page_shows_runs(block, folder, monkeypatch):
 
 def test_the_agreement_that_the_judges_page_shows_is_what_comes_out():
     page = (ROOT / "docs/judge.md").read_text()
-    shown = re.search(r"```text\n(\d+ trajectories.*?)```", page, re.DOTALL)[1]
+    shown = re.search(r"```text\n(\w+: \d+ trajectories.*?)```", page, re.DOTALL)[1]
     done = subprocess.run(
         [sys.executable, "bench/agreement.py"],
         cwd=ROOT,

@@ -21,10 +21,11 @@ OLD_WORDS = {
 GENERAL = frozenset(
     {
         *("action", "analytic", "api", "attribute", "backend", "cache", "change", "config"),
-        *("connection", "document", "error", "event", "file", "given", "http", "key", "limit"),
-        *("loop", "option", "page", "port", "proces", "query", "queue", "reader", "recorded"),
-        *("report", "response", "result", "scheduler", "selection", "server", "service", "statu"),
-        *("summary", "table", "text", "thread", "token", "notice", "version"),
+        *("connection", "document", "error", "event", "file", "given", "http", "index", "key"),
+        *("limit", "loop", "name", "notice", "option", "page", "port", "proces", "query"),
+        *("queue", "reader", "recorded", "report", "response", "result", "scheduler"),
+        *("selection", "server", "service", "statu", "summary", "table", "text", "thread"),
+        *("token", "version"),
         *("completion", "correctnes", "openinference", "openllmetry"),
     }
 )

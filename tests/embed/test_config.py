@@ -35,6 +35,11 @@ def test_a_provider_without_its_model_is_refused(provider, needed):
         embed.Config(provider=provider)
 
 
+def test_a_provider_named_as_a_model_is_refused_with_what_to_set():
+    with pytest.raises(ValidationError, match=r"set embedding\.provider to ngrams"):
+        embed.Config(model="ngrams")
+
+
 def test_an_unknown_key_is_refused():
     with pytest.raises(ValidationError, match="modle"):
         embed.Config(modle="x")

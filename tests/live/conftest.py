@@ -1,11 +1,9 @@
 """The real server as a process of its own, and recordings to send to it."""
 
-import contextlib
 import gzip
 import json
 import os
 import random
-import socket
 import subprocess
 import sys
 import time
@@ -23,8 +21,10 @@ from spanscore.store.store import Store
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"
-# the model that a judge asks
-sys.path[:0] = [str(HERE.parent / "judged"), str(HERE.parent / "judge")]
+# the model that a judge asks, and the ports
+sys.path[:0] = [str(HERE.parent / "judged"), str(HERE.parent / "judge"), str(HERE)]
+from reserved_ports import free_ports  # noqa: E402 - found by the path above
+
 SUMMARIES = ("spanscore: ", "spanscore session: ")
 DEADLINE_S = 300
 """For whatever a test waits for: no machine is as slow, and nothing waits longer than it must."""
@@ -255,29 +255,6 @@ def laid_over(config, settings):
         if k != "export" and isinstance(v, dict) and isinstance(config.get(k), dict)
     }
     return config | settings | {key: laid_over(config[key], value) for key, value in deep.items()}
-
-
-_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_PORTS = iter(
-    random.SystemRandom().sample(
-        range(10_000 + _WORKER % 4 * 5_500, 15_500 + _WORKER % 4 * 5_500), 5_500
-    )
-)
-
-
-def free_ports(count):
-    """Ports that nobody has, nor gets while a server is started or restarted.
-
-    Each is given once, and each worker has ports of its own: a server may be started long after its
-    ports were found. Clients' are from 32768 on.
-    """
-    found = {}
-    with contextlib.ExitStack() as stack:
-        while len(found) < count:
-            port = next(_PORTS)
-            with contextlib.suppress(OSError):
-                found[port] = stack.enter_context(socket.create_server(("127.0.0.1", port)))
-    return list(found)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import tracemalloc
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -182,6 +183,27 @@ def test_turns_that_memory_has_no_room_for_come_back_as_they_were(traces):
     for trace in traces:
         turns.add(trace)
     assert [x for key in turns.keys for x in turns.session(key)[0].traces] == traces
+
+
+def test_where_turns_stand_takes_no_memory_once_there_are_many(traces):
+    turns = SessionTurns(max_memory_bytes=1)
+    one = replace(traces[0], session_id="one", session_key="one")
+
+    def add(numbers):
+        for number in numbers:
+            turn = replace(one, trace_ids=(f"{number:032x}",), started_ns=10**18 + number)
+            turns.add(turn)
+            turns.keep_records(turn, ["{}"])
+
+    add(range(100))
+    tracemalloc.start()
+    try:
+        add(range(100, 2100))
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        turns.close()
+    assert kept_bytes < 100 * 2000
 
 
 class Workers:

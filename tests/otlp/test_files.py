@@ -61,6 +61,32 @@ def test_a_binary_request_whose_name_starts_with_logs_is_read_as_logs(tmp_path):
     assert [x.event_name for x in found.logs] == ["choice"]
 
 
+@pytest.mark.parametrize("name", ["capture.pb", "traces-1.pb", "metrics-1.pb", "capture.pb.gz"])
+def test_a_binary_request_of_logs_is_read_as_logs_whatever_its_name(tmp_path, name):
+    request = logs("choice")
+    record = request.resource_logs[0].scope_logs[0].log_records[0]
+    record.time_unix_nano, record.trace_id, record.span_id = 1, b"t" * 16, b"s" * 8
+    record.body.string_value = "x" * 300
+    content = request.SerializeToString()
+    found = files.load([write(tmp_path, name, gzip.compress(content) if "gz" in name else content)])
+    assert ([x.event_name for x in found.logs], found.spans, found.refused) == (["choice"], [], [])
+
+
+def test_a_binary_request_of_traces_is_read_as_traces_whatever_its_name(tmp_path):
+    request = traces("a")
+    span = request.resource_spans[0].scope_spans[0].spans[0]
+    span.start_time_unix_nano, span.end_time_unix_nano = 1, 2
+    assert names(write(tmp_path, "logs-1.pb", request.SerializeToString())) == ["a"]
+
+
+def test_metrics_of_any_name_are_passed_over(tmp_path):
+    request = ExportMetricsServiceRequest()
+    metric = request.resource_metrics.add().scope_metrics.add().metrics.add(name="calls", unit="1")
+    metric.sum.data_points.add(as_int=1, time_unix_nano=1)
+    found = files.load([write(tmp_path, "capture.pb", request.SerializeToString())])
+    assert (found.spans, found.logs, found.refused) == ([], [], [])
+
+
 def test_metrics_are_passed_over(tmp_path):
     write(tmp_path, "metrics-1.pb", ExportMetricsServiceRequest().SerializeToString())
     write(tmp_path, "traces-1.pb", traces("a").SerializeToString())

@@ -1,16 +1,18 @@
 """`spanscore serve` as a process of its own, with a store that was filled before."""
 
 import json
-import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import ExitStack
 from pathlib import Path
 
 import yaml
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "live"))
+
+from reserved_ports import free_ports
 
 _DEADLINE_S = 120
 
@@ -22,7 +24,7 @@ class Served:
 
     def __init__(self, folder: Path, **settings) -> None:
         self.folder = folder
-        grpc, http, health, api, page = _free_ports(5)
+        grpc, http, health, api, page = free_ports(5)
         self.url = f"http://127.0.0.1:{page}"
         self._health = f"http://127.0.0.1:{health}/"
         self._otlp = f"http://127.0.0.1:{http}/v1/traces"
@@ -128,9 +130,3 @@ def _post(url: str, content: dict, token: str = "") -> dict:
     request = urllib.request.Request(url, data=json.dumps(content).encode(), headers=headers)
     with urllib.request.urlopen(request, timeout=_DEADLINE_S) as answer:
         return json.load(answer)
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        found = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [x.getsockname()[1] for x in found]

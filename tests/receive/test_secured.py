@@ -221,7 +221,8 @@ def test_a_tenant_of_a_token_is_refused_at_the_start_of_a_server_without_tenants
     file = tmp_path / "tokens"
     file.write_text("first\nsecond tenant=acme\n")
     with pytest.raises(
-        ConfigError, match=r"tokens: line 2: tenant=… needs `tenancy` in the configuration"
+        ConfigError,
+        match=r"tokens: line 2: tenant=… needs `tenancy\.enabled: true` in the configuration",
     ):
         open_authenticators({"bearertokenauth": BearerToken(filename=file)})
 

@@ -188,5 +188,5 @@ def test_what_cannot_be_configured_is_refused(given):
 
 
 def test_a_token_of_a_tenant_needs_tenancy(tokens):
-    with pytest.raises(ConfigError, match="needs `tenancy`"):
+    with pytest.raises(ConfigError, match=r"needs `tenancy\.enabled: true`"):
         open_authenticators(tokens)

@@ -1,9 +1,11 @@
-"""What makes two questions the same to a cassette."""
+"""What makes two questions the same to a cassette, and how its file is kept."""
+
+import stat
 
 import pytest
 
 from spanscore.judge import Prompt
-from spanscore.sdk.cassettes import as_compared
+from spanscore.sdk.cassettes import Cassette, Entry, as_compared
 
 ONE = "0f8fad5b-d9cb-469f-a165-70867728950e"
 OTHER = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
@@ -41,3 +43,15 @@ def test_what_differs_from_run_to_run_is_left_out(one, other):
 )
 def test_what_an_answer_may_rest_on_is_not(one, other):
     assert compared(one) != compared(other)
+
+
+def test_a_file_of_answers_is_readable_by_its_owner_alone_also_where_it_was_there(tmp_path):
+    path = tmp_path / "cassettes" / "test_travel.json"
+    path.parent.mkdir()
+    path.write_text("{}")
+    path.chmod(0o644)
+    cassette = Cassette(path)
+    cassette.record("key", Entry(("Book a flight.",), "judge-1", {"score": 1}))
+    cassette.save()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert Cassette.load(path).entries == cassette.entries

@@ -1,6 +1,7 @@
 """An agent is run over cases, and what comes of it is a run as `spanscore test` writes it."""
 
 import asyncio
+import itertools
 import json
 import threading
 
@@ -58,6 +59,10 @@ def statuses(experiment):
 
 def test_each_case_is_run_as_often_as_wanted():
     assert statuses(run(trials=3)) == {"sum": "ppp", "greeting": "fff"}
+
+
+def test_one_case_is_not_called_cases():
+    assert str(run(CASES[:1])).startswith("agent: 1 case, 1 passed")
 
 
 def test_a_case_may_say_how_often_itself():
@@ -126,6 +131,20 @@ def test_an_agent_that_raises_has_failed_the_trial_with_its_error():
         "fail",
         ("the agent raised ValueError: no such order",),
     )
+
+
+@pytest.mark.parametrize("case", [CASES[0], "Hello"], ids=["tools are expected", "no tools"])
+def test_a_trial_in_which_the_agent_raises_counts_in_the_rates(case):
+    calls = itertools.count()
+
+    def failing_first(question):
+        if next(calls) == 0:
+            raise ValueError("no such order")
+        return agent(question)
+
+    thresholds = {"check.answer_present": 1}
+    [found] = run([case], failing_first, trials=3, thresholds=thresholds).run.cases
+    assert (found.n, found.passed, found.odds["n"]) == (3, 2, 3)
 
 
 def test_a_conversation_has_one_session_in_each_trial():

@@ -14,6 +14,7 @@ import spanscore
 from spanscore import processing
 from spanscore.config import parse
 from spanscore.errors import ConfigError
+from spanscore.sdk import instrumenting, scoring_thread
 from spanscore.sdk import worker as working
 from spanscore.testing import ScriptedJudge
 
@@ -248,9 +249,50 @@ def test_a_judge_that_hangs_holds_up_no_flush_for_longer_than_asked(application)
     judge = HangingJudge()
     instrumentation = application.instrument(metrics=["task_completion"], judge=judge)
     application.turn()
-    is_done = instrumentation.force_flush(300)
+    while not judge.asked.is_set():
+        instrumentation.force_flush(300)
+    assert not instrumentation.force_flush(300)
     instrumentation.shutdown(300)
-    assert (is_done, judge.asked.is_set()) == (False, True)
+
+
+def test_a_process_that_ends_keeps_what_it_found_without_a_judge_that_hangs(
+    application, monkeypatch
+):
+    monkeypatch.setattr(scoring_thread, "_LEFT_S", 60)  # judges are waited for no longer at all
+    monkeypatch.setattr(scoring_thread, "_LEFT_SHARE", 1)
+    metrics = [*METRICS, "task_completion"]
+    instrumentation = application.instrument(metrics=metrics, judge=HangingJudge())
+    root = application.turn()
+    instrumentation.shutdown(60_000)
+    of_trace = {x.metric: x for x in instrumentation.scores(trace_id=f"{root.trace_id:032x}")}
+    assert of_trace["check.answer_present"].value == 1
+    assert of_trace["task_completion"].reason == "the process ended before the judge answered"
+    assert application.emitted
+
+
+@pytest.mark.parametrize("store", [None, "scores.db"])
+def test_scores_can_be_asked_for_after_the_shutdown(application, tmp_path, store):
+    instrumentation = application.instrument(store=store and tmp_path / store)
+    root = application.turn()
+    instrumentation.shutdown()
+    scores = instrumentation.scores(trace_id=f"{root.trace_id:032x}")
+    assert {x.metric for x in scores} == set(METRICS)
+
+
+def test_without_an_id_all_scores_that_are_kept_are_given(application, monkeypatch):
+    monkeypatch.setattr(instrumenting, "_PAGE", 1)
+    instrumentation = application.instrument()
+    roots = [application.turn() for _ in range(3)]
+    instrumentation.shutdown()
+    found = [(x.target.trace_id, x.metric) for x in instrumentation.scores()]
+    traces = [f"{x.trace_id:032x}" for x in roots]
+    assert sorted(found) == sorted((x, metric) for x in traces for metric in METRICS)
+
+
+def test_a_shutdown_that_a_judge_does_not_answer_in_time_is_not_done(application):
+    instrumentation = application.instrument(metrics=["task_completion"], judge=HangingJudge())
+    application.turn()
+    assert not instrumentation.shutdown(1000)
 
 
 @pytest.mark.parametrize("session", [{}, {"session.id": "s"}])
@@ -399,12 +441,13 @@ class Printed(SpanExporter):
 provider = TracerProvider()
 provider.add_span_processor(BatchSpanProcessor(Printed()))
 trace.set_tracer_provider(provider)
-spanscore.instrument(metrics=["check.answer_present"])
 
 def turn():
     with spanscore.turn(input="Where is it?") as turn:
         turn.answer("On its way.")
+
 """
+INSTRUMENT = 'spanscore.instrument(metrics=["check.answer_present"])'
 
 OF_MULTIPROCESSING = """
 child = multiprocessing.get_context("fork").Process(target=turn)
@@ -436,6 +479,14 @@ else:
     "process", [OF_MULTIPROCESSING, OF_CELERY], ids=["multiprocessing", "celery"]
 )
 def test_a_process_that_ends_without_exit_handlers_sends_its_scores(process):
+    assert run(EXPORTED + INSTRUMENT + process).stdout.splitlines() == [
+        "invoke_agent",
+        "spanscore: all 1 passed",
+    ]
+
+
+def test_a_process_of_celerys_pool_that_asks_for_scores_itself_sends_them():
+    process = OF_CELERY.replace("    turn()", f"    {INSTRUMENT}\n    turn()")
     assert run(EXPORTED + process).stdout.splitlines() == [
         "invoke_agent",
         "spanscore: all 1 passed",
@@ -452,7 +503,7 @@ if __name__ == "__main__":
 
 def test_a_process_of_a_fork_server_sends_its_scores(tmp_path):
     program = tmp_path / "program.py"
-    program.write_text(EXPORTED + OF_A_FORK_SERVER)
+    program.write_text(EXPORTED + INSTRUMENT + OF_A_FORK_SERVER)
     printed = subprocess.run(
         [sys.executable, program], check=True, capture_output=True, text=True
     ).stdout

@@ -1,5 +1,9 @@
+import errno
 import gzip
+import io
 import logging
+import os
+import resource
 
 import cramjam
 import pytest
@@ -7,7 +11,7 @@ from aiohttp import web
 
 import spanscore
 from spanscore.cli.main import main
-from spanscore.errors import InputError, RetryableError
+from spanscore.errors import InputError, OutputError, RetryableError
 from spanscore.offline.recordings import Recordings
 from spanscore.otlp import documents, files
 from spanscore.otlp import json as otlp_json
@@ -93,6 +97,34 @@ def test_several_places_are_read_one_after_the_other(memory, tmp_path, lines):
 def test_an_error_names_the_object_and_not_its_copy(memory):
     memory.pipe("/bucket/a.jsonl", b'{"resourceSpans": 3}\n')
     with pytest.raises(InputError, match=r"^memory://bucket/.*a\.jsonl"):
+        trace_ids("memory://bucket")
+
+
+@pytest.fixture
+def no_room():
+    """No file takes more than 64 bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_an_object_that_finds_no_room_is_told_by_the_folder_and_not_as_unreadable(
+    memory, lines, no_room
+):
+    memory.pipe("/bucket/a.jsonl", b"".join(lines))
+    with pytest.raises(OutputError, match=rf"TMPDIR.*{os.strerror(errno.EFBIG)}"):
+        trace_ids("memory://bucket")
+
+
+def test_an_object_store_that_fails_is_told_by_its_place(memory, lines, monkeypatch):
+    class Failing(io.BytesIO):
+        def read(self, size=-1):
+            raise OSError(errno.EIO, "the store's own disk")
+
+    memory.pipe("/bucket/a.jsonl", b"".join(lines))
+    monkeypatch.setattr(type(memory), "open", lambda *_: Failing())
+    with pytest.raises(RetryableError, match=r"memory://bucket: cannot be read .*own disk"):
         trace_ids("memory://bucket")
 
 

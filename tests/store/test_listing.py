@@ -6,8 +6,9 @@ import pytest
 
 from spanscore.errors import ConfigError
 from spanscore.filters import parse
-from spanscore.model.headers import with_headers
+from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Annotation, Evaluator, Failure, Skip
+from spanscore.model.trace import ToolCall, Usage
 from spanscore.store import listing, records
 from spanscore.store.config import Config
 from spanscore.store.fields import SCORE_FIELDS, TRACE_FIELDS
@@ -427,6 +428,84 @@ def test_traces_come_in_the_order_in_which_they_started(store, make, is_falling)
         page = store.list_traces(query, 2, place)
         found, place = found + [x.trace.started_ns for x in page.items], page.next
     assert found == sorted(starts, reverse=is_falling)
+
+
+MEASURED = {
+    1: {
+        "ended_ns": 3000,
+        "usage": Usage(10, 5),
+        "tool_calls": (ToolCall("1", "a", error="no"),) * 2,
+    },
+    2: {"ended_ns": 9000, "usage": Usage(10, None), "tool_calls": (ToolCall("1", "a"),)},
+    3: {"ended_ns": 3500, "usage": Usage(7, 1)},
+    4: {
+        "ended_ns": 4400,
+        "usage": Usage(2**70, 1),
+        "tool_calls": (ToolCall("1", "a", error="no"),),
+    },
+}
+BY_MEASURE = [
+    ("latency", [4, 3, 1, 2]),
+    ("tokens", [3, 1, 4, 2]),
+    ("tool_errors", [2, 4, 1, 3]),
+]
+
+
+@pytest.fixture
+def measured(store, make):
+    """Commit traces of different latency, tokens and failed calls, some without the fact."""
+    traces = [make.trace(x, session_id="s", **facts) for x, facts in MEASURED.items()]
+    store.commit([make.stored(trace) for trace in traces], [])
+    return traces
+
+
+def in_pages(store, query):
+    """The numbers of the traces of all pages of two."""
+    found, place = [], None
+    while not found or place:
+        page = store.list_traces(query, 2, place)
+        found, place = found + [int(x.trace.trace_ids[0], 16) for x in page.items], page.next
+    return found
+
+
+@pytest.mark.usefixtures("measured")
+@pytest.mark.parametrize("session_id", [None, "s"])
+@pytest.mark.parametrize(("field", "rising"), BY_MEASURE)
+def test_traces_come_in_the_order_of_a_measure_and_those_without_it_last(
+    store, field, rising, session_id
+):
+    last = [x for x in rising if field != "latency"][-1:]
+    falling = [x for x in reversed(rising) if x not in last] + last
+    for is_falling, wanted in ((False, rising), (True, falling)):
+        query = TraceQuery(order=Order(field, is_falling), session_id=session_id)
+        assert in_pages(store, query) == wanted
+
+
+@pytest.mark.usefixtures("measured")
+def test_a_new_revision_of_a_trace_has_its_place_by_its_new_measures(store, make):
+    store.commit([make.stored(make.trace(2, usage=Usage(1, 1)), revision=2)], [])
+    assert in_pages(store, TraceQuery(order=Order("tokens"))) == [2, 3, 1, 4]
+
+
+@pytest.mark.parametrize("order", [Order("latency"), Order("tool_errors", is_falling=True)])
+def test_traces_in_the_order_of_a_measure_are_of_one_tenant(store, make, order):
+    for number, tenant in ((1, "acme"), (2, "blue")):
+        trace = make.trace(number)
+        headers = with_headers(trace.target.resource, ((TENANT, tenant),))
+        store.commit(
+            [make.stored(replace(trace, target=replace(trace.target, resource=headers)))], []
+        )
+    assert in_pages(store, TraceQuery(order=order, tenant="acme")) == [1]
+
+
+@pytest.mark.usefixtures("measured")
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("tokens > 8", [1, 4]), ("tool_errors >= 1", [1, 4]), ("tool_errors = 0", [2])],
+)
+def test_traces_are_filtered_by_what_they_can_be_ordered_by(store, text, wanted):
+    query = TraceQuery(filter=parse(text, TRACE_FIELDS), order=Order("started_ns"))
+    assert in_pages(store, query) == wanted
 
 
 def test_traces_that_come_while_pages_are_read_repeat_none_and_hide_none(store, make):

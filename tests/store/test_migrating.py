@@ -25,7 +25,9 @@ from spanscore.store import (
     facts,
     listing,
     migrating,
+    records,
     schema,
+    trace_measures,
     undelivered,
 )
 from spanscore.store.config import Config
@@ -127,6 +129,15 @@ def test_its_external_scores_are_found(opened, older, written):
     }
     assert [x.outcome.value for id_ in ids for x in opened.external_scores(trace_id=id_)] == [0.0]
     assert len(external.named(older, "helpful").scores) == 2
+
+
+def test_its_traces_have_the_measures_that_would_be_written_with_them_now(opened):
+    table = schema.agent_traces.c
+    with opened._database.reading() as connection:
+        kept = connection.execute(select(schema.trace_measures)).all()
+        rows = connection.execute(select(table.row, table.record)).all()
+    now = [trace_measures.row_of(records.decode_trace(x.record), x.row) for x in rows]
+    assert sorted(kept) == sorted(now)
 
 
 def test_its_newest_scores_have_facts(opened, written):
@@ -418,6 +429,7 @@ def test_scores_that_an_older_version_placed_wrongly_count_with_the_turns_that_t
         connection.execute(text("DROP TABLE configured_monitors"))
         connection.execute(text("DROP TABLE score_tags"))
         connection.execute(text("DROP TABLE evaluated_sessions"))
+        connection.execute(text("DROP TABLE trace_measures"))
         connection.execute(text("ALTER TABLE score_facts DROP COLUMN tags"))
         for index in ("agent_traces_by_start", "agent_traces_by_tenant_started_ns"):
             connection.execute(text(f"DROP INDEX {index}"))

@@ -117,6 +117,19 @@ def test_the_source_is_a_condition_too(store, make):
     assert len(_all(store, ScoreQuery(), "value", 10)) == 2
 
 
+def test_of_one_who_changed_their_mind_the_order_of_values_lists_the_last_score_alone(store, make):
+    for number in (1, 2):
+        given = replace(
+            make.score(make.trace(1), "helpful", number / 2),
+            evaluator=Evaluator("HUMAN", "helpful", "", source="human", author="ada"),
+            evaluated_at_ns=number,
+            received_uid=f"{number:016x}",
+        )
+        store.put_external([given])
+    assert [x.value for x in _all(store, ScoreQuery(), "value", 10)] == [1.0]
+    assert [x.value for x in store.list_scores(ScoreQuery(), 10).items] == [1.0, 0.5]
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

@@ -263,6 +263,17 @@ def test_a_score_of_a_response_counts_with_none_once_a_revision_lacks_the_respon
     assert placed()[0][2] is None
 
 
+@pytest.mark.parametrize("revision", [IMPORTED, 1])
+def test_a_score_of_a_response_counts_with_none_once_what_replaces_an_imported_turn_lacks_it(
+    store, make, placed, revision
+):
+    store.commit([make.stored(turn(make, "a"), IMPORTED)], [])
+    store.put_external([given(make, 1, response_id="resp-a")])
+    now = StoredTrace(turn(make, "a", response_id="resp-b"), revision, "digest of another")
+    store.commit([now], [])
+    assert placed()[0][2] is None
+
+
 def test_a_response_that_moves_to_another_turn_takes_its_scores_along(store, make, placed):
     one, other = turn(make, "a"), turn(make, "b", 2)
     commit(store, make, one, other)

@@ -131,3 +131,8 @@ def test_a_judge_may_hang(order):
 
 def test_traces_have_ids_of_their_own():
     assert testing.agent_trace().id != testing.agent_trace().id
+
+
+def test_a_scripted_judge_says_how_one_answer_to_everything_is_given():
+    with pytest.raises(InputError, match=r"default=0\.8 is said to all"):
+        testing.ScriptedJudge(0.8)

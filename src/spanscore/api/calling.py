@@ -34,8 +34,13 @@ DOMAIN: Final = "spanscore"
 
 _log = logging.getLogger(__name__)
 
-_MAX_MESSAGE_CHARS: Final = 2000  # over gRPC it travels in a header
-_MAX_FIELD_CHARS: Final = 1000
+# Over gRPC all of an error travels in headers, which a client may refuse from 8192 bytes on. The
+# message is there as it is, and once more with its details as base64.
+_MAX_MESSAGE_BYTES: Final = 2000
+_MAX_DETAILS_BYTES: Final = 2000
+_MAX_FIELD_BYTES: Final = 500
+_BYTES_OF_VIOLATION: Final = 8  # beside its texts
+_ESCAPED_BYTES: Final = 3  # of each byte of a message that a header does not have as it is
 
 _FAULTS: Final[dict[type[Exception], tuple[grpc.StatusCode, str]]] = {
     NotFoundError: (grpc.StatusCode.NOT_FOUND, "NOT_FOUND"),
@@ -152,7 +157,7 @@ def refusal_of(path: str, error: Exception) -> Refusal:
             Status(grpc.StatusCode.INTERNAL.value[0], message, info=ErrorInfo("INTERNAL", DOMAIN))
         )
     code, reason = fault
-    message, retry_after_s = text_of(str(error)[:_MAX_MESSAGE_CHARS]), None
+    message, retry_after_s = _cut(str(error), _MAX_MESSAGE_BYTES, escaped=_ESCAPED_BYTES), None
     if isinstance(error, RetryableError):
         retry_after_s = error.retry_after_s
         message = f"{message}; try again in {retry_after_s:g} s"
@@ -167,12 +172,31 @@ def _violations(error: FieldError) -> tuple[FieldViolation, ...]:
     gRPC.
     """
     found: list[FieldViolation] = []
-    left_chars = _MAX_MESSAGE_CHARS
+    left_bytes = _MAX_DETAILS_BYTES
     for one in (error, *error.others):
-        field = text_of(one.field[:_MAX_FIELD_CHARS])
-        problem = text_of(one.problem[:_MAX_MESSAGE_CHARS])
-        left_chars -= len(field) + len(problem)
-        if found and left_chars < 0:
+        field = _cut(one.field, _MAX_FIELD_BYTES)
+        problem = _cut(one.problem, _MAX_DETAILS_BYTES - _MAX_FIELD_BYTES)
+        left_bytes -= _bytes_of(field) + _bytes_of(problem) + _BYTES_OF_VIOLATION
+        if found and left_bytes < 0:
             break
         found.append(FieldViolation(field, problem))
     return tuple(found)
+
+
+def _cut(text: str, max_bytes: int, *, escaped: int = 1) -> str:
+    """As much of the beginning of a text as takes so many bytes, with "…" where that is not all.
+
+    `escaped`: how many bytes each byte takes that is no printable character of ASCII.
+    """
+    text = text_of(text[: max_bytes + 1])
+    left_bytes = max_bytes
+    for place, character in enumerate(text):
+        is_plain = " " <= character <= "~" and character != "%"
+        left_bytes -= 1 if is_plain else escaped * _bytes_of(character)
+        if left_bytes < 0:
+            return f"{text[:place]}…"
+    return text
+
+
+def _bytes_of(text: str) -> int:
+    return len(text.encode())

@@ -1,6 +1,5 @@
 """Monitors as the API's messages, and what a message asks for as a spec."""
 
-import math
 from typing import Any, Final
 
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -24,7 +23,7 @@ from spanscore.specs.monitors import MonitorRun, MonitorSpec
 from spanscore.specs.target import read_spec
 
 _SECOND: Final = 10**9
-_LONGEST_S: Final = 10**10
+_DAY_S: Final = 86_400
 _LEAST_S: Final = 10
 _GIVEN: Final = ("display_name", "watch", "schedule", "run")
 """The fields of a monitor that its user gives."""
@@ -227,14 +226,17 @@ def _run(run: pb.MonitorRun) -> dict[str, Any]:
         "only_if_changed": run.only_if_changed,
     }
     if run.HasField("look_back_s"):
-        given["look_back"] = _duration(run.look_back_s, "monitor.run.look_back_s")
+        given["look_back"] = _duration(run.look_back_s, "monitor.run.look_back_s", 1, 4000)
     return {**given, "overlap": _named(run.overlap, _OVERLAPS, "monitor.run.overlap")}
 
 
-def _duration(seconds: float, field: str) -> str:
+def _duration(seconds: float, field: str, least_s: int = 0, most_days: int = 400) -> str:
     """Seconds as a configuration writes them. Raises FieldError."""
-    if not math.isfinite(seconds) or not 0 <= seconds <= _LONGEST_S:
-        raise FieldError(field, f"{seconds:g} is no number of seconds from 0 up")
+    most_s = most_days * _DAY_S
+    if not least_s <= seconds <= most_s:
+        raise FieldError(
+            field, f"{seconds:g} is no number of seconds from {least_s} to {most_s} ({most_days} d)"
+        )
     return f"{round(seconds * _SECOND)}ns"
 
 

@@ -1,5 +1,6 @@
 """Evaluation runs as the API's messages, and what a message asks for as a spec."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from google.protobuf import json_format
@@ -68,22 +69,26 @@ def _scope_of(scope: Any) -> ScopeKind:
     return found
 
 
-def state_of(state: Any) -> RunState:
-    """A state as the store names it. Raises FieldError."""
-    found: Any = (
-        pb.RunState.Name(state).removeprefix("RUN_STATE_")
-        if state in pb.RunState.values()
-        else "UNSPECIFIED"
-    )
-    if found == "UNSPECIFIED":
-        raise FieldError("states", f"{state} is no state")
+def states_of(states: Sequence[Any]) -> list[RunState]:
+    """States of runs as the store names them. Raises FieldError."""
+    return [_state(x, f"states[{place}]") for place, x in enumerate(states)]
+
+
+def _state(state: Any, field: str) -> RunState:
+    known = {value: name for name, value in pb.RunState.items() if value}
+    if state not in known:
+        raise FieldError(
+            field, f"{state} is no state of a run; there are {', '.join(known.values())}"
+        )
+    found: Any = known[state].removeprefix("RUN_STATE_")
     return found  # type: ignore[no-any-return]  # the names are the same
 
 
 def item_state(state: Any) -> ItemState:
     """The state of items as the store names it; FAILED where none is given. Raises FieldError."""
     if state not in pb.RunItemState.values():
-        raise FieldError("state", f"{state} is no state")
+        names = ", ".join(pb.RunItemState.keys())
+        raise FieldError("state", f"{state} is no state of a run's items; there are {names}")
     found: Any = pb.RunItemState.Name(state).removeprefix("RUN_ITEM_STATE_")
     return "FAILED" if found == "UNSPECIFIED" else found
 

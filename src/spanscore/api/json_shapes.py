@@ -112,6 +112,7 @@ class _Request:
             yield "", f"{_shown(given)} is no object: write its fields as {{…}}"
             return
         seen: set[str] = set()
+        chosen: dict[str, str] = {}
         for name, value in given.items():
             field = _field(name, message)
             if field is None:
@@ -122,6 +123,11 @@ class _Request:
                 yield f".{field.name}", f"is there twice, also as {name}: write it once"
             else:
                 seen.add(field.name)
+                choice = field.containing_oneof
+                if choice is not None and value is not None:
+                    other = chosen.setdefault(choice.name, field.name)
+                    if other != field.name:
+                        yield f".{field.name}", f"is there beside {other}: give one of the two"
                 for place, problem in self._in_field(value, field):
                     yield f".{field.name}{place}", problem
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from spanscore.api import paging
 from spanscore.api.convert import encode_score
-from spanscore.api.requests import id_in, moment, name_of
+from spanscore.api.requests import id_in, moment, name_of, sought, sought_name
 from spanscore.api.servicer import Call
 from spanscore.api.text import text_of
 from spanscore.api.v1 import score_service_pb2 as score_pb
@@ -222,10 +222,12 @@ def _score_query(request: score_pb.ListScoresRequest, call: Call) -> ScoreQuery:
         failing=request.failing,
         skipped=request.skipped or is_of_subject,
         since_ns=moment(request.since_ns, "since_ns") if request.HasField("since_ns") else None,
-        service=request.service_name if request.HasField("service_name") else None,
-        metric=request.metric if request.HasField("metric") else None,
-        source=request.source if request.HasField("source") else None,
-        run=id_in(request.run, "runs", "run") if request.run else "",
+        service=sought(request.service_name, "service_name")
+        if request.HasField("service_name")
+        else None,
+        metric=sought_name(request.metric, "metric") if request.HasField("metric") else None,
+        source=sought_name(request.source, "source") if request.HasField("source") else None,
+        run=sought_name(id_in(request.run, "runs", "run"), "run") if request.run else "",
         filter=parse(request.filter, SCORE_FIELDS),
         oldest_first=_is_rising(_score_order(request), usual=is_of_subject),
         tenant=call.tenant,

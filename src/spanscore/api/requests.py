@@ -25,6 +25,7 @@ MessageT = TypeVar("MessageT", bound=Message)
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 _SHOWN_CHARS = 80
 _MAX_REQUEST_ID_CHARS = 64
+_MAX_SOUGHT_CHARS = 4096
 
 
 def not_found(name: str) -> NotFoundError:
@@ -89,6 +90,26 @@ def moment(given_ns: int, field: str) -> int:
             field, f"{given_ns}: give nanoseconds since the Unix epoch, before the year 2262"
         )
     return given_ns
+
+
+def sought(text: str, field: str) -> str:
+    """A text that stored ones are compared with. Raises FieldError where it is longer than a
+    database takes in a pattern.
+    """
+    if len(text) > _MAX_SOUGHT_CHARS:
+        raise FieldError(
+            field, f"has {len(text)} characters; at most {_MAX_SOUGHT_CHARS} are taken"
+        )
+    return text
+
+
+def sought_name(text: str, field: str) -> str:
+    """As `sought`, of what is never stored with a NUL character, which PostgreSQL takes in no
+    text. Raises FieldError.
+    """
+    if "\x00" in text:
+        raise FieldError(field, f"{shown(text)} contains a NUL character; there is no such name")
+    return sought(text, field)
 
 
 def masked(message: MessageT, mask: FieldMask) -> MessageT:

@@ -16,7 +16,7 @@ from spanscore.api.encode_runs import (
     encode_run,
     item_state,
     spec_of,
-    state_of,
+    states_of,
 )
 from spanscore.api.requests import id_in, request_id_in
 from spanscore.api.servicer import Call, Servicer, needs
@@ -80,7 +80,7 @@ class RunService(Servicer):
     async def list_runs(self, request: pb.ListRunsRequest, call: Call) -> pb.ListRunsResponse:
         """A page of runs."""
         limit = paging.limit(request.page_size)
-        states = [state_of(x) for x in request.states]
+        states = states_of(request.states)
         after = paging.place(request, call, 2)
         place = None if after is None else Place(after[0], f"{after[1]:014x}")
         order, *_ = ordering.parse(request.order_by, ORDERS, alone=ORDERS) or (NEWEST_FIRST,)

@@ -74,15 +74,16 @@ class Cut:
     is_early: bool = False
     size_bytes: int = field(default=0, compare=False)
 
-    @property
-    def trace_id(self) -> str:
-        """The trace's id, or another unit's, as hex."""
-        return keys.id_in(self.key).hex()
+    trace_id: str = field(init=False, repr=False, compare=False)
+    """The trace's id, or another unit's, as hex."""
 
-    @property
-    def tenant(self) -> str:
-        """Whose it is; "" where there are no tenants."""
-        return keys.tenant_in(self.key)
+    tenant: str = field(init=False, repr=False, compare=False)
+    """Whose it is; "" where there are no tenants."""
+
+    def __post_init__(self) -> None:
+        """Spell the key out once: it is asked for often."""
+        object.__setattr__(self, "trace_id", keys.id_in(self.key).hex())
+        object.__setattr__(self, "tenant", keys.tenant_in(self.key))
 
 
 class Assembler:

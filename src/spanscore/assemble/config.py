@@ -80,7 +80,7 @@ class Config(Options):
 
     Each that comes starts the wait anew. A turn that is whole waits `complete_after` for
     stragglers. What comes later, within `late_window`, gives the turn's next revision. A trace that
-    tells a whole turn by itself never waits, but for one whose outermost span links to another
+    contains a whole turn never waits, but for one whose outermost span links to another
     trace, and a gateway's, which waits `complete_after` for an application's.
     """
 

@@ -38,7 +38,7 @@ async def run(
     receiving.
 
     `cut` gives, for a time, what is to be done with the traces that are complete by then. `every_s`
-    says how long to wait before the next look.
+    is how long to wait before the next look.
     """
     while True:
         await traces_out.fill(lambda: cut(clock_ns()))

@@ -67,8 +67,8 @@ class PendingTurns(Generic[PartT]):
 
     `group` returns which of some parts are of one turn, `is_whole` whether such a turn has its
     beginning and its end, `is_settled` whether one of its traces contains all of it, `is_there`
-    whether a trace that was scored can be read again. Not thread-safe, but for `is_sought` and
-    `in`.
+    whether a trace that was scored can be read again. Not thread-safe, but for `is_sought`,
+    `seeks_any` and `in`.
     """
 
     def __init__(
@@ -111,6 +111,11 @@ class PendingTurns(Generic[PartT]):
         """Whether a trace waits for others."""
         known = self._known.get(trace_id)
         return known is not None and known.cut is not None
+
+    @property
+    def seeks_any(self) -> bool:
+        """Whether any part looks for another one. May be called from any thread."""
+        return bool(self._sought)
 
     def is_sought(self, key: str) -> bool:
         """Whether a part looks for what offers this key. May be called from any thread."""

@@ -4,7 +4,6 @@ without a key.
 
 import argparse
 import os
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from spanscore.judge.recorded import load as load_recorded
 from spanscore.model.trace import Session
 from spanscore.otlp import decode, files
 from spanscore.rebuild import rebuild_all
+from spanscore.temporary_files import temporary_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     Returns the exit code.
     """
     output = console()
-    folder = Path(tempfile.mkdtemp(prefix="spanscore-demo-"))
+    folder = temporary_folder("spanscore-demo-")
     ports = demo_server.Ports.free()
     backend = _backend(output)
     judge = _judge(os.environ, output)

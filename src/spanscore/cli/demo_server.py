@@ -100,7 +100,8 @@ def running(folder: Path, ports: Ports, settings: dict[str, Any]) -> Iterator[Co
     config, log = folder / "config.yaml", folder / "server.log"
     private_files.write(config, yaml.safe_dump(settings, sort_keys=False).encode())
     command = [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(config)]
-    with log.open("wb") as output:
+    private_files.write(log, b"")
+    with log.open("ab") as output:
         # In a session of its own, so that Ctrl-C reaches only this process, which then stops the
         # server.
         child = subprocess.Popen(  # noqa: S603 - this very program

@@ -36,8 +36,14 @@ def scores(paths: Sequence[Path]) -> Iterator[Evaluation]:
 
 
 def _of_file(path: Path) -> list[Evaluation]:
-    if not compared_files.is_readable(path):
-        return _of_telemetry(path)
+    return listed(path) if compared_files.is_readable(path) else _of_telemetry(path)
+
+
+def listed(path: Path) -> list[Evaluation]:
+    """The scores in a file of JSON lines, or in a run of a suite.
+
+    Raises InputError where it contains others than spanscore writes.
+    """
     try:
         return [_evaluation(x) for x in compared_files.scores(path)]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -74,6 +80,8 @@ def _evaluation(score: Mapping[str, Any]) -> Evaluation:
             trace_id, str(score.get("span_id") or ""), 0, round((latency_s or 0) * 1e9), {}
         ),
         session_id=score.get("session_id"),
+        agent_name=score.get("agent_name"),
+        service_name=score.get("service_name"),
         usage=JudgeUsage(
             **{name: x for name, x in usage.items() if name in JudgeUsage.__dataclass_fields__}
         ),
@@ -82,6 +90,7 @@ def _evaluation(score: Mapping[str, Any]) -> Evaluation:
         sampling=float(score.get("sampling") or 1.0),
         rule=score.get("rule"),
         session_key=session_key,
+        received_uid=score.get("uid"),
     )
 
 

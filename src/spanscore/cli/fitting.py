@@ -34,8 +34,8 @@ def width(output: "Console", table: "Table") -> int:
 
 
 def broken(text: str, room: int) -> str:
-    """`text` in lines of at most `room` characters that end after a separator, as far as it has
-    any.
+    """`text` in lines of at most `room` terminal cells that end after a separator, as far as it has
+    any; a Chinese character takes two.
 
     >>> print(broken("rubric.instruction_following_and_tone", 20))
     rubric.instruction_
@@ -45,9 +45,11 @@ def broken(text: str, room: int) -> str:
 
 
 def _lines(text: str, room: int) -> list[str]:
+    from rich.cells import cell_len  # noqa: PLC0415 - what prints no table needs no rich
+
     lines = [""]
     for piece in filter(None, _PIECES.findall(text)):
-        if lines[-1] and len(lines[-1] + piece.rstrip()) > room:
+        if lines[-1] and cell_len(lines[-1] + piece.rstrip()) > room:
             lines.append("")
         lines[-1] += piece
     return [line.rstrip() for line in lines]

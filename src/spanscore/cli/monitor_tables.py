@@ -17,38 +17,57 @@ _PHASES = {
     "firing": "ALERT",
 }
 
+_NEXT_TICK = "next tick (UTC)"
+_COLUMNS = (
+    "monitor",
+    "watches",
+    "runs",
+    "state",
+    "floor",
+    "evidence",
+    "last tick (UTC)",
+    _NEXT_TICK,
+)
+_WIDE = 120
+_OF_WIDE_TERMINALS = ("runs", "floor", "evidence", "last tick (UTC)")
+"""Columns that a narrow terminal has no room for; `spanscore monitors get` shows all of one."""
+_SHORT_ID = 24
+
 
 def print_monitors(monitors: "Sequence[Monitor]") -> None:
     """Print a table of monitors."""
     if not monitors:
         print("no monitors; see docs/monitors.md")
         return
-    columns = (
-        "monitor",
-        "watches",
-        "runs",
-        "state",
-        "floor",
-        "evidence",
-        "last tick (UTC)",
-        "next tick (UTC)",
-    )
-    table = plain_table(columns, ("sessions", "alerts"), wrapped=columns)
+    output = console()
+    columns = [x for x in _COLUMNS if output.width >= _WIDE or x not in _OF_WIDE_TERMINALS]
+    whole = [_NEXT_TICK]
+    if all(len(_id(x)) <= _SHORT_ID for x in monitors):
+        whole.append("monitor")
+    folded = [x for x in columns if x not in whole]
+    table = plain_table(columns, ("sessions", "alerts"), wrapped=folded)
     for monitor in monitors:
-        known = monitor.findings
-        table.add_row(
-            on_one_line(_id(monitor), 64),
-            on_one_line(monitor.watch.metric or "-", 40),
-            "yes" if monitor.HasField("run") else "-",
-            _state(monitor),
-            _floor(monitor),
-            _evidence(known),
-            _time(monitor.last_tick.made_ns) if monitor.HasField("last_tick") else "-",
-            _time(monitor.next_tick_ns) if monitor.HasField("next_tick_ns") else "-",
-            f"{known.sessions:,}",
-            f"{known.alerts:,}",
-        )
-    console().print(table)
+        row = {
+            "monitor": on_one_line(_id(monitor), 64),
+            "watches": on_one_line(monitor.watch.metric or "-", 40),
+            "runs": "yes" if monitor.HasField("run") else "-",
+            "state": _state(monitor),
+            "floor": _floor(monitor),
+            "evidence": _evidence(monitor.findings),
+            "last tick (UTC)": _last_tick(monitor),
+            _NEXT_TICK: _next_tick(monitor),
+        }
+        counts = (f"{monitor.findings.sessions:,}", f"{monitor.findings.alerts:,}")
+        table.add_row(*(row[x] for x in columns), *counts)
+    output.print(table)
+
+
+def _last_tick(monitor: "Monitor") -> str:
+    return _time(monitor.last_tick.made_ns) if monitor.HasField("last_tick") else "-"
+
+
+def _next_tick(monitor: "Monitor") -> str:
+    return _time(monitor.next_tick_ns) if monitor.HasField("next_tick_ns") else "-"
 
 
 def print_monitor(monitor: "Monitor") -> None:

@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +26,8 @@ from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.offline import metric_names
+from spanscore.private_files import NO_ROOM
+from spanscore.temporary_files import temporary_folder
 
 if TYPE_CHECKING:
     from spanscore.cli.one_run import OneRun
@@ -119,10 +120,17 @@ def _only(settings: Settings, wanted: Sequence[str]) -> Measured:
 
 def _folder(keep: Path | None) -> Path:
     if keep is None:
-        return Path(tempfile.mkdtemp(prefix="spanscore-run-"))
+        return temporary_folder("spanscore-run-")
     if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         raise InputError(f"--keep {keep}: is there already; name a new folder")
-    keep.mkdir(parents=True, mode=0o700, exist_ok=True)
+    try:
+        keep.mkdir(parents=True, mode=0o700, exist_ok=True)
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise
+        raise InputError(
+            f"--keep {keep}: cannot be made ({error.strerror}); name another folder"
+        ) from None
     return keep.absolute()
 
 

@@ -27,7 +27,9 @@ def print_runs(runs: "Sequence[Run]") -> None:
         print("no runs")
         return
     table = plain_table(
-        ("run", "name", "state", "created (UTC)"), ("items", "done", "failed", "USD")
+        ("run", "name", "state", "created (UTC)"),
+        ("items", "done", "failed", "USD"),
+        wrapped={"name"},
     )
     for run in runs:
         progress = run.progress
@@ -152,7 +154,10 @@ def _eta(progress: "RunProgress") -> str:
 
 
 def _usd(progress: "RunProgress") -> str:
-    return f"{progress.usage.cost_usd:.4f}" if progress.usage.HasField("cost_usd") else "?"
+    usage = progress.usage
+    if usage.HasField("cost_usd"):
+        return f"{usage.cost_usd:.4f}"
+    return "?" if usage.calls else f"{0:.4f}"
 
 
 def _budget(budget: "RunBudget") -> str:
@@ -167,4 +172,5 @@ def _cause(missing: "MissingScores") -> str:
 
 
 def _time(ns: int) -> str:
-    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}"
+    """Month, day and time in UTC, as lists of scores have it."""
+    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%m-%d %H:%M}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spanscore.cli import aggregates, recorded, score_blocks, unscored
 from spanscore.config import Settings
-from spanscore.model.score import Evaluation, JudgeUsage, Skip
+from spanscore.model.score import Evaluation, Failure, JudgeUsage, Skip
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.offline.run_summary import RunSummary
 
@@ -91,7 +91,8 @@ def print_summary(output: "Console", settings: Settings, summary: RunSummary) ->
 def judges(summary: RunSummary) -> str:
     """Who judged, and at what cost."""
     usage, evaluations = summary.usage, [x.evaluation for x in summary.outcomes]
-    models = ", ".join(sorted({x.evaluator.model for x in evaluations if x.evaluator.model}))
+    answered = [x for x in evaluations if not isinstance(x.outcome, Failure)]
+    models = ", ".join(sorted({x.evaluator.model for x in answered if x.evaluator.model}))
     if models or usage.calls:
         return _judged(models, usage)
     unjudged = {
@@ -109,15 +110,16 @@ def judges(summary: RunSummary) -> str:
 
 
 def _judged(models: str, usage: JudgeUsage) -> str:
-    """What the calls of these models, whose names may not be known, used and cost."""
+    """What the calls of these models, none where none gave an answer, used and cost."""
+    in_vain = (
+        f"No model gave an answer: {usage.calls:,}"
+        f" {'call' if usage.calls == 1 else 'calls'} in vain"
+    )
     if not (models or usage.input_tokens or usage.output_tokens):
-        return (
-            f"No model gave an answer: {usage.calls:,}"
-            f" {'call' if usage.calls == 1 else 'calls'} in vain."
-        )
+        return f"{in_vain}."
     cost = "at a price that is not known"
     if usage.cost_usd is not None:
         cost = f"for {usage.cost_usd:.4f} USD"
     calls = f"{usage.calls:,} calls, {usage.cached:,} from the cache"
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-    return f"Judged by {models or 'a model'}: {calls}; {tokens}; {cost}."
+    return f"{f'Judged by {models}: {calls}' if models else in_vain}; {tokens}; {cost}."

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     found = _of_run(args, _found(args)) if args.run and not args.path else _found(args)
     if args.json:
         for score in found:
-            print_json(score.to_json())
+            print_json({"uid": score.uid, **score.to_json()})
     else:
         score_lines.print_scores(found, args.limit, is_newest_first=not args.order_by)
     return 0

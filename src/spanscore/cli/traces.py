@@ -1,25 +1,32 @@
-"""`spanscore traces`: the agent traces of a server, newest first, each with its verdict."""
+"""`spanscore traces`: the agent traces of a server, or in files, newest first, each with its
+verdict.
+"""
 
 import argparse
 from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from spanscore.api import listing as messages
 from spanscore.api.v1.control_service_pb2 import ListTracesRequest, TraceSummary
-from spanscore.cli import score_lines, sources
+from spanscore.cli import exported_traces, score_lines, sources
 from spanscore.cli.terminal import print_json
 from spanscore.store import listing, ordering
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
+    parser.add_argument(
+        "path", metavar="PATH", nargs="*", type=Path, help=exported_traces.PATH_HELP
+    )
     sources.add_arguments(parser)
     sources.add_conditions(parser, "traces")
     parser.add_argument(
         "--order-by",
         metavar="FIELD",
         default="",
-        help='stored_ns or started_ns, as in "started_ns desc"; else the newest first',
+        help=f'{", ".join(listing.TRACE_ORDERS)}, as in "latency desc"; else the newest first',
     )
 
 
@@ -56,6 +63,11 @@ def _found(args: argparse.Namespace) -> Iterator[TraceSummary]:
         session_id=args.session,
         tenant=args.tenant or "",
     )
+    if args.path:
+        found: Iterator[listing.TraceScores] = islice(
+            exported_traces.traces(args.path, query), args.limit or None
+        )
+        return map(messages.summary, found)
     found = sources.of_store(
         args, lambda connection, place: listing.traces(connection, query, sources.PAGE, place)
     )

@@ -91,9 +91,9 @@ class Measurers:
         overrides = Overrides(
             measure.metrics or None, measure.model, None, measure.signal_weights or None
         )
-        refuse_misplaced(overrides, scope)
         judge, budget = self._paid(spec.budget, booked, book)
         try:
+            refuse_misplaced(overrides, scope, "let the scope be that of a")
             engine = Engine(
                 self._changed(measure, is_all_named=bool(measure.metrics)),
                 judge,
@@ -106,6 +106,8 @@ class Measurers:
             raise error.within("measure") from None
         except (ConfigError, ValueError) as error:
             raise FieldError("measure", str(error)) from None
+        except InputError as error:
+            raise FieldError("measure.metrics", str(error)) from None
         rubric = engine.has_rubric(overrides)
         run_here = tuple(x for x in metrics if x.run == scope)
         if not run_here and not rubric:
@@ -146,7 +148,10 @@ class Measurers:
         # a run of sessions scores their traces by what it rests on
         if spec is None or spec.target.scope != scope:
             alone = RunSpec(target=TargetSpec(scope=scope), measure=MeasureSpec(metrics=(metric,)))
-            self.of(alone)
+            try:
+                self.of(alone)
+            except FieldError as error:
+                raise InputError(error.problem) from None
             return
         measured = [x.name for x in self.of(spec).metrics]
         if metric not in measured and not is_rubric(metric):

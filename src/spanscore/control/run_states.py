@@ -10,6 +10,7 @@ from spanscore.store.runs import Progress, Run, RunState, RunTables
 MAX_UNFINISHED = 1000
 """Runs of one tenant that have not ended: of more, no other is created or retried."""
 
+_SHOWN_CHARS = 80
 _UNFINISHED: tuple[RunState, ...] = ("PENDING", "RUNNING", "PAUSED")
 
 
@@ -54,7 +55,8 @@ def reason_of(error: Exception) -> str:
 
 def not_found(run_id: str) -> NotFoundError:
     """The error for a run that there is not."""
-    return NotFoundError(f"there is no run {run_id!r}")
+    known = run_id if len(run_id) <= _SHOWN_CHARS else f"{run_id[:_SHOWN_CHARS]}…"
+    return NotFoundError(f"there is no run {known!r}")
 
 
 def before_retry(progress: Progress) -> Progress:

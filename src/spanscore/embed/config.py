@@ -73,6 +73,10 @@ class Config(Options):
 
     @model_validator(mode="after")
     def _has_what_the_provider_needs(self) -> Self:
+        if self.model in {"ngrams", "model2vec"}:
+            raise ValueError(
+                f"{self.model} is no provider's model: set embedding.provider to {self.model}"
+            )
         needed = {"litellm": "model", "model2vec": "local_model"}.get(self.provider)
         if needed and not getattr(self, needed):
             raise ValueError(

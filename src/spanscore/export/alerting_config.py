@@ -4,7 +4,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from spanscore.export.config import NamedByType, Tls, name_the_types
+from spanscore.export.connection_config import Tls
+from spanscore.export.named_by_type import NamedByType, name_the_types
 from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns
 

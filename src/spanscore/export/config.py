@@ -1,8 +1,12 @@
 """Where scores go and in which forms, under the names that the OpenTelemetry Collector uses for its
 exporters.
+
+In goes the section `export` of a configuration file, such as `exporters: {otlp_grpc: {endpoint:
+"collector:4317"}}`; out comes a `Config`, here with a `GrpcConfig` in it. The docstring of a field
+is its entry in docs/configuration.md.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
@@ -10,90 +14,17 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    GetJsonSchemaHandler,
     SecretStr,
     model_validator,
 )
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
 
+from spanscore.export.connection_config import RetryOnFailure, Tls
+from spanscore.export.named_by_type import NamedByType, name_the_types
+from spanscore.export.sink_config import LangfuseConfig, MlflowConfig, PhoenixConfig, SinkSettings
 from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns
 
 EXPORTER_TYPES = ("otlp_grpc", "otlp_http", "otlp_json_file", "phoenix", "mlflow", "langfuse")
-
-
-class Tls(Options):
-    """How a connection is secured; as in the collector it is, unless `insecure` says otherwise."""
-
-    insecure: bool = False
-    """Send without TLS."""
-
-    insecure_skip_verify: bool = False
-    """Use TLS without checking the server's certificate.
-
-    Only otlp_http can; for otlp_grpc give `ca_file`.
-    """
-
-    ca_file: Path | None = None
-    """The certificates, in PEM, that the server's certificate must lead back to; null: those of the
-    system.
-    """
-
-    cert_file: Path | None = None
-    """Our own certificate, in PEM, for a server that asks for one."""
-
-    key_file: Path | None = None
-    """The private key, in PEM, of `cert_file`."""
-
-    server_name_override: str | None = None
-    """The name that the server's certificate must be for, where it is not the endpoint's."""
-
-    reload_interval: Duration = Field(default=duration_ns("10s"), ge=0)
-    """How often a request looks whether the files have changed; the new ones are used from it
-    on.
-    """
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files that are named here."""
-        return tuple(x for x in (self.ca_file, self.cert_file, self.key_file) if x is not None)
-
-
-class RetryOnFailure(Options):
-    """When to send again what a backend did not take."""
-
-    enabled: bool = True
-    """Whether to send again at all."""
-
-    initial_interval: Duration = Field(default=duration_ns("5s"), gt=0)
-    """The wait before the first retry.
-
-    What the backend asks for (RetryInfo, Retry-After) comes before it.
-    """
-
-    randomization_factor: float = Field(default=0.5, ge=0, le=1)
-    """How far a wait may be off, as a share of it, so that many senders do not come back at
-    once.
-    """
-
-    multiplier: float = Field(default=1.5, ge=1)
-    """By what each wait is longer than the one before it."""
-
-    max_interval: Duration = Field(default=duration_ns("30s"), gt=0)
-    """The longest wait."""
-
-    max_elapsed_time: Duration = Field(default=duration_ns("0s"), ge=0)
-    """After how long to give up; 0: never.
-
-    What waits is in the store, so there is no need to give up.
-    """
-
-    max_fault_time: Duration = Field(default=duration_ns("5m"), ge=0)
-    """After how long to give up what the backend answers with a fault of its own (HTTP 500, gRPC
-    INTERNAL, UNKNOWN), since that can be for what it is sent. Scores that are given up are listed
-    by `spanscore scores --undelivered`.
-    """
 
 
 class SendingQueue(Options):
@@ -102,7 +33,7 @@ class SendingQueue(Options):
     """
 
     queue_size: int = Field(default=1000, ge=1)
-    """Requests, or bytes, at most; past it, senders are told UNAVAILABLE."""
+    """Requests, or bytes, at most; past it, senders get UNAVAILABLE."""
 
     sizer: Literal["requests", "bytes"] = "requests"
     """What `queue_size` counts.
@@ -171,6 +102,8 @@ class ClientKeepalive(Options):
 
 
 def _one_of(known: Any) -> BeforeValidator:
+    """Accept the values of the Literal `known`; as in the collector, "" and null are `none`."""
+
     def check(value: Any) -> Any:
         if value in ("", None):
             return "none"
@@ -301,121 +234,9 @@ class InProcess(_Exporter):
     """
 
 
-class SinkSettings(Options):
-    """What all tools have in common that show scores natively, through an API of their own."""
-
-    endpoint: str = Field(pattern="^https?://.")
-    """The URL of the tool."""
-
-    tls: Tls = Tls()
-    """How an https connection is secured."""
-
-    headers: dict[str, SecretStr] = {}
-    """Sent with every request, such as `authorization: "Bearer ${env:TOKEN}"`."""
-
-    timeout: Duration = Field(default=duration_ns("10s"), gt=0)
-    """How long one request may take."""
-
-    retry_on_failure: RetryOnFailure = RetryOnFailure()
-    """When to try again what the tool did not take; the intervals hold for scores whose span it has
-    not got yet too.
-    """
-
-    max_wait: Duration = Field(default=duration_ns("15m"), ge=0)
-    """How long a score waits for its span to be there; then it is dropped, and the log says so."""
-
-    max_waiting: int = Field(default=10_000, ge=1)
-    """Scores that wait for their span at once; above it the oldest is dropped."""
-
-
-class PhoenixConfig(SinkSettings):
-    """Annotations in Arize Phoenix: on the span and its trace, and on the session for a session's
-    score.
-    """
-
-    type: Literal["phoenix"] = Field(default="phoenix", exclude=True)
-    """Follows from the exporter's name."""
-
-    endpoint: str = Field(default="http://127.0.0.1:6006", pattern="^https?://.")
-    """The URL of Phoenix."""
-
-
-class MlflowConfig(SinkSettings):
-    """Assessments in MLflow."""
-
-    type: Literal["mlflow"] = Field(default="mlflow", exclude=True)
-    """Follows from the exporter's name."""
-
-    endpoint: str = Field(default="http://127.0.0.1:5000", pattern="^https?://.")
-    """The URL of the MLflow server."""
-
-
-def _not_empty(secret: SecretStr) -> SecretStr:
-    if not secret.get_secret_value():
-        raise ValueError("is empty; is its environment variable set?")
-    return secret
-
-
-class LangfuseConfig(SinkSettings):
-    """Scores in Langfuse: on the trace and the observation, and on the session for a session's
-    score.
-    """
-
-    type: Literal["langfuse"] = Field(default="langfuse", exclude=True)
-    """Follows from the exporter's name."""
-
-    endpoint: str = Field(default="https://cloud.langfuse.com", pattern="^https?://.")
-    """The URL of Langfuse."""
-
-    public_key: str = Field(min_length=1)
-    """The project's public key, `pk-lf-…`."""
-
-    secret_key: Annotated[SecretStr, AfterValidator(_not_empty)]
-    """The project's secret key, such as `${env:LANGFUSE_SECRET_KEY}`."""
-
-    trace_scores_on: Literal["both", "trace", "observation"] = "both"
-    """Where a trace's score is filed: on the trace, on the evaluated observation of it, or on both,
-    which are then two scores to Langfuse.
-    """
-
-
 ExporterConfig: TypeAlias = (
     GrpcConfig | HttpConfig | JsonFileConfig | PhoenixConfig | MlflowConfig | LangfuseConfig
 )
-
-
-def name_the_types(components: Any, what: str, kinds: Sequence[str]) -> Any:
-    """Let a component's name say its type, as in the collector: `otlp_grpc`, or `otlp_grpc/NAME`
-    for a further one.
-    """
-    if not isinstance(components, Mapping):
-        return components
-    typed = {}
-    for name, settings in components.items():
-        kind = str(name).partition("/")[0]
-        if kind not in kinds:
-            raise ValueError(
-                f"{name}: unknown {what}; known are {', '.join(kinds)}, each also as TYPE/NAME"
-            )
-        given = {} if settings is None else settings
-        typed[name] = {**given, "type": kind} if isinstance(given, Mapping) else given
-    return typed
-
-
-class NamedByType:
-    """The JSON schema to go with `name_the_types`: which settings there are depends on the
-    exporter's name.
-    """
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        union = handler(schema)["additionalProperties"]
-        patterns = {
-            f"^{kind}(/.+)?$": {"$ref": ref}
-            for kind, ref in union["discriminator"]["mapping"].items()
-        }
-        return {"type": "object", "patternProperties": patterns, "additionalProperties": False}
 
 
 class Emit(Options):
@@ -456,7 +277,7 @@ class Config(Options):
 
     @property
     def otlp_exporters(self) -> dict[str, GrpcConfig | HttpConfig | JsonFileConfig | InProcess]:
-        """Those of `exporters` that speak OTLP."""
+        """Those of `exporters` that send OTLP."""
         return {name: x for name, x in self.exporters.items() if isinstance(x, _Exporter)}
 
     @property
@@ -483,7 +304,7 @@ class Config(Options):
 
     max_text_length: int = Field(default=8192, ge=64)
     """Characters of a reason, and of a metric's metadata, that leave; what is longer is cut, and
-    says so.
+    marked as cut.
     """
 
     max_waiting: int = Field(default=20_000, ge=1)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from spanscore.errors import PermanentError
-from spanscore.export.config import RetryOnFailure
+from spanscore.export.connection_config import RetryOnFailure
 from spanscore.export.port import Exporter, FaultError, UndeliveredError, UnsupportedSignalError
 from spanscore.export.retry import Backoff
 from spanscore.model.headers import Headers

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spanscore.errors import PermanentError, RetryableError
-from spanscore.export.config import SinkSettings
 from spanscore.export.delivery import Surroundings
 from spanscore.export.port import FaultError, Outbox, UndeliveredError, UnsupportedSignalError
 from spanscore.export.retry import Backoff
 from spanscore.export.sink import Sink, by_what_they_replace, what_it_replaces
+from spanscore.export.sink_config import SinkSettings
 from spanscore.model.score import Evaluation
 from spanscore.model.undelivered import Undelivered
 from spanscore.telemetry import Complaints, declared

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from spanscore.errors import PermanentError
 from spanscore.export import wording
-from spanscore.export.config import LangfuseConfig
 from spanscore.export.json_api import JsonApi
 from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
 from spanscore.export.sink import provenance
+from spanscore.export.sink_config import LangfuseConfig
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, Score
 
@@ -30,8 +30,9 @@ _ENVIRONMENT = re.compile(r"(?!langfuse)[a-z0-9_-]{1,40}")
 
 
 class _Filed(NamedTuple):
-    """One score of Langfuse's, and the evaluation that it tells of; `id` is that of the request's
-    event.
+    """One score of Langfuse's, and the evaluation that it was made of.
+
+    `id` is that of the request's event.
     """
 
     id: str
@@ -45,7 +46,7 @@ _Chunk: TypeAlias = Sequence[_Filed]
 class LangfuseSink:
     """A `Sink` for one Langfuse project. A failure has no value, so it is not filed.
 
-    Langfuse takes scores of what it has not got yet; where one says that it does not, the scores
+    Langfuse takes scores of spans that it has not got yet. Where a server refuses these, the scores
     wait.
     """
 

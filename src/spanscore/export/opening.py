@@ -5,19 +5,11 @@ imported.
 from collections.abc import Mapping
 
 from spanscore.errors import ConfigError
-from spanscore.export.config import (
-    Config,
-    GrpcConfig,
-    HttpConfig,
-    InProcess,
-    JsonFileConfig,
-    LangfuseConfig,
-    MlflowConfig,
-    PhoenixConfig,
-)
+from spanscore.export.config import Config, GrpcConfig, HttpConfig, InProcess, JsonFileConfig
 from spanscore.export.headers_setter import Authenticator
 from spanscore.export.port import Exporter
 from spanscore.export.sink import Sink
+from spanscore.export.sink_config import LangfuseConfig, MlflowConfig, PhoenixConfig
 
 
 def open_exporters(

@@ -7,7 +7,8 @@ import grpc
 
 from spanscore.errors import ConfigError, PermanentError
 from spanscore.export import status
-from spanscore.export.config import ClientKeepalive, GrpcConfig, Tls
+from spanscore.export.config import ClientKeepalive, GrpcConfig
+from spanscore.export.connection_config import Tls
 from spanscore.export.headers_setter import Authenticator, applied
 from spanscore.export.port import UndeliveredError
 from spanscore.model.headers import Headers

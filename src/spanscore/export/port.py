@@ -47,8 +47,8 @@ class Exporter(Protocol):
     """One place that requests are sent to."""
 
     async def send(self, signal: Signal, body: bytes, headers: Headers = ()) -> str | None:
-        """Send one export request, serialised; returns None, or what the backend says that it did
-        not take of it.
+        """Send one export request, serialised; returns None, or the backend's words on what
+        of it was not taken.
 
         `headers` are those that it came with, for an authenticator to choose from.
 

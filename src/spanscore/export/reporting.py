@@ -10,7 +10,8 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from spanscore.errors import PermanentError, RetryableError
-from spanscore.export.config import GrpcConfig, HttpConfig, Tls
+from spanscore.export.config import GrpcConfig, HttpConfig
+from spanscore.export.connection_config import Tls
 from spanscore.export.opening import open_exporter
 from spanscore.export.port import Exporter
 from spanscore.telemetry import Complaints, Meter, otlp

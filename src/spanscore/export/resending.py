@@ -22,7 +22,7 @@ Again: TypeAlias = Callable[
 ]
 """Sends some again; gives those that still do not arrive.
 
-The flag says that a later revision has superseded one.
+The flag is true where a later revision has superseded the score.
 """
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from spanscore.export.config import RetryOnFailure
+from spanscore.export.connection_config import RetryOnFailure
 
 MAX_REQUESTED_WAIT_S = 300.0
 """The longest wait that a backend may ask for, in seconds; one that asks for a day would stop its

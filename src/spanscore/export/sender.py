@@ -172,8 +172,8 @@ class Sender:
         await self._resending.look()
 
     def _ages_s(self) -> dict[tuple[str, ...], float]:
-        """How old the oldest score is that has still to be sent, by exporter, as far as memory
-        tells it.
+        """How old the oldest score is that has still to be sent, by exporter, as far as
+        memory contains it.
         """
         behind, now_ns = self.behind(), self._around.clock_ns()
         oldest = {

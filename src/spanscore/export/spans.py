@@ -69,8 +69,8 @@ def request(
     max_text_length: int,
     which: Which = "all",
 ) -> bytes:
-    """The evaluation spans of `evaluations` as a serialised request, `which` says of what beside
-    the summaries.
+    """The evaluation spans of `evaluations` as a serialised request: the summaries, and beside
+    them spans for the scores that `which` names.
 
     None for one that left inline, and none for a skipped one that is not shown.
     """

@@ -36,8 +36,8 @@ _TLS_SETTINGS = re.compile(r" ssl:(?:<[^>]*>|\w+)")
 
 
 def connection_problem(error: Exception) -> str:
-    """What an error of the HTTP client says, without how it prints its TLS settings, which it has
-    on plain HTTP too.
+    """The text of an HTTP client's error, without its TLS settings, which it prints on plain HTTP
+    too.
 
     >>> connection_problem(
     ...     OSError("Cannot connect to host there:1 ssl:<ssl.SSLContext object at 0x7f> [Refused]")
@@ -52,7 +52,7 @@ def http_error(
 ) -> UndeliveredError | PermanentError:
     """The error for an HTTP answer that is not 2xx.
 
-    `retry_after` is the header; `text` what to tell a person.
+    `retry_after` is the header; `text` is for people.
     """
     what = f"HTTP {status}{': ' if text else ''}{text}"
     if status in _UNAUTHORISED_HTTP:
@@ -122,9 +122,7 @@ def retry_info_s(details: bytes | None) -> float | None:
 
 
 def not_taken(signal: Signal, answer: Any) -> str | None:
-    """What a backend's answer says that it did not take of a request, or warns of; None for
-    nothing.
-    """
+    """What a backend did not take of a request, or warns of, by its answer; None for nothing."""
     partial = answer.partial_success
     rejected = getattr(partial, WIRE[signal].rejected)
     if not rejected and not partial.error_message:

@@ -3,7 +3,7 @@
 import ssl
 
 from spanscore.errors import ConfigError
-from spanscore.export.config import Tls
+from spanscore.export.connection_config import Tls
 from spanscore.watched import Watched
 
 

@@ -92,7 +92,7 @@ def prefix(number: int, length: int) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """Seven bits a byte, the lowest first; the highest bit says that more follow."""
+    """Seven bits a byte, the lowest first; the highest bit is set where more follow."""
     found = bytearray()
     while number > 0x7F:
         found.append(number & 0x7F | 0x80)

@@ -390,6 +390,8 @@ class Evaluation:
             "span_id": self.target.span_id,
             "session_id": self.session_id,
             "session_key": self.session_key or self.session_id,
+            "agent_name": self.agent_name,
+            "service_name": self.service_name,
             "latency_s": self.latency_s,
             "evaluator": {
                 name: getattr(self.evaluator, name) for name in Evaluator.__dataclass_fields__

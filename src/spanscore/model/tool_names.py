@@ -47,20 +47,20 @@ _STATES = frozenset(_STATES_WORDS.split())
 _CHANGING_VERBS_WORDS = (
     "accept activate add append apply approve archive assign authorize ban block book buy cancel"
     " change charge clear close commit confirm convert create deactivate debit decline delete"
-    " deploy disable dispatch drop edit email enable enroll erase execute exchange file forward"
-    " grant hire insert install invite issue kill launch log lock merge modify move notify open"
-    " order pay place post publish purchase purge push put record redeem refund register reject"
-    " release remove rename renew reopen replace reply report request resend reserve reset resolve"
-    " restart return revoke run save schedule send set ship start stop submit subscribe suspend"
-    " terminate transfer trigger uninstall unsubscribe update upgrade upload upsert wipe withdraw"
-    " write"
+    " deploy destroy disable dispatch drop edit email enable enroll erase execute exchange file"
+    " forward grant hire insert install invite issue kill launch log lock merge modify move notify"
+    " open order pay place post publish purchase purge push put record redeem refund register"
+    " reject release remove rename renew reopen replace reply report request resend reserve reset"
+    " resolve restart return revoke run save schedule send set ship start stop submit subscribe"
+    " suspend terminate transfer trigger uninstall unsubscribe update upgrade upload upsert wipe"
+    " withdraw write"
 )
 CHANGING_VERBS = frozenset(_CHANGING_VERBS_WORDS.split())
 """Verbs by which a tool's name says that it changes something."""
 
 _DESTRUCTIVE_WORDS = (
-    "cancel charge debit delete deactivate drop erase kill pay purchase purge refund remove revoke"
-    " terminate transfer uninstall wipe withdraw"
+    "buy cancel charge debit delete deactivate destroy drop erase kill pay purchase purge refund"
+    " remove revoke terminate transfer uninstall wipe withdraw"
 )
 _DESTRUCTIVE = frozenset(_DESTRUCTIVE_WORDS.split())
 """Those of them whose effect a user misses or pays for."""
@@ -96,8 +96,9 @@ _VARYING = frozenset(_VARYING_WORDS.split())
 """What may be another each time that it is asked for."""
 
 _STEPPING_WORDS = (
-    "back click down drag forward go hover key left move navigate next page press random right roll"
-    " scroll sleep step swipe tab tap think tick turn type up"
+    "advance back click continue decrease decrement down drag forward go hover increase increment"
+    " key left lower move navigate next page pan press random redo right roll rotate scroll skip"
+    " sleep step swipe tab tap think tick turn type undo up zoom"
 )
 _STEPPING = frozenset(_STEPPING_WORDS.split())
 
@@ -186,6 +187,8 @@ def destroys(name: str) -> bool:
     (True, False, False)
     """
     words = name_words(name)
+    if words[:2] == ("close", "account"):
+        return True
     verbs = [word for word in words if word in CHANGING_VERBS or word in READING_VERBS]
     if not verbs or verbs[0] not in _DESTRUCTIVE or not changes(name):
         return False

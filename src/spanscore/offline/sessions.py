@@ -1,20 +1,21 @@
-"""The sessions of a run over recorded traces: their turns are kept in a file once they fill a bound
-in memory.
+"""The sessions of a run over recorded traces: their turns, and where these stand, are kept in files
+once they fill a bound in memory.
 """
 
+import json
 from collections import OrderedDict
 from collections.abc import Container, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from operator import itemgetter
 from tempfile import SpooledTemporaryFile
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from spanscore.evaluation import MAX_EARLIER_TURNS
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.offline.scoring_in_workers import SessionRecords
 from spanscore.store import records
-from spanscore.temporary_files import temporary_space
+from spanscore.temporary_files import TemporaryTables, temporary_space
 
 _MAX_MEMORY_BYTES = 64 * 2**20
 _MAX_TURNS = 1000
@@ -29,21 +30,30 @@ Signals = dict[str, dict[str, Evaluation]]
 """The evaluations of a session's traces, by agent trace id and metric."""
 
 
+_TABLES = """
+CREATE TABLE turn (
+    id TEXT NOT NULL, session INTEGER NOT NULL, place_in_session TEXT NOT NULL,
+    trace_offset INTEGER NOT NULL, trace_bytes INTEGER NOT NULL,
+    evaluations_offset INTEGER, evaluations_bytes INTEGER
+);
+CREATE INDEX turn_id ON turn (id);
+CREATE INDEX turn_session ON turn (session)
+"""
+
+_COLUMNS = "id, trace_offset, trace_bytes, evaluations_offset, evaluations_bytes"
+
+
 class _Place(NamedTuple):
     offset: int
     size_bytes: int
 
 
-@dataclass(slots=True)
-class _Turn:
-    """Where a turn's record, and those of its evaluations, a line each, stand in the file; `order`
-    is that of its session.
-    """
+class _Turn(NamedTuple):
+    """Where a turn's record, and those of its evaluations, a line each, stand in the file."""
 
     id: str
-    order: tuple[int, tuple[str, ...], str]
     trace: _Place
-    evaluations: _Place | None = None
+    evaluations: _Place | None
 
 
 class SessionTurns:
@@ -54,8 +64,8 @@ class SessionTurns:
 
     def __init__(self, max_memory_bytes: int = _MAX_MEMORY_BYTES) -> None:
         self._file: IO[bytes] = SpooledTemporaryFile(max_memory_bytes)  # noqa: SIM115 - closed by `close`
-        self._sessions: dict[str, list[_Turn]] = {}
-        self._turns: dict[str, _Turn] = {}
+        self._tables = TemporaryTables(_TABLES)
+        self._sessions: dict[str, int] = {}
         self._recent: OrderedDict[_Place, AgentTrace] = OrderedDict()
         self._recent_bytes = 0
 
@@ -63,20 +73,29 @@ class SessionTurns:
         """Keep a turn, after those of its session that are here already."""
         if trace.session_key is None:
             return
-        order = (trace.started_ns, trace.trace_ids, trace.opening_span_id)
-        turn = _Turn(trace.id, order, self._written(records.encode(trace)))
-        self._turns[trace.id] = turn
-        self._sessions.setdefault(trace.session_key, []).append(turn)
+        order = json.dumps([trace.started_ns, trace.trace_ids, trace.opening_span_id])
+        session = self._sessions.setdefault(trace.session_key, len(self._sessions))
+        place = self._written(records.encode(trace))
+        self._tables.insert(
+            "INSERT INTO turn VALUES (?, ?, ?, ?, ?, NULL, NULL)",
+            [(trace.id, session, order, *place)],
+        )
 
     def score(self, trace: AgentTrace, evaluations: Sequence[Evaluation]) -> None:
         """Keep the evaluations of a turn."""
-        if trace.id in self._turns:
+        if trace.session_key is not None:
             self.keep_records(trace, records.encode_evaluations(evaluations))
 
     def keep_records(self, trace: AgentTrace, evaluations: Sequence[str]) -> None:
         """Keep the evaluations of a turn, given in their stored form."""
-        if (turn := self._turns.get(trace.id)) is not None:
-            turn.evaluations = self._written("\n".join(evaluations)) if evaluations else None
+        if trace.session_key is None:
+            return
+        place = self._written("\n".join(evaluations)) if evaluations else (None, None)
+        self._tables.insert(
+            "UPDATE turn SET evaluations_offset = ?, evaluations_bytes = ?"
+            " WHERE rowid = (SELECT MAX(rowid) FROM turn WHERE id = ?)",
+            [(*place, trace.id)],
+        )
 
     def before(self, trace: AgentTrace, known: Container[str] = ()) -> tuple[AgentTrace, ...]:
         """The newest turns that were kept of the session of `trace`, which is not among them yet,
@@ -86,7 +105,11 @@ class SessionTurns:
         """
         if trace.session_key is None:
             return ()
-        turns = self._sessions.get(trace.session_key, ())[-MAX_EARLIER_TURNS:]
+        newest_first = self._tables.rows(
+            f"SELECT {_COLUMNS} FROM turn WHERE session = ? ORDER BY rowid DESC LIMIT ?",  # noqa: S608 - columns of this file
+            (self._sessions.get(trace.session_key), MAX_EARLIER_TURNS),
+        )
+        turns = [_turn(row) for row in newest_first][::-1]
         return tuple(self._decoded(x.trace) for x in turns if x.id not in known)
 
     def __len__(self) -> int:
@@ -125,7 +148,12 @@ class SessionTurns:
         return SessionRecords(key, [self._read(turn.trace) for turn in turns], evaluations)
 
     def _newest(self, key: str) -> list[_Turn]:
-        return sorted(self._sessions[key], key=lambda x: x.order)[-_MAX_TURNS:]
+        rows = self._tables.rows(
+            f"SELECT place_in_session, {_COLUMNS} FROM turn WHERE session = ? ORDER BY rowid",  # noqa: S608 - columns of this file
+            (self._sessions[key],),
+        )
+        ordered = sorted(((json.loads(order), row) for order, *row in rows), key=itemgetter(0))
+        return [_turn(row) for _, row in ordered[-_MAX_TURNS:]]
 
     def close(self) -> None:
         """Let go of the file."""
@@ -158,3 +186,10 @@ class SessionTurns:
         with temporary_space():  # what is still in a buffer is written
             self._file.seek(place.offset)
         return self._file.read(place.size_bytes).decode("utf-8", "surrogatepass")
+
+
+def _turn(row: Sequence[Any]) -> _Turn:
+    """A row of `_COLUMNS`."""
+    name, offset, size_bytes, of_evaluations, evaluations_bytes = row
+    evaluations = None if of_evaluations is None else _Place(of_evaluations, evaluations_bytes)
+    return _Turn(name, _Place(offset, size_bytes), evaluations)

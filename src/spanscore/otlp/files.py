@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from spanscore.errors import InputError
 from spanscore.model.span import LogRecord, Span
@@ -29,6 +30,13 @@ _COMPRESSED: Final = 8
 """How many times its size a compressed file contains, where it does not say: a cautious guess, a
 recording of 45 MB takes 2.5 MB by zstd.
 """
+
+_ITEMS: Final[dict[Signal, tuple[str, ...]]] = {
+    "traces": ("resource_spans", "scope_spans", "spans"),
+    "logs": ("resource_logs", "scope_logs", "log_records"),
+    "metrics": ("resource_metrics", "scope_metrics", "metrics"),
+}
+"""The fields that lead from a request to its spans, log records or metrics."""
 
 _SUFFIXES: Final = (".pb", ".json", ".jsonl", ".ndjson")
 _KNOWN: Final = "OTLP (*.pb, JSON or JSON Lines), Jaeger JSON or a Tempo export"
@@ -65,7 +73,7 @@ def load(paths: PathLike | Iterable[PathLike]) -> Telemetry:
 
     Metrics are passed over.
 
-    A file is an export request in protobuf (`*.pb`, of logs where its name starts with `logs`),
+    A file is an export request in protobuf (`*.pb`, of spans or logs as its content shows),
     OTLP/JSON (one request, an array of them, or JSON Lines as the collector's file exporter writes
     them), Jaeger's JSON or a Tempo export; each may be compressed by gzip or zstd. Raises
     InputError where something is not; an empty file and JSON of another kind are passed over in a
@@ -236,7 +244,37 @@ def _replaced(place: str, count: int) -> list[str]:
 
 
 def _binary_request(path: Path, content: bytes) -> tuple[Signal, Message, list[str]]:
-    signal: Signal = next((x for x in SIGNALS if path.name.startswith(x)), "traces")
+    named: Signal = next((x for x in SIGNALS if path.name.startswith(x)), "traces")
+    for signal in (named, *(x for x in SIGNALS if x != named)):
+        request = _fitting(signal, content)
+        if request is not None:
+            return signal, request, []
+    return _mended_request(path, named, content)
+
+
+def _fitting(signal: Signal, content: bytes) -> Message | None:
+    """The request, where its first item has no field that is unknown to the signal: the three
+    signals' items number theirs differently. None where it has, or cannot be decoded.
+    """
+    try:
+        request = WIRE[signal].request.FromString(content)
+    except DecodeError:
+        return None
+    first = _first_item(request, _ITEMS[signal])
+    return request if first is None or not len(UnknownFieldSet(first)) else None
+
+
+def _first_item(message: Any, names: tuple[str, ...]) -> Any:
+    """The first of what `names` lead to from field to field; None where there is none."""
+    if not names:
+        return message
+    below = (_first_item(x, names[1:]) for x in getattr(message, names[0]))
+    return next((x for x in below if x is not None), None)
+
+
+def _mended_request(
+    path: Path, signal: Signal, content: bytes
+) -> tuple[Signal, Message, list[str]]:
     request = WIRE[signal].request
     try:
         return signal, request.FromString(content), []

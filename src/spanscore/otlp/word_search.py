@@ -17,6 +17,11 @@ _BYTES_A_CANDIDATE: Final = 64
 each byte string.
 """
 
+_PART_WORDS: Final = 4096
+"""Words that are looked at together: what numpy makes of them stays in the CPU's cache, and is so
+small that the memory for it is not taken from the system anew each time.
+"""
+
 _HASH_BITS: Final = 16
 _HASH_FACTOR: Final = np.uint32(2_654_435_761)
 """2^32 divided by the golden ratio: Knuth's multiplicative hash."""
@@ -41,15 +46,23 @@ class WordSearch:
     def is_any_in(self, body: bytes) -> bool:
         """Whether the body contains any of the byte strings."""
         words = np.frombuffer(body, dtype="<u4", count=len(body) // _WORD_BYTES)
-        places = np.flatnonzero(self._is_candidate.take(_hashes(words)))
+        places = self._candidates(words)
         if len(places) > len(body) // _BYTES_A_CANDIDATE:
             return any(x in body for x in self._wanted)
-        for place, word in zip(places.tolist(), words[places].tolist(), strict=True):
+        for place, word in zip(places, words[places].tolist(), strict=True):
             for found, offset in self._by_word.get(word, ()):
                 start = place * _WORD_BYTES - offset
                 if start >= 0 and body.startswith(found, start):
                     return True
         return False
+
+    def _candidates(self, words: NDArray[np.uint32]) -> list[int]:
+        """The places of the words that may be one of those that are searched for."""
+        places: list[int] = []
+        for first in range(0, len(words), _PART_WORDS):
+            part = self._is_candidate.take(_hashes(words[first : first + _PART_WORDS]))
+            places += (np.flatnonzero(part) + first).tolist()
+        return places
 
 
 def _hashes(words: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -19,8 +19,8 @@ _MAX_FILE_BYTES: Final = 2**20
 _SHOWN_CHARS: Final = 40
 _COMMENT: Final = b"#"
 _NO_TENANTS: Final = (
-    "tenant=… needs `tenancy` in the configuration; without it all tokens would reach the same"
-    " traces"
+    "tenant=… needs `tenancy.enabled: true` in the configuration; without it all tokens would reach"
+    " the same traces"
 )
 _TWICE: Final = "this token is given before, with other scopes or another tenant; give it once"
 _LINES: Final = "expected are lines of the form `TOKEN [scopes=read,write] [tenant=acme]`"

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
+from spanscore import private_files
 from spanscore.errors import InputError, JudgeUnavailableError
 from spanscore.judge import Answer, Judge, Prompt, marks, redact
 from spanscore.judge.answer import UnusableAnswerError, read, schema_of
@@ -128,9 +129,9 @@ class Cassette:
         return cls(path, entries, vectors, was_there=True)
 
     def save(self) -> None:
-        """Write the file, if there is anything new.
+        """Write the file, if there is anything new: whole, and readable by its owner alone.
 
-        Raises InputError where it cannot be written.
+        Raises InputError where it cannot be written, OutputError where it does not fit.
         """
         if not self.changed:
             return
@@ -146,11 +147,9 @@ class Cassette:
         text = json.dumps(data, indent=1, ensure_ascii=False)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_bytes(f"{text}\n".encode("utf-8", "replace"))
         except OSError as error:
-            raise InputError(
-                f"{short_path(self.path)}: cannot be written ({error.strerror or error})"
-            ) from None
+            raise private_files.cannot_write(short_path(self.path), error) from None
+        private_files.write(self.path, f"{text}\n".encode("utf-8", "replace"))
         self.changed = False
 
     def record(self, key: str, entry: Entry) -> None:

@@ -93,7 +93,8 @@ class Experiment:
             if self.pass_rate
             else ""
         )
-        return f"{self.run.suite.name}: {len(self.run.cases)} cases, {counts}{whole}"
+        cases = "1 case" if len(self.run.cases) == 1 else f"{len(self.run.cases)} cases"
+        return f"{self.run.suite.name}: {cases}, {counts}{whole}"
 
 
 _COUNTED = {"pass": "passed", "fail": "failed", "error": "cannot be told"}

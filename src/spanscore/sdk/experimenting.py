@@ -24,7 +24,7 @@ from spanscore.sdk.agent_runs import Agent, AgentRun, AgentRuns
 from spanscore.sdk.experiment_result import Experiment
 from spanscore.sdk.measures import Measures, by_name, with_options
 from spanscore.sdk.progress import Steps, steps
-from spanscore.suites import Case, CaseResult, Suite, Trial
+from spanscore.suites import Case, Suite
 from spanscore.suites.matching import Matched, Recording
 from spanscore.suites.running import Prepared
 
@@ -115,9 +115,7 @@ async def experiment_async(
     prepared = Prepared(suite, Matched(recordings=_recordings(ran)), suite.name)
     with steps("scoring", prepared.trials, shown=progress) as done:
         found = await _scored(prepared, settings, judge, own_id, done)
-    found = replace(
-        found, started_at_ns=started_ns, cases=tuple(_explained(x, ran) for x in found.cases)
-    )
+    found = replace(found, started_at_ns=started_ns)
     result = Experiment(found, tuple(trace for x in ran for trace in x.traces))
     if output is not None:
         result.save(output)
@@ -223,17 +221,6 @@ def _recordings(ran: Sequence[AgentRun]) -> dict[str, list[Recording]]:
     for run in ran:
         is_session = sizes[run.traces[0].session_key] == len(run.traces)
         found.setdefault(run.case.id, []).append(
-            Recording(run.case, run.traces, run.run_id, is_session)
+            Recording(run.case, run.traces, run.run_id, is_session, run.error)
         )
     return found
-
-
-def _explained(result: CaseResult, ran: Sequence[AgentRun]) -> CaseResult:
-    """A case's result whose trials say so where the agent raised an error."""
-    errors = {x.traces[0].id: x.error for x in ran if x.error is not None}
-
-    def explained(trial: Trial) -> Trial:
-        error = errors.get(trial.recording.traces[0].id)
-        return trial if error is None else replace(trial, reasons=(f"the agent raised {error}",))
-
-    return replace(result, trials=tuple(map(explained, result.trials)))

@@ -138,6 +138,7 @@ def register_fork(worker: Callable[[], "Forked | None"], ending: Callable[[], ob
             found.forked()
         _end_with_celery(ending)
 
+    _end_with_celery(ending)  # a process of its pool may be the first to ask for scores
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=before, after_in_parent=no_fork.after, after_in_child=in_child)
 

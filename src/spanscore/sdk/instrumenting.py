@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from spanscore.errors import ConfigError
 from spanscore.sdk import in_process
@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from spanscore.judge.port import Judge
     from spanscore.model.score import Evaluation
     from spanscore.sdk.measures import Measures
+    from spanscore.store.store import Store
 
 _log = logging.getLogger(__name__)
+
+_PAGE: Final = 1000
+"""Scores that are read from the store at once."""
 
 _lock = threading.Lock()
 _current: "Instrumentation | None" = None
@@ -92,14 +96,16 @@ class Instrumentation:
         self, *, trace_id: str | None = None, session_id: str | None = None
     ) -> "list[Evaluation]":
         """The newest scores of a trace, by its hex id, or of a session and its traces, as far as
-        they are kept here.
+        they are kept here; without either all of them, in the order in which they were made.
 
-        Those that others gave, as by `record_score`, come last.
+        Of a trace or session, those that others gave, as by `record_score`, come last.
         """
         running = self._worker.running if self._worker else None
         if running is None or running.processing is None:
             return []
         store = running.processing.store
+        if trace_id is None and session_id is None:
+            return _all_scores(store)
         ours = store.evaluations(trace_id=trace_id, session_id=session_id)
         return [*ours, *store.external_scores(trace_id=trace_id, session_id=session_id)]
 
@@ -113,6 +119,20 @@ class Instrumentation:
         known = running.processing if running is not None else None
         counted = {"dropped": self._worker.dropped, **(known.meter.totals() if known else {})}
         return {**(known.health() if known else {}), "counted": counted}
+
+
+def _all_scores(store: "Store") -> "list[Evaluation]":
+    from spanscore.store import listing  # noqa: PLC0415 - loaded with the store
+
+    query = listing.ScoreQuery(skipped=True, oldest_first=True)
+    found: list[Evaluation] = []
+    place = None
+    while True:
+        page = store.list_scores(query, _PAGE, place)
+        found += page.items
+        place = page.next
+        if place is None:
+            return found
 
 
 def instrument(

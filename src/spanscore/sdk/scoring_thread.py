@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -22,12 +23,18 @@ if TYPE_CHECKING:
     from spanscore.processing import Processing
     from spanscore.sdk.gathering import Ended, Gathered
     from spanscore.sdk.scoring_exporter import Board
+    from spanscore.store.store import Store
 
 _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S: Final = 0.05
 _FOLLOW_EVERY_S: Final = 1.0
 _THREADS: Final = 4
+
+_LEFT_S, _LEFT_SHARE = 2.0, 0.25
+"""How long before the end of its time, and for which share of that at most, a process that ends
+waits no longer for judges: so that the scores that are there can leave.
+"""
 
 
 @dataclass(frozen=True)
@@ -115,7 +122,8 @@ class ScoringThread:
 
     async def flush(self, *, everything: bool, timeout_s: float) -> bool:
         """See `Worker.flush`."""
-        if self.processing is None:
+        processing = self.processing
+        if processing is None:
             return False
         deadline_s = time.monotonic() + timeout_s
         try:
@@ -124,14 +132,14 @@ class ScoringThread:
                     self._take_in()
                     await asyncio.sleep(0)
                 await asyncio.gather(*self._keeping, return_exceptions=True)
-                await (
-                    self.processing.finish_everything()
-                    if everything
-                    else self.processing.finish_complete()
-                )
+                if everything:
+                    await _finish(processing, deadline_s - time.monotonic())
+                else:
+                    await processing.finish_complete()
         except TimeoutError:
             return False
-        return await self.processing.sender.drain(deadline_s - time.monotonic())
+        has_left = await processing.sender.drain(deadline_s - time.monotonic())
+        return has_left and not processing.judges_end.unanswered
 
     def _call(self, what: Callable[[], object]) -> None:
         if self.loop is not None:
@@ -183,7 +191,14 @@ class ScoringThread:
                     task.cancel()
         finally:
             await processing.sender.stop()
-            processing.store.close()
+            self._close(processing.store)
+
+    def _close(self, store: "Store") -> None:
+        """Let go of the store; of one in memory when nobody can ask for its scores any more."""
+        if store.is_in_memory:
+            weakref.finalize(self, store.close).atexit = False
+        else:
+            store.close()
 
     def _open(self) -> None:
         from spanscore.litellm_loading import load_litellm  # noqa: PLC0415 - likewise
@@ -286,6 +301,18 @@ class ScoringThread:
             read,
             is_local_root=not read.parent_span_id or bool(getattr(span.parent, "is_remote", False)),
         )
+
+
+async def _finish(processing: "Processing", within_s: float) -> None:
+    """Score everything that is there, without what judges have not answered shortly before the
+    time.
+    """
+    waiting_s = within_s - min(_LEFT_S, within_s * _LEFT_SHARE)
+    ending = asyncio.get_running_loop().call_later(waiting_s, processing.judges_end.begin)
+    try:
+        await processing.finish_everything()
+    finally:
+        ending.cancel()
 
 
 def _load_reading() -> None:

@@ -5,7 +5,6 @@ files.
 import asyncio
 import contextlib
 import shutil
-import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from spanscore.sources import objects, opened
 from spanscore.sources.location import Location
 from spanscore.sources.port import Source, Stored
 from spanscore.sources.reading import read
+from spanscore.temporary_files import temporary_folder
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ def copies(location: Location) -> Iterator[Path]:
     if (local := objects.local_path(location)) is not None:
         yield local
         return
-    folder = Path(tempfile.mkdtemp(prefix="spanscore-source-"))
+    folder = temporary_folder("spanscore-source-")
     try:
         objects.copy(location, folder)
         yield folder

@@ -2,15 +2,16 @@
 never as a whole.
 """
 
-import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import IO, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from spanscore.errors import InputError, RetryableError, SpanscoreError
 from spanscore.otlp import files
+from spanscore.private_files import NO_ROOM
 from spanscore.sources.location import Location
+from spanscore.temporary_files import no_temporary_space, temporary_space
 
 _CHUNK_BYTES: Final = 2**20
 _HTTP: Final = ("http", "https")
@@ -38,7 +39,7 @@ def copy(location: Location, folder: Path) -> None:
     folder.
 
     Raises InputError where there is none, or fsspec or the package of its protocol is not
-    installed; RetryableError where the store fails.
+    installed; RetryableError where the store fails; OutputError where the folder has no room.
     """
     try:
         filesystem, root = _opened(location)
@@ -46,15 +47,31 @@ def copy(location: Location, folder: Path) -> None:
             _download(filesystem, root, location, _target(folder, 0, PurePosixPath(root).name))
             return
         for number, (remote, name) in enumerate(_listed(filesystem, root, str(location))):
-            target = _target(folder, number, name)
-            with filesystem.open(remote, "rb") as content, target.open("wb") as file:
-                shutil.copyfileobj(content, file, _CHUNK_BYTES)
+            with filesystem.open(remote, "rb") as content:
+                _write(_target(folder, number, name), _chunks(content, location))
     except SpanscoreError:
         raise
-    except (FileNotFoundError, PermissionError) as error:
-        raise InputError(f"{location}: cannot be read ({_reason(error, location)})") from error
     except Exception as error:  # the package of each protocol has errors of its own
-        raise RetryableError(f"{location}: cannot be read ({_reason(error, location)})") from error
+        raise _unreadable(location, error) from error
+
+
+def _chunks(content: IO[bytes], location: Location) -> Iterator[bytes]:
+    try:
+        while chunk := content.read(_CHUNK_BYTES):
+            yield chunk
+    except Exception as error:
+        raise _unreadable(location, error) from error
+
+
+def _write(target: Path, chunks: Iterable[bytes]) -> None:
+    with temporary_space(), target.open("wb") as file:
+        file.writelines(chunks)
+
+
+def _unreadable(location: Location, error: Exception) -> InputError | RetryableError:
+    is_wrong = isinstance(error, FileNotFoundError | PermissionError)
+    kind = InputError if is_wrong else RetryableError
+    return kind(f"{location}: cannot be read ({_reason(error, location)})")
 
 
 def _opened(location: Location) -> tuple[Any, str]:
@@ -74,7 +91,8 @@ def _opened(location: Location) -> tuple[Any, str]:
 
 def _target(folder: Path, number: int, name: str) -> Path:
     target = folder / f"{number:06}" / name
-    target.parent.mkdir(parents=True)
+    with temporary_space():
+        target.parent.mkdir(parents=True)
     return target
 
 
@@ -82,7 +100,7 @@ def _download(filesystem: Any, url: str, location: Location, target: Path) -> No
     """One GET: to ask whether there is a file first would hide why there is none.
 
     Raises RetryableError where nothing answers, or 429 or 5xx; InputError for any other answer that
-    has no file.
+    has no file; OutputError where there is no room for it.
     """
     from aiohttp import ClientError, ClientResponseError  # noqa: PLC0415 - slow to import
 
@@ -98,6 +116,8 @@ def _download(filesystem: Any, url: str, location: Location, target: Path) -> No
         what = f"{location}: answered HTTP {error.status} {error.message}"
         raise (RetryableError(what) if is_busy else InputError(f"{what}; {hint}")) from None
     except (ClientError, OSError) as error:
+        if not isinstance(error, ClientError) and error.errno in NO_ROOM:
+            raise no_temporary_space(error.strerror or str(error)) from error
         raise RetryableError(f"{location}: {failure(error)}; {hint}") from None
 
 

@@ -60,8 +60,8 @@ class Queue:
 
 
 class Candidate(NamedTuple):
-    """A judge's score, by its outbox number, at its place in the order; `reasons` say why it is
-    there.
+    """A judge's score, by its outbox number, at its place in the order, and the `reasons` for which
+    it is there.
     """
 
     place: Place

@@ -153,9 +153,9 @@ def _contexts(connection: Connection, subjects: Sequence[str], before: int) -> d
     score with an outbox number below `before`.
     """
     found: dict[str, _Context] = {}
-    for some in chunks(subjects):
-        asked = {"subjects": some, "before": before}
-        found.update((x[0], (x[1], x[2])) for x in connection.execute(_CONTEXTS, asked))
+    for chunk in chunks(subjects):
+        parameters = {"subjects": chunk, "before": before}
+        found.update((x[0], (x[1], x[2])) for x in connection.execute(_CONTEXTS, parameters))
     return found
 
 

@@ -10,6 +10,7 @@ from spanscore.model.headers import without_headers
 from spanscore.model.score import Evaluation, Failure, Skip
 from spanscore.model.tags import tags_of
 from spanscore.model.trace import AgentTrace
+from spanscore.store import trace_measures
 
 if TYPE_CHECKING:
     from spanscore.store.listing import TraceScores
@@ -98,9 +99,11 @@ TRACE_FIELDS: Final[Fields["TraceScores"]] = {
     ),
     "input_tokens": Field("number", _of_trace(lambda x: x.usage.input_tokens)),
     "output_tokens": Field("number", _of_trace(lambda x: x.usage.output_tokens)),
+    "tokens": Field("number", _of_trace(trace_measures.tokens)),
     "tool_calls": Field(
         "number", _of_trace(lambda x: None if x.tool_calls is None else len(x.tool_calls))
     ),
+    "tool_errors": Field("number", _of_trace(trace_measures.tool_errors)),
     "model_calls": Field("number", _of_trace(lambda x: len(x.model_calls))),
     "tags": Field("texts", _of_trace(tags_of)),
     "failing": Field("bool", lambda x: x.is_failing),

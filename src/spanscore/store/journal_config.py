@@ -18,7 +18,7 @@ class Config(Options):
     """The journal's file. Its folder must be on a local disk."""
 
     max_bytes: ByteSize = 2 * 2**30
-    """Bytes of requests at most; past it senders are told UNAVAILABLE and keep what they have.
+    """Bytes of requests at most; past it senders get UNAVAILABLE and keep what they have.
 
     Empty, it takes any.
     """

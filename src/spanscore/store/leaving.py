@@ -35,8 +35,8 @@ class Leaving:
 def create(db: sqlite3.Connection) -> None:
     """Make the tables where there are none yet.
 
-    A journal without them does not say what it held back of the requests that it had passed on:
-    those leave again.
+    A journal without them does not record which spans of the requests that it passed on were held
+    back, so these requests leave again.
     """
     if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'held'").fetchone() is None:
         db.executescript(_CREATE)
@@ -53,9 +53,9 @@ def text_of(headers: Headers) -> str:
     return dumps([list(x) for x in headers]) if headers else ""
 
 
-def headers_from(kept: str | None) -> Headers:
-    """What `text_of` gave; none where that is None."""
-    return () if kept is None else tuple((name, value) for name, value in loads(kept))
+def headers_from(text: str | None) -> Headers:
+    """The headers of which `text_of` gave this text; none where that is None."""
+    return () if text is None else tuple((name, value) for name, value in loads(text))
 
 
 def rest_left(db: sqlite3.Connection, row: int, held: Iterable[bytes]) -> None:

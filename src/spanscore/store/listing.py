@@ -21,6 +21,7 @@ from spanscore.store import (
     record_texts,
     records,
     tenants,
+    trace_measures,
     transactions,
 )
 from spanscore.store.config import Config
@@ -33,10 +34,11 @@ from spanscore.store.schema import (
     score_facts,
     score_procedures,
 )
+from spanscore.store.schema import trace_measures as measures_table
 from spanscore.store.writing import key
 
 MAX_PAGE = 1000
-TRACE_ORDERS: Final = ("stored_ns", "started_ns")
+TRACE_ORDERS: Final = ("stored_ns", "started_ns", *trace_measures.ORDERS)
 """What agent traces can be ordered by, one at a time."""
 
 NEWEST_FIRST: Final = Order("stored_ns", is_falling=True)
@@ -141,13 +143,13 @@ class Place(NamedTuple):
     """Where a page ends: the numbers of the records after which the next one begins.
 
     `traces`: of sessions in the order of how many traces they have, that of the last one.
-    `started_ns`: of traces in the order of when they started, that of the last one.
+    `value`: what the last trace is ordered by, in another order than that of storing.
     """
 
     row: int
     external_row: int = 0
     traces: int = 0
-    started_ns: int = 0
+    value: int = 0
 
 
 _NEWEST = Place(2**63 - 1, 2**63 - 1)
@@ -195,28 +197,38 @@ def traces(
     sessions: list[str] | None = None
     if query.session_id is not None:
         sessions = reading.session_keys(connection, key(query.session_id), query.tenant)
-    rows = _traces_in_order(connection, query, after, sessions)
+    read_rows = _by_measure if query.order.field in trace_measures.ORDERS else _by_time
+    rows = read_rows(connection, query, after, sessions)
     may_meet = record_texts.test_of(query.filter.node if query.filter else None, _TEXTS_OF_TRACES)
     items: list[TraceScores] = []
     read = looked_at = 0
     while chunk := list(islice(rows, min(limit, _CHUNK) if may_meet is None else _CHUNK)):
         some = [row for row in chunk if may_meet is None or may_meet(row.record)]
+        places = {row.number: Place(row.number, value=row.value) for row in chunk}
         for number, found in _with_scores(connection, some, query.tenant):
             items += [found] if query.wants(found) else []
             if len(items) == limit:
-                return Page(items, Place(number, started_ns=found.trace.started_ns))
+                return Page(items, places[number])
         read += len(chunk)
         looked_at += len(some)
         if looked_at >= _MAX_LOOKED_AT or read >= _MAX_READ:
-            return Page(items, Place(chunk[-1].number, started_ns=chunk[-1].started_ns))
+            return Page(items, places[chunk[-1].number])
     return Page(items, None)
 
 
-def _traces_in_order(
+class _Listed(NamedTuple):
+    """The record of an agent trace, its number, and what it is ordered by."""
+
+    number: int
+    value: int
+    record: str
+
+
+def _by_time(
     connection: Connection, query: TraceQuery, after: Place | None, sessions: Sequence[str] | None
-) -> Iterator[Row[Any]]:
-    """(number, started_ns, stored_ns, record) of the agent traces after a place, of some sessions
-    or of any; read some at a time.
+) -> Iterator[_Listed]:
+    """The agent traces after a place, of some sessions or of any, as they were stored or started;
+    read some at a time.
     """
     field, is_falling = query.order
     is_by_row = field == "stored_ns"
@@ -231,13 +243,50 @@ def _traces_in_order(
         wanted.append(table.session_id.in_(sessions))
         if len(sessions) > 1 or not is_by_row:  # the index of one session has its rows in order
             columns = [_unindexed(x) for x in columns]
-    found: Select[Any] = (
-        select(table.row.label("number"), table.started_ns, table.stored_ns, table.record)
-        .where(*wanted)
-        .order_by(*(x.desc() if is_falling else x for x in columns))
-        .limit(_CHUNK)
-    )
-    place = None if after is None else (after.started_ns, after.row)[-len(columns) :]
+    found = select(table.row.label("number"), table.started_ns.label("value"), table.record)
+    for rows in _walked(connection, found.where(*wanted), columns, after, is_falling=is_falling):
+        yield from (_Listed(row.number, row.value, row.record) for row in rows)
+
+
+def _by_measure(
+    connection: Connection, query: TraceQuery, after: Place | None, sessions: Sequence[str] | None
+) -> Iterator[_Listed]:
+    """As `_by_time`, in the order of one of `trace_measures.ORDERS`: records are read of those
+    alone that come next.
+    """
+    field, is_falling = query.order
+    table = measures_table.c
+    value = trace_measures.ordered(field, is_falling=is_falling)
+    found = select(table.row.label("number"), value.label("value"))
+    found = found.where(*tenants.is_of(measures_table, query.tenant))
+    if query.since_ns is not None:
+        found = found.where(table.row >= recent.first_stored_at(connection, query.since_ns))
+    if sessions is not None:
+        of_these = select(agent_traces.c.row).where(agent_traces.c.session_id.in_(sessions))
+        found = found.where(table.row.in_(of_these))
+    stored = select(agent_traces.c.row, agent_traces.c.record)
+    for rows in _walked(connection, found, [value, table.row], after, is_falling=is_falling):
+        numbers = [row.number for row in rows]
+        there = connection.execute(stored.where(agent_traces.c.row.in_(numbers)))
+        texts = {row.row: row.record for row in there}
+        yield from (
+            _Listed(row.number, row.value, texts[row.number]) for row in rows if row.number in texts
+        )
+
+
+def _walked(
+    connection: Connection,
+    found: Select[Any],
+    columns: Sequence[ColumnElement[int]],
+    after: Place | None,
+    *,
+    is_falling: bool,
+) -> Iterator[Sequence[Row[Any]]]:
+    """What is found after a place in the order of `columns`, the last of which is the number; some
+    rows at a time.
+    """
+    found = found.order_by(*(x.desc() if is_falling else x for x in columns)).limit(_CHUNK)
+    place = None if after is None else (after.value, after.row)[-len(columns) :]
     while True:
         key_, rest = tuple_(*columns), found
         if place is not None:
@@ -245,8 +294,8 @@ def _traces_in_order(
         rows = connection.execute(rest).all()
         if not rows:
             return
-        yield from rows
-        place = (rows[-1].started_ns, rows[-1].number)[-len(columns) :]
+        yield rows
+        place = (rows[-1].value, rows[-1].number)[-len(columns) :]
 
 
 def _unindexed(column: ColumnElement[int]) -> ColumnElement[int]:
@@ -330,7 +379,7 @@ def _merged(
 
 
 def _with_scores(
-    connection: Connection, rows: Sequence[Row[Any]], tenant: str
+    connection: Connection, rows: Sequence[_Listed], tenant: str
 ) -> Iterator[tuple[int, TraceScores]]:
     """The agent traces of these rows, each with its number and scores; one whose record is damaged
     is left out.

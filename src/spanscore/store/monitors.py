@@ -113,7 +113,7 @@ class MonitorStore:
         """Look at the scores of a tick's run, which has ended; None where that was done, there are
         more to read, or the monitor has another `revision` than this.
 
-        `reason` is what the run says of its end, for the history.
+        `reason` is why the run ended, for the history.
         """
         with self._database.writing() as connection:
             tables = MonitorTables(connection)

@@ -3,7 +3,7 @@ damaged around them.
 
 The format is described at https://www.sqlite.org/fileformat2.html. Nothing is trusted: what does
 not decode is counted and left out, and no chain of pages is followed further than the record's
-length says.
+length allows.
 """
 
 import mmap
@@ -131,7 +131,7 @@ class Pages:
     def _records(self, number: int, page: bytes) -> Iterator[Record]:
         start = 100 if number == 1 else 0
         if len(page) < self._page_bytes or page[start] not in _CELLS:
-            # an inner page of a table, the rest of a long record, or nothing that can be told
+            # an inner page of a table, the rest of a long record, or nothing that is known
             return
         kind = page[start]
         first = start + (12 if kind == _INDEX_INTERIOR else 8)

@@ -18,6 +18,7 @@ from spanscore.store.schema import (
     response_scores,
     scored_turns,
     session_keys,
+    trace_measures,
     undelivered,
 )
 
@@ -83,6 +84,7 @@ def _delete(connection: Connection, table: Table, rows: list[int]) -> None:
             delete(model_responses).where(model_responses.c.agent_trace_id.in_(removed))
         )
         connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(removed)))
+        connection.execute(delete(trace_measures).where(trace_measures.c.row.in_(rows)))
         keys = connection.execute(
             select(agent_traces.c.session_id).where(agent_traces.c.row.in_(rows))
         ).scalars()

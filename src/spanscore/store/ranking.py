@@ -1,4 +1,4 @@
-"""Sessions by how bad their scores are, and all that was ever said of one trace or session."""
+"""Sessions by how bad their scores are, and all scores that one trace or session ever had."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -126,11 +126,10 @@ def history(
     trace_id: str | None = None,
     session_id: str | None = None,
 ) -> list[Evaluation]:
-    """All that was ever said of a trace or session by a metric: every revision, run and author, in
-    the order of time.
+    """All scores that a trace or session ever had of a metric, of every revision, run and author.
 
-    What is of one time is in the order in which it was stored. Of a trace by its agent trace id or
-    OTel trace id; of a session by its key or id.
+    They are in the order of time, those of one time in the order in which they were stored. A trace
+    is named by its agent trace id or OTel trace id, a session by its key or id.
     """
     own = evaluations.c
     if trace_id is not None:

@@ -1,4 +1,4 @@
-"""Opening a journal: what its ledger says must be there is held against what is, and what is
+"""Opening a journal: what must be there by its ledger is compared with what is, and what is
 missing is looked for.
 
 Nothing is written before that: SQLite would write over what a damaged write-ahead log still has.
@@ -94,7 +94,7 @@ class Opened:
 def open_files(path: Path, synchronous: Literal["normal", "full"]) -> Opened:
     """Open the journal at `path`, or make one.
 
-    Raises ConfigError where that cannot be done, and says what to do where it is damaged.
+    Raises ConfigError where that cannot be done, with what to do where it is damaged.
     """
     try:
         expected = ledger.read(ledger.beside(path))
@@ -136,7 +136,7 @@ def open_files(path: Path, synchronous: Literal["normal", "full"]) -> Opened:
 
 
 def is_damaged(error: Exception) -> bool:
-    """Whether SQLite says that a file is damaged, or no database at all."""
+    """Whether SQLite reports that a file is damaged, or no database at all."""
     code = getattr(error, "sqlite_errorcode", 0) or 0
     return isinstance(error, sqlite3.DatabaseError) and code & 0xFF in (
         sqlite3.SQLITE_CORRUPT,

@@ -147,7 +147,7 @@ class OpenRun(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A trace or session of a run; `error` says why it failed, where it did."""
+    """A trace or session of a run; `error` is why it failed, None where it did not."""
 
     number: int
     subject_id: str

@@ -139,10 +139,11 @@ def store(config: Config, file: Path) -> Salvaged:
                 result.saved[table] = len(values)
             for start in range(0, len(traces), _CHUNK_ROWS):
                 some = [
-                    records.decode_trace(_text(x, "agent_traces"))
+                    (x.rowid or 0, records.decode_trace(_text(x, "agent_traces")))
                     for x in traces[start : start + _CHUNK_ROWS]
                 ]
-                writing.note_traces(connection, some)
+                writing.note_traces(connection, [trace for _, trace in some])
+                writing.put_measures(connection, some)
             _note_responses(connection, given)
             while facts.fill(connection):
                 pass
@@ -168,7 +169,7 @@ def _count_what_is_lost(
     result: Salvaged,
 ) -> None:
     """Evaluations are numbered without gaps, and name their traces; of the last ones nothing may be
-    left that tells.
+    left that records it.
     """
     numbers = {x.rowid for x in scores if x.rowid is not None}
     cursors = [x.values[1] for x in found["export_cursors"] if isinstance(x.values[1], int)]

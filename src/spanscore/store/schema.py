@@ -1,4 +1,4 @@
-"""The store's tables, and the version that says which spanscore can read them."""
+"""The store's tables, and the version by which a spanscore knows whether it can read them."""
 
 from sqlalchemy import (
     BigInteger,
@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 21
+VERSION = 23
 """The number of the last of the `migrations`, which every change of a table here has."""
 
 tables = MetaData()
@@ -320,6 +320,21 @@ scored_turns = Table(
 )
 """What others' scores are joined to agent traces by, without their texts: a row is written when it
 is first needed.
+"""
+
+trace_measures = Table(
+    "trace_measures",
+    tables,
+    Column("row", _BIG, primary_key=True, autoincrement=False),
+    Column("tenant", String(128), nullable=False),
+    Column("latency_ns", _BIG, nullable=False),
+    Column("tokens", _BIG),
+    Column("tool_errors", Integer),
+)
+"""What agent traces are ordered by, without their texts: a narrow row for each, written with it.
+
+`row` is that of `agent_traces`. `tokens` is null where they are not recorded, `tool_errors` where
+the trace does not show whether tools were called.
 """
 
 deleted_scores = Table(

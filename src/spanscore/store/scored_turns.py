@@ -34,8 +34,8 @@ class ScoredTurn(NamedTuple):
 
 def read(connection: Connection, ids: Iterable[str]) -> Iterator[ScoredTurn]:
     """Those of these agent traces that are there; those whose records are damaged are left out."""
-    for id_, kept in _kept(connection, ids):
-        yield from [kept] if kept else map(ScoredTurn.of, stored(connection, [id_]))
+    for id_, turn in _kept(connection, ids):
+        yield from [turn] if turn else map(ScoredTurn.of, stored(connection, [id_]))
 
 
 def read_and_keep(connection: Connection, ids: Iterable[str]) -> list[ScoredTurn]:
@@ -44,9 +44,9 @@ def read_and_keep(connection: Connection, ids: Iterable[str]) -> list[ScoredTurn
     """
     found: list[ScoredTurn] = []
     new: list[ScoredTurn] = []
-    for id_, kept in _kept(connection, ids):
-        if kept:
-            found.append(kept)
+    for id_, turn in _kept(connection, ids):
+        if turn:
+            found.append(turn)
         else:
             new += map(ScoredTurn.of, stored(connection, [id_]))
     put_rows(connection, scored_turns, [(x.turn.id, _encode(x)) for x in new], unless_there=True)
@@ -66,12 +66,12 @@ def stored(connection: Connection, ids: Iterable[str]) -> Iterator[AgentTrace]:
 
 def _kept(connection: Connection, ids: Iterable[str]) -> Iterator[tuple[str, ScoredTurn | None]]:
     """Each of these ids with what is kept of it, or None."""
-    for some in chunks(sorted(set(ids))):
-        rows = connection.execute(_KEPT, {"ids": some}).all()
+    for chunk in chunks(sorted(set(ids))):
+        rows = connection.execute(_KEPT, {"ids": chunk}).all()
         found = {
             x.agent_trace_id: turn for x in rows for turn in records.undamaged(_decode, x.record)
         }
-        yield from ((id_, found.get(id_)) for id_ in some)
+        yield from ((id_, found.get(id_)) for id_ in chunk)
 
 
 def _encode(item: ScoredTurn) -> str:

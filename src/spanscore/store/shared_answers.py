@@ -94,8 +94,8 @@ class SharedAnswers:
     longest go.
 
     Its methods may be called from any thread, and raise nothing: while the database cannot be
-    reached, answers are neither found nor kept, and a line a minute says so. One thread tries again
-    every 30 s; no other one waits for it.
+    reached, answers are neither found nor kept, and a line a minute is logged. One thread tries
+    again every 30 s; no other one waits for it.
     """
 
     def __init__(
@@ -220,11 +220,11 @@ class SharedAnswers:
                 _tables.create_all(connection)
         self._has_table = True
 
-    def _is_to_be_measured(self, kept: int) -> bool:
+    def _is_to_be_measured(self, answers: int) -> bool:
         with self._lock:
             before = self._kept
-            self._kept += kept
-        return before // _MEASURED_EVERY != (before + kept) // _MEASURED_EVERY
+            self._kept += answers
+        return before // _MEASURED_EVERY != (before + answers) // _MEASURED_EVERY
 
     def _make_room(self, connection: Connection) -> None:
         """Delete what was not used for longest, if all servers' answers together are too much."""

@@ -40,6 +40,7 @@ from spanscore.store import (
 from spanscore.store import undelivered as not_delivered
 from spanscore.store.annotation import Annotation
 from spanscore.store.config import Config
+from spanscore.store.connecting import MEMORY
 from spanscore.store.database import Database
 from spanscore.store.given_scores import GivenScores
 from spanscore.store.labelled import Labels
@@ -94,7 +95,7 @@ class Store:
         self.annotation = Annotation(database, clock_ns)
         """Who labels what next."""
         self.labels = Labels(database)
-        """What people labelled, beside what a judge says of the same."""
+        """The labels of people, beside the judge's scores of the same."""
         self.given = GivenScores(database, self._grow, clock_ns)
         """The scores that others gave, to create, change and delete them one by one."""
 
@@ -119,6 +120,11 @@ class Store:
     def trouble(self) -> str | None:
         """Why the database could not be used when it last was tried; None where it could."""
         return self._database.trouble
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether it ends with the process, and no other can use it."""
+        return self._config.url == MEMORY
 
     @property
     def monitors(self) -> MonitorStore:
@@ -164,9 +170,8 @@ class Store:
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
                 left = placing.named_by(connection, gone)
-                # a revision may lack responses that scores name
-                revised = [x.trace.id for x in traces if x.revision > 1]
-                left |= placing.of_responses(connection, revised)
+                # what is there already, imported or an earlier revision, may lose responses
+                left |= placing.of_responses(connection, [x.trace.id for x in traces])
                 gone_bytes = writing.take_out(connection, gone)
                 unanswered.forget_traces(connection, gone)
                 trace_bytes = (

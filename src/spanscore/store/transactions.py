@@ -86,7 +86,7 @@ def in_threads(
 
 
 def is_damaged(error: BaseException | None) -> bool:
-    """Whether SQLite says that a file is damaged, or no database at all."""
+    """Whether SQLite reports that a file is damaged, or no database at all."""
     return (
         isinstance(error, sqlite3.DatabaseError)
         and getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
@@ -94,7 +94,7 @@ def is_damaged(error: BaseException | None) -> bool:
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Whether SQLite says that there is no room on the disk."""
+    """Whether SQLite reports that there is no room on the disk."""
     found = error.orig if isinstance(error, DBAPIError) else None
     return (
         isinstance(found, sqlite3.Error)

@@ -10,13 +10,13 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, TypeAlias, TypeVar
 
-from sqlalchemy import Dialect, Table, bindparam, delete, insert, select
+from sqlalchemy import Delete, Dialect, Table, bindparam, delete, insert, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model.external import responses_of
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.store import records
+from spanscore.store import records, trace_measures
 from spanscore.store.schema import (
     agent_traces,
     evaluations,
@@ -25,6 +25,7 @@ from spanscore.store.schema import (
     scored_turns,
     session_keys,
 )
+from spanscore.store.schema import trace_measures as measures_table
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -117,6 +118,7 @@ def put_traces(
             else:
                 replaced[row.id] = row.size_bytes
     for ids in chunks(list(replaced)):
+        connection.execute(_measures_of(ids))
         connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(ids)))
         connection.execute(delete(model_responses).where(model_responses.c.agent_trace_id.in_(ids)))
         connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(ids)))
@@ -128,6 +130,8 @@ def put_traces(
     for ids in chunks(list(replaced)):
         pairs.difference_update(map(tuple, connection.execute(_STORED_IDS, {"ids": ids})))
     put_rows(connection, agent_traces, rows)
+    measured = enumerate(newest.values(), after_row + 1)
+    put_measures(connection, [(row, stored.trace) for row, stored in measured])
     put_rows(connection, otel_traces, sorted(pairs))
     _note_keys(connection, [stored.trace for stored in newest.values()])
     _note_responses(connection, [stored.trace for stored in newest.values()])
@@ -177,6 +181,18 @@ def _note_responses(connection: Connection, traces: Sequence[AgentTrace]) -> Non
     put_rows(connection, model_responses, sorted(rows))
 
 
+def put_measures(connection: Connection, traces: Iterable[tuple[int, AgentTrace]]) -> None:
+    """Write what agent traces are ordered by; each comes with its row."""
+    rows = [trace_measures.row_of(trace, row) for row, trace in traces]
+    put_rows(connection, measures_table, rows)
+
+
+def _measures_of(ids: Sequence[str]) -> Delete:
+    """Deletes what agent traces are ordered by, which are still there themselves."""
+    rows = select(agent_traces.c.row).where(agent_traces.c.id.in_(ids))
+    return delete(measures_table).where(measures_table.c.row.in_(rows))
+
+
 def note_traces(connection: Connection, traces: Sequence[AgentTrace]) -> None:
     """Write what agent traces are found by, for such as are there already without it."""
     put_rows(connection, otel_traces, sorted(_otel_rows(traces)))
@@ -196,6 +212,7 @@ def take_out(connection: Connection, ids: Sequence[str]) -> int:
             delete(model_responses).where(model_responses.c.agent_trace_id.in_(some))
         )
         connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(some)))
+        connection.execute(_measures_of(some))
         connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(some)))
     return freed_bytes
 

@@ -25,13 +25,15 @@ class Recording:
     """One trial of a case: the turns of one conversation, oldest first; `run` is the
     `test.suite.run.id` they have.
 
-    `is_session`: they are a whole session, and not a part of one that has other turns too.
+    `is_session`: they are a whole session, and not a part of one that has other turns too. `error`
+    is what the agent raised, where that is known.
     """
 
     case: Case
     traces: tuple[AgentTrace, ...]
     run: str | None = None
     is_session: bool = True
+    error: str | None = None
 
     @property
     def session_id(self) -> str | None:

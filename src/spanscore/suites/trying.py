@@ -71,8 +71,11 @@ class Trial:
         """Whether it could not have come out either way: some of it cannot be told, so that it
         failed, or is an error.
 
-        Rates leave it out: they would count failures alone.
+        Rates leave it out: they would count failures alone. An agent that raised has failed,
+        whatever else cannot be told.
         """
+        if self.recording.error is not None:
+            return False
         return self.status == "error" or (
             self.status == "fail" and self.conversation.obstacle is not None
         )
@@ -217,6 +220,9 @@ class Trying:
         """What decides, one after the other: None where it holds, else why it does not, or why
         nobody knows.
         """
+        if recording.error is not None:
+            yield f"the agent raised {recording.error}"
+            return
         if conversation.is_decided:
             yield _faults(conversation)
         elif conversation.obstacle is not None:

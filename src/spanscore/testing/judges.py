@@ -41,6 +41,12 @@ class ScriptedJudge:
         *,
         default: ScriptedAnswer = 1.0,
     ) -> None:
+        """Raises InputError where `answers` are not by name."""
+        if answers is not None and not isinstance(answers, Mapping):
+            raise InputError(
+                f"ScriptedJudge({answers!r}): answers are given by the name of a metric, as in"
+                f' {{"task_completion": {answers!r}}}; default={answers!r} is said to all'
+            )
         self.prompts: list[Prompt] = []
         self._answers = {
             name: list(x) if isinstance(x, list) else [x] for name, x in (answers or {}).items()

@@ -300,6 +300,8 @@ class TenantScheduler:
 
     def _is_sought(self, trace_id: str, ids_of_calls: Sequence[str]) -> bool:
         """Whether a fragment looks for a trace, by its own id or by that of a model call in it."""
+        if not self._pending.seeks_any:  # as mostly
+            return False
         return any(self._pending.is_sought(key) for key in _keys(trace_id, ids_of_calls))
 
     def _can_read(self, trace_id: str) -> bool:

@@ -68,7 +68,7 @@ class _Trace:
 class TraceStates:
     """The state of each trace of one tenant, by trace id. Pure bookkeeping; not thread-safe.
 
-    `is_pending` says whether the cut of a trace waits in `PendingTurns`.
+    `is_pending` is true of a trace, by its id, whose cut waits in `PendingTurns`.
     """
 
     def __init__(self, is_pending: Callable[[str], bool]) -> None:
@@ -174,7 +174,7 @@ class TraceStates:
     def finish(self, job: ReadJob) -> list[str]:
         """What was read is scored, or given up: `SCORED`, unless more is to be done.
 
-        The traces to be read again.
+        Returns the ids of the traces that are to be read again.
         """
         to_reread: list[str] = []
         for trace_id in job.trace_ids:

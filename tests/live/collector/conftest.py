@@ -21,10 +21,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 TESTS = ROOT / "tests"
-sys.path[:0] = [str(TESTS / "judged"), str(TESTS / "judge")]  # the model that the judge asks
+# the model that the judge asks, and the ports
+sys.path[:0] = [str(TESTS / "judged"), str(TESTS / "judge"), str(TESTS / "live")]
+from reserved_ports import free_ports  # noqa: E402 - found by the path above
 
-_LIVE = runpy.run_path(str(HERE.parent / "conftest.py"))
-free_ports, DEADLINE_S = _LIVE["free_ports"], _LIVE["DEADLINE_S"]
+DEADLINE_S = runpy.run_path(str(HERE.parent / "conftest.py"))["DEADLINE_S"]
 
 REQUESTS = {
     "traces": ExportTraceServiceRequest,

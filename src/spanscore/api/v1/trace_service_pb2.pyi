@@ -128,12 +128,13 @@ class ListTracesRequest(_message.Message):
     filter: _builtins.str
     """Only what meets this filter (AIP-160), such as `agent_name = "shop" AND score.task_completion < 0.5`. Fields: id,
     session_id, session_key, agent_name, service_name, user_id, user_input, final_output, started_ns, ended_ns, latency,
-    completeness, input_tokens, output_tokens, tool_calls, model_calls, tags (`tags:beta`), failing, score.METRIC,
-    label.METRIC, resource.ATTRIBUTE.
+    completeness, input_tokens, output_tokens, tokens, tool_calls, tool_errors, model_calls, tags (`tags:beta`), failing,
+    score.METRIC, label.METRIC, resource.ATTRIBUTE.
     """
     order_by: _builtins.str
     """`stored_ns desc`: what was stored last first, which holds without it; `stored_ns`: first what was stored first.
-    `started_ns`, `started_ns desc`: by when they started.
+    `started_ns`, `started_ns desc`: by when they started. In the same way `latency`, `tokens` (in and out) and `tool_errors`
+    (tool calls that failed), each alone; what has no value comes last.
     """
     def __init__(
         self,

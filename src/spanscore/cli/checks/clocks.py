@@ -13,7 +13,9 @@ import aiohttp
 from spanscore.cli.checks.finding import Finding, fail, ok, warn
 from spanscore.config import Settings
 from spanscore.errors import SpanscoreError
-from spanscore.export.config import HttpConfig, SinkSettings, Tls
+from spanscore.export.config import HttpConfig
+from spanscore.export.connection_config import Tls
+from spanscore.export.sink_config import SinkSettings
 from spanscore.export.tls import http_context
 
 _TIMEOUT_S = 5.0

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,13 @@ async def check(settings: Settings, *, ask: bool) -> AsyncIterator[Finding]:
 
 
 def _models(settings: Settings) -> dict[str, Config]:
-    """Each model that may be asked first or as a fallback, with the configuration of its judge."""
+    """Each model that may be asked, by the judge or where a metric or the rubric names it, with the
+    configuration of its judge.
+    """
     found: dict[str, Config] = {}
-    for judge in settings.judges:
-        for model in (*judge.models, *judge.cascade_models):
+    for variant, judge in zip(settings.evaluation.variants(), settings.judges, strict=True):
+        named = chain.from_iterable(variant.models(()).values()) if judge.models else ()
+        for model in (*judge.models, *judge.cascade_models, *named):
             found.setdefault(model, judge)
     return found
 
