@@ -7,7 +7,7 @@ LOCK := requirements/dev.txt
 
 .PHONY: help
 help: ## what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 $(STAMP): $(LOCK) pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "spanscore needs Python 3.11 or newer; set PYTHON=..." >&2; exit 1; }
@@ -25,24 +25,22 @@ env: $(STAMP) ## the environment, in .venv
 demo: env ## replay recorded traces through a server of its own and show their scores
 	@$(BIN)/spanscore demo
 
-.PHONY: test
-test: env ## all tests
-	@$(BIN)/pytest -n 2 --dist worksteal
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal
 
-COVERED := dialects turns stats
-COVERING := $(COVERED:%=tests/%) $(COVERED:%=src/spanscore/%) tests/golden tests/turn_scheduling
+.PHONY: test
+test: env ## the fast tests, before each commit
+	@$(PYTEST) -m 'not slow and not program'
+
+.PHONY: test-all
+test-all: env ## all tests that need no other program
+	@$(PYTEST)
 
 .PHONY: coverage
-coverage: env ## lines and branches of the dialects, the turns and the statistics that their tests reach, which have a floor
-	@$(BIN)/pytest -n 2 --dist worksteal --timeout 600 --cov --cov-report term $(COVERING)
+coverage: env ## lines and branches of the dialects, the turns and the statistics that the fast tests reach, which have a floor
+	@$(PYTEST) -m 'not slow and not program' --cov --cov-report term
 
-.PHONY: test-uncovered
-test-uncovered: env ## the tests that `make coverage` does not run
-	@$(BIN)/pytest -n 2 --dist worksteal $(COVERING:%=--ignore=%)
-
-.PHONY: test-packaging
-test-packaging: env ## the wheel in environments of its own, beside the newest frameworks and older versions (network)
-	@$(BIN)/pytest -m packaging tests/packaging
+test-%: env ## those with a marker: test-browser, test-collector, test-examples, test-packaging, test-postgresql, ...
+	@$(PYTEST) -rs -m $*
 
 .PHONY: test-versions
 test-versions: env ## tests on Python 3.11 to 3.13, each with the oldest and the newest dependencies (network); TESTS=... runs others
@@ -52,17 +50,9 @@ test-versions: env ## tests on Python 3.11 to 3.13, each with the oldest and the
 example: env ## run the example NAME, asking QUESTION: see examples/README.md (network, once)
 	@$(BIN)/python examples/run.py $(NAME) $(if $(QUESTION),"$(QUESTION)")
 
-.PHONY: test-examples
-test-examples: env ## all examples, each in an environment of its own (network)
-	@$(BIN)/pytest -m examples tests/examples
-
 .PHONY: collector
 collector: ## the OpenTelemetry Collector that the tests run, built once into a cache (Go)
 	@tests/live/collector/build/build.sh
-
-.PHONY: test-collector
-test-collector: env ## tests with that collector
-	@$(BIN)/pytest -n 2 --dist worksteal -m collector tests/live/collector
 
 # The demo's traces and their scores in a real tracing UI, until Ctrl-C. CHECK=1 looks at its pages in a headless
 # Chromium instead; RECORDINGS=FOLDER takes other recordings than the demo's.
@@ -76,22 +66,6 @@ ui-jaeger: ## the same with Jaeger, which CHECK=1 asks by its API (Go)
 $(UIS): env
 	@$(BIN)/python tests/live/ui/run.py $(@:ui-%=%) $(if $(CHECK),--check) $(if $(RECORDINGS),--recordings $(RECORDINGS))
 
-.PHONY: test-ui
-test-ui: env ## tests with the real tracing UIs, installed once into a cache (not part of CI)
-	@$(BIN)/pytest -m ui tests/live/ui
-
-.PHONY: test-browser
-test-browser: env ## tests of the report and of the served page in a real Chromium
-	@$(BIN)/pytest -m browser tests/report/browser tests/page
-
-.PHONY: test-schemathesis
-test-schemathesis: env ## a server is asked by its OpenAPI document alone for a minute (network, once)
-	@$(BIN)/pytest -m schemathesis tests/api
-
-.PHONY: test-postgresql
-test-postgresql: env ## tests of the store on a PostgreSQL of their own (Debian: postgresql)
-	@$(BIN)/pytest -n 2 --dist worksteal -m postgresql tests
-
 .PHONY: check
 check: env lint proto-check test ## format, lint, types, import contract, generated code, tests
 
@@ -104,22 +78,9 @@ lint: env
 	@$(BIN)/python tests/density.py
 
 .PHONY: ci
-ci: env lint proto-check coverage test-uncovered test-site test-packaging test-examples test-schemathesis ## what CI runs; those with a collector, a browser or PostgreSQL where there can be one
-	@$(BIN)/python tests/report/browser/ready.py; case $$? in \
-		0) $(MAKE) --no-print-directory test-browser ;; \
-		3) echo "the tests of the report and of the page in a browser were left out, see above" >&2 ;; \
-		*) exit 1 ;; \
-	esac
-	@$(BIN)/python tests/postgresql/postgresql_server.py; case $$? in \
-		0) $(MAKE) --no-print-directory test-postgresql ;; \
-		3) echo "the tests on PostgreSQL were left out, see above" >&2 ;; \
-		*) exit 1 ;; \
-	esac
-	@tests/live/collector/build/build.sh >/dev/null; case $$? in \
-		0) $(MAKE) --no-print-directory test-collector ;; \
-		3) echo "the tests with a real collector were left out: it cannot be built here, see above" >&2 ;; \
-		*) exit 1 ;; \
-	esac
+ci: env lint proto-check site ## what CI runs: the fast tests as on a bare machine, then all others
+	@.ci/bare $(MAKE) --no-print-directory test
+	@$(PYTEST) -rs -m '(slow or program) and not ui'
 
 .PHONY: format
 format: env ## format the code, fix what lint can fix
@@ -146,11 +107,6 @@ proto: env $(PROTOC) ## generate the API's code and its OpenAPI document (Go, ne
 proto-check: env $(PROTOC)
 	@dir=$$(mktemp -d) && sh proto/generate.sh $(BIN) $(PROTOC) $$dir && diff -r -x __pycache__ $$dir $(GENERATED) \
 		|| { echo "$(GENERATED) is stale: run make proto" >&2; exit 1; }
-	@made=$$(mktemp); sh proto/openapi.sh $(PROTOC) $$made; case $$? in \
-		0) diff $$made $(OPENAPI) || { echo "$(OPENAPI) is stale: run make proto" >&2; exit 1; } ;; \
-		3) echo "the OpenAPI document was not compared: its generator cannot be built here, see above" >&2 ;; \
-		*) exit 1 ;; \
-	esac
 
 .PHONY: docs
 docs: env ## write the pages that are made from the code
@@ -166,10 +122,6 @@ $(SITE): requirements/docs.txt | $(STAMP)
 .PHONY: site
 site: env $(SITE) ## build the documentation's site into out/site, refusing broken links (network once)
 	@NO_MKDOCS_2_WARNING=1 $(SITE) -m mkdocs build --strict >$(VENV)/site.log 2>&1 || { grep -v '^INFO' $(VENV)/site.log >&2; exit 1; }
-
-.PHONY: test-site
-test-site: site ## the built site loads nothing from elsewhere
-	@$(BIN)/pytest -m site tests/docs
 
 .PHONY: api
 api: docs ## record the public API and all that docs/stability.md promises as it is now, which tests hold

@@ -5,6 +5,7 @@ import sys
 import uuid
 from collections.abc import Callable
 
+import programs
 import pytest
 from hypothesis import settings
 
@@ -30,6 +31,33 @@ WEATHER = Tool(
         "required": ["city"],
     },
 )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark `program` what needs more than Python, so that a run can leave all of it out."""
+    for item in items:
+        if _needed(item):
+            item.add_marker(pytest.mark.program)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Skip what cannot run here, with the reason and how to get what it lacks."""
+    for name in _needed(item):
+        if reason := programs.lacking(name):
+            pytest.skip(reason)
+
+
+def _needed(item):
+    return programs.NEEDED.keys() & {x.name for x in item.iter_markers()}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Collect no doctests here: each file would be imported, also a script."""
+    collected = yield
+    return [x for x in collected if type(x) is pytest.Module]
 
 
 @pytest.fixture(autouse=True)

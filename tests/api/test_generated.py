@@ -2,11 +2,13 @@
 with.
 """
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-GENERATED = sorted((Path(__file__).parents[2] / "src/spanscore/api/v1").glob("*_pb2*.py"))
+ROOT = Path(__file__).parents[2]
+GENERATED = sorted((ROOT / "src/spanscore/api/v1").glob("*_pb2*.py"))
 
 
 @pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.name)
@@ -15,3 +17,12 @@ GENERATED = sorted((Path(__file__).parents[2] / "src/spanscore/api/v1").glob("*_
 )
 def test_generated_code_refuses_no_version(path, check):
     assert check not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.openapi
+def test_the_document_is_that_of_the_proto(tmp_path):
+    made = tmp_path / "openapi.json"
+    protoc = ROOT / ".venv/protoc/bin/python"
+    subprocess.run([ROOT / "proto/openapi.sh", protoc, made], check=True)
+    kept = ROOT / "src/spanscore/api/openapi.json"
+    assert made.read_text() == kept.read_text(), "make proto"
