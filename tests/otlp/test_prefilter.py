@@ -37,9 +37,9 @@ def is_any_in(body, wanted):
 
 
 @pytest.mark.parametrize("wanted", PREFILTERS, ids=["of dialects", "of scores"])
-@pytest.mark.parametrize("path", RECORDED, ids=lambda x: "/".join(x.parts[-3:]))
-def test_a_recorded_request_passes_if_one_of_them_is_in_it(path, wanted):
-    assert PREFILTERS[wanted].passes(body_of(path)) == is_any_in(body_of(path), wanted)
+def test_a_recorded_request_passes_if_one_of_them_is_in_it(wanted):
+    passed = [x for x in RECORDED if PREFILTERS[wanted].passes(body_of(x))]
+    assert passed == [x for x in RECORDED if is_any_in(body_of(x), wanted)]
 
 
 @given(st.data(), st.sampled_from(sorted(PREFILTERS)))
