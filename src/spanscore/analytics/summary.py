@@ -3,8 +3,8 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 from sqlalchemy.engine import Connection
 
@@ -99,7 +99,7 @@ def trend(
     connection: Connection,
     selection: Selection,
     unit: Unit,
-    time_zone: ZoneInfo,
+    time_zone: tzinfo,
     group_by: Sequence[str] = (),
     level: float = 0.95,
 ) -> list[Series]:
@@ -136,9 +136,7 @@ def _series(found: Sequence[tuple[int, Summary]], edges: Sequence[int]) -> Serie
     return Series(first.metric, first.scope, first.source, first.groups, points)
 
 
-def _edges(
-    connection: Connection, selected: Selected, unit: Unit, time_zone: ZoneInfo
-) -> list[int]:
+def _edges(connection: Connection, selected: Selected, unit: Unit, time_zone: tzinfo) -> list[int]:
     """The edges of the buckets: of the time that is asked for, else of all scores; none where there
     are no scores.
     """

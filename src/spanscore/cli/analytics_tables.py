@@ -5,11 +5,11 @@ rests.
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 from spanscore.cli import fitting
 from spanscore.cli.plain_table import plain_table
 from spanscore.cli.terminal import console, on_one_line, printable
+from spanscore.time_zones import zone_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,7 +38,7 @@ def print_summaries(found: "Sequence[pb.ScoreSummary]") -> None:
 
 def print_trends(found: "Sequence[pb.ScoreTrend]", time_zone: str | None) -> None:
     """Print a table for each metric and group, with a row for each time."""
-    zone = ZoneInfo(time_zone) if time_zone else UTC
+    zone = zone_of(time_zone or "UTC")
     for one in found:
         groups = "".join(f"  {x.name}: {_value(x)}" for x in one.groups)
         print(f"{printable(one.metric)}  {printable(one.source)}{printable(groups)}")

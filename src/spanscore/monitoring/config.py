@@ -6,7 +6,8 @@ from pydantic import Field, field_validator, model_validator
 
 from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns
-from spanscore.monitoring.schedule import Schedule, check_cron, zone_of
+from spanscore.monitoring.schedule import Schedule, check_cron
+from spanscore.time_zones import zone_of
 
 _Name = Annotated[str, Field(min_length=1, max_length=256)]
 _LONGEST_NS = duration_ns("400d")

@@ -2,10 +2,11 @@
 
 import zlib
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
+
+from spanscore.time_zones import zone_of
 
 if TYPE_CHECKING:
     from cronsim import CronSim
@@ -77,7 +78,7 @@ class Schedule:
         return None
 
 
-def _times(cron: str, zone: ZoneInfo, after_ns: int) -> Iterator[int]:
+def _times(cron: str, zone: tzinfo, after_ns: int) -> Iterator[int]:
     """The times after `after_ns`, in ns since the Unix epoch."""
     for found in _parsed(cron, datetime.fromtimestamp(after_ns // _SECOND, UTC).astimezone(zone)):
         found_ns = int(found.timestamp()) * _SECOND
@@ -100,7 +101,7 @@ def _parsed(cron: str, after: datetime) -> "CronSim":
 
 def check_cron(cron: str) -> None:
     """Raise ValueError where an expression is none, or has no time at all."""
-    if next(_times(cron, ZoneInfo("UTC"), 0), None) is None:
+    if next(_times(cron, UTC, 0), None) is None:
         raise ValueError(f"cron {cron!r}: there is no such time")
 
 
@@ -112,13 +113,3 @@ def interval_s(cron: str) -> int:
     """
     seconds = sorted(_parsed(cron, datetime.fromtimestamp(0, UTC)).seconds)
     return min(later - earlier for earlier, later in pairwise([*seconds, seconds[0] + 60]))
-
-
-def zone_of(name: str) -> ZoneInfo:
-    """The time zone of a name. Raises ValueError where there is none."""
-    try:
-        return ZoneInfo(name)
-    except (OSError, ValueError, KeyError):
-        raise ValueError(
-            f"time_zone {name!r}: no time zone of the IANA database, such as Europe/Berlin"
-        ) from None
