@@ -150,6 +150,13 @@ def test_agreement_is_shown_as_the_labels_grew(service, store):
     assert points[-1].agreement.n == 10
 
 
+def test_of_many_labels_twenty_points_are_shown_the_last_of_them_after_all(service, store):
+    for place, number in enumerate(lease(service, COUNT)):
+        label(store, number, evaluated_at_ns=1000 + place, label="pass")
+    points = agreement(service).judges[0].history
+    assert (len(points), points[-1].n, points[-1].labelled_ns) == (20, COUNT, 1000 + COUNT - 1)
+
+
 def test_several_people_count_by_their_majority_and_agree_with_each_other(service, store):
     for author in ("ada", "bob", "eve"):
         label(store, 1, author, label="fail" if author == "eve" else "pass")

@@ -182,6 +182,7 @@ def test_a_webhook_gets_one_signed_request_when_an_alert_begins_and_one_when_it_
     first, last = receiver.bodies
     assert (first["status"], last["status"], first["id"]) == ("firing", "resolved", "quality/1")
     assert (first["metric"], first["floor"], first["mean"]) == ("task_completion", 0.8, 0.2)
+    assert first["summary"].startswith("quality: the mean of task_completion fell to 0.20,")
     assert first["labels"] == {"severity": "page"}
     signed = hmac.new(
         b"s3cret",

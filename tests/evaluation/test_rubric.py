@@ -9,6 +9,7 @@ from rubric_judge import RubricJudge
 
 from spanscore.errors import BudgetExhaustedError, ConfigError, InputError, JudgeAnswerError
 from spanscore.evaluation import Config, Overrides
+from spanscore.evaluation.evaluating import as_session
 from spanscore.judge.transcript import estimate_tokens
 from spanscore.metrics.expected_tools import ExpectedCall
 from spanscore.model.score import Failure, JudgeUsage, Skip
@@ -252,6 +253,12 @@ def test_nothing_is_asked_where_nothing_was_recorded(graded, make_trace):
     judge = RubricJudge()
     graded(judge, subject=make_trace(user_input=None, final_output=None, tool_calls=None))
     assert judge.asked == []
+
+
+@pytest.mark.parametrize("session_id", ["s", None])
+def test_a_trace_is_scored_as_a_session_of_its_own(make_trace, session_id):
+    trace = make_trace(session_id=session_id)
+    assert as_session(trace) == Session(session_id or "", (trace,))
 
 
 def test_a_judge_that_fails_gives_no_score(graded):
