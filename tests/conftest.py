@@ -1,6 +1,8 @@
 """What all tests share: an agent trace to vary, and property tests without a stop-watch."""
 
 import logging
+import os
+import re
 import sys
 import uuid
 from collections.abc import Callable
@@ -31,6 +33,27 @@ WEATHER = Tool(
         "required": ["city"],
     },
 )
+
+
+_OF_A_SHELL = re.compile(
+    "(FORCE|NO|PY|PYTHON)_COLORS?|CLICOLOR.*|COLORTERM|TERM|TTY_.*|COLUMNS|LINES"
+    "|(OTEL|OPENAI|SPANSCORE(?!_CACHE$|_KILLS$))_.*|.*_(API_KEY|API_BASE|BASE_URL)"
+    "|GRPC_VERBOSITY|MALLOC_ARENA_MAX|PYTHONUNBUFFERED"
+)
+"""Variables that change what is printed, asked or sent; tests set what they need."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure():
+    """Take them away for all tests and what they start, once pytest knows its own colours.
+
+    A proxy stays, for tests with a package registry, but none leads back to this machine.
+    """
+    for name in filter(_OF_A_SHELL.fullmatch, list(os.environ)):
+        del os.environ[name]
+    for name in ("NO_PROXY", "no_proxy"):
+        others = os.environ.get(name, "").split(",")
+        os.environ[name] = ",".join(filter(None, ["localhost", "127.0.0.1", "::1", *others]))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -58,7 +58,6 @@ def place(tmp_path, monkeypatch):
     """An empty folder to be in, on a terminal of 120 columns."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
     return tmp_path
 
 

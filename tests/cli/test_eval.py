@@ -20,7 +20,6 @@ _MODEL = "openai/gpt-4o-mini"
 def evaluated(monkeypatch, capsys):
     """Run `eval` on the recording: exit code, standard output, standard error."""
     monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
 
     def run(*words):
         code = main(["eval", _RECORDING, *words])

@@ -34,7 +34,6 @@ def evaluated(monkeypatch, capsys, tmp_path):
     file of `--output`.
     """
     monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
     monkeypatch.setattr(recordings, "_WHOLE_BYTES", 0)
     monkeypatch.setattr(closing, "_FIRST_BYTES", 2**16)
     monkeypatch.setattr(closing, "_MAX_BYTES", 2**17)

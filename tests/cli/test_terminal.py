@@ -46,9 +46,7 @@ def test_one_line_is_never_longer_than_asked(text, most):
     assert "\n" not in line
 
 
-def test_without_a_terminal_there_are_no_colours_and_lines_are_120_wide(monkeypatch):
-    monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
+def test_without_a_terminal_there_are_no_colours_and_lines_are_120_wide():
     console = terminal.console()
     assert (console.color_system, console.width) == (None, 120)
 

@@ -20,11 +20,6 @@ TOOLS = [
 QUESTION = {"role": "user", "content": "I want my money back for order 77."}
 
 
-@pytest.fixture(autouse=True)
-def _without_key(monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-
-
 @pytest.fixture
 def model_server():
     """The module of the examples; the recordings have another one of its name."""
@@ -140,6 +135,5 @@ def test_a_program_is_run_against_it_and_its_exit_code_kept():
 
 def test_with_a_key_the_real_api_is_left_in_place(monkeypatch, model_server):
     monkeypatch.setenv("OPENAI_API_KEY", "a key")
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with model_server.serving() as url:
         assert (url, os.environ.get("OPENAI_BASE_URL")) == ("https://api.openai.com/v1", None)

@@ -45,12 +45,7 @@ print(nbformat.writes(notebook))
 
 @pytest.fixture
 def environ(tmp_path):
-    kept = {
-        k: v
-        for k, v in os.environ.items()
-        if not k.startswith(("OTEL_", "OPENAI_", "SPANSCORE_", "PYTEST_"))
-    }
-    return {**kept, "XDG_CACHE_HOME": str(tmp_path), "IPYTHONDIR": str(tmp_path)}
+    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "IPYTHONDIR": str(tmp_path)}
 
 
 def run(python, script, environ):

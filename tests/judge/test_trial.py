@@ -195,8 +195,7 @@ def test_a_refusal_is_told_with_what_to_do(reply, fix):
     assert (state.status, state.fix[: len(fix)]) == ("fails", fix)
 
 
-def test_without_a_key_the_advice_is_to_give_one(monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+def test_without_a_key_the_advice_is_to_give_one():
     state, server = tried(answer({"right": True}), api_key=None)
     assert (state.fix, server.calls) == (trial.advice(WRONG_KEY), [])
 

@@ -95,7 +95,6 @@ def test_a_command_with_a_model_ends_with_one_line(options):
     assert done.stderr.count("\n") == 1
 
 
-def test_a_command_without_a_model_needs_no_litellm(monkeypatch):
-    monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
+def test_a_command_without_a_model_needs_no_litellm():
 
     assert command("eval", TRACES).returncode == 0

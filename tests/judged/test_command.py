@@ -38,7 +38,6 @@ def evaluated(monkeypatch, capsys, tmp_path):
     """
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("OPENAI_API_KEY", "a-key")
-    monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
 
     def run(server, *words, **settings):
         monkeypatch.setenv("OPENAI_BASE_URL", server if isinstance(server, str) else server.url)

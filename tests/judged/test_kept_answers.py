@@ -28,7 +28,6 @@ def run(model, monkeypatch, capsys, tmp_path):
     output.
     """
     monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
 
     def ran(command, *words, **cache):
         judge = {"model": MODEL, "api_base": model.url, "api_key": "none", "cache": cache}
@@ -89,8 +88,7 @@ def test_what_eval_asked_is_not_asked_by_another_metric_selection(run):
     assert run(EVAL, "--metric", "tool_correctness")[0] == 0
 
 
-def test_no_file_is_made_where_nobody_is_asked(monkeypatch, tmp_path, capsys):
-    monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
+def test_no_file_is_made_where_nobody_is_asked(tmp_path, capsys):
     main(["eval", RECORDING, "--cache", str(tmp_path / "mine.db")])
     capsys.readouterr()
 

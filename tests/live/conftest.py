@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import random
 import subprocess
 import sys
@@ -112,9 +111,7 @@ class RunningServer:
 
     def start(self):
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                self._command("serve"), stdout=log, stderr=log, env=_environ()
-            )
+            self.process = subprocess.Popen(self._command("serve"), stdout=log, stderr=log)
         self.wait_until(lambda _: True)
         return self
 
@@ -122,7 +119,7 @@ class RunningServer:
         """Run a command with its configuration to the end, such as a server that does not start."""
         words = [*self._command(command), *arguments]
         return subprocess.run(
-            words, capture_output=True, text=True, env=_environ(), timeout=DEADLINE_S, check=False
+            words, capture_output=True, text=True, timeout=DEADLINE_S, check=False
         )
 
     def _command(self, name):
@@ -236,10 +233,6 @@ class RunningServer:
                         x for x in scoped[kind] if not x.get("name", "").startswith(SUMMARIES)
                     ]
         return found
-
-
-def _environ():
-    return {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "SPANSCORE_"))}
 
 
 def laid_over(config, settings):

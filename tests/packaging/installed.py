@@ -12,12 +12,7 @@ UV = Path(sys.executable).with_name("uv")
 
 def run(*words, cwd=None):
     """The output of a program that must succeed."""
-    environment = {
-        k: v
-        for k, v in os.environ.items()
-        if not k.startswith(("SPANSCORE_", "PYTEST_", "OTEL_", "PYTHON"))
-    }
-    environment.pop("OPENAI_API_KEY", None)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "PYTHON"))}
     done = subprocess.run(
         [str(x) for x in words],
         cwd=cwd,

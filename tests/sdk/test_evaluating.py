@@ -17,11 +17,6 @@ from spanscore.otlp.files import load
 FOLDER = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
 
 
-@pytest.fixture(autouse=True)
-def no_model(monkeypatch):
-    monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
-
-
 class Unavailable:
     """A judge that is asked in vain."""
 

@@ -12,8 +12,6 @@ from spanscore.sdk.instrumentor import Instrumentor
 def instrumented(monkeypatch):
     """The options of each call of `instrument`."""
     calls = []
-    monkeypatch.delenv("SPANSCORE_CONFIG", raising=False)
-    monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
     monkeypatch.setattr(instrumenting, "instrument", lambda **options: calls.append(options))
     return calls
 

@@ -91,12 +91,10 @@ def spanscore_judge():
 
 
 @pytest.fixture
-def project(pytester, monkeypatch):
+def project(pytester):
     """A folder with `agent.py` and `judge.py`; nothing of this project's own configuration reaches
     it.
     """
-    for name in ("SPANSCORE_JUDGE_MODEL", "OTEL_SDK_DISABLED", "PYTEST_ADDOPTS"):
-        monkeypatch.delenv(name, raising=False)
     pytester.makepyfile(agent=AGENT, judge=JUDGE)
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider")
     return pytester
