@@ -6,6 +6,7 @@ import re
 import sys
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 
 import programs
 import pytest
@@ -151,6 +152,15 @@ def any_store(database_url):
     store = Store.open(Config(url=database_url))
     yield store
     store.close()
+
+
+@pytest.fixture
+def full_device():
+    """A file on which there is never room."""
+    path = Path("/dev/full")
+    if not path.exists():
+        pytest.skip("needs /dev/full, which only Linux has")
+    return path
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -74,9 +73,9 @@ def test_a_file_that_does_not_fit_is_as_it_was(readable):
     assert (readable.read_text(), list(readable.parent.iterdir())) == ("before", [readable])
 
 
-def test_a_device_that_is_full_is_said():
+def test_a_device_that_is_full_is_said(full_device):
     with pytest.raises(OutputError, match="/dev/full"):
-        private_files.write(Path("/dev/full"), b"said")
+        private_files.write(full_device, b"said")
 
 
 def test_a_folder_that_is_not_there_is_bad_input(tmp_path):

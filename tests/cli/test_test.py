@@ -179,8 +179,8 @@ def test_only_the_owner_reads_what_is_written_also_where_it_was_there_before(tes
     assert [path.stat().st_mode & 0o777 for path in files_.values()] == [0o600] * 3
 
 
-def test_a_run_that_does_not_fit_is_said_in_one_line(tested):
-    code, _, err = tested(_SUITE, "--output", "/dev/full")
+def test_a_run_that_does_not_fit_is_said_in_one_line(tested, full_device):
+    code, _, err = tested(_SUITE, "--output", full_device)
     said = (
         "/dev/full: cannot be written (No space left on device); make room, or write to another"
         " place"
@@ -347,8 +347,7 @@ def test_without_a_suite_or_a_path_the_help_is_named(capsys):
         ([f"a={_RECORDING}", f"a={_RECORDING}"], "the name a is given twice"),
     ],
 )
-def test_a_tournament_that_cannot_be_held_is_told_in_one_line(capsys, monkeypatch, words, told):
-    monkeypatch.delenv("SPANSCORE_JUDGE_MODEL", raising=False)
+def test_a_tournament_that_cannot_be_held_is_told_in_one_line(capsys, words, told):
     assert main(["best-of", _SUITE, *words]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert told in line

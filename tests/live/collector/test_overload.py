@@ -63,7 +63,18 @@ def locked_journal(server):
         yield
 
 
-@pytest.mark.parametrize("trouble", [full_disk, locked_journal])
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param(
+            full_disk,
+            marks=pytest.mark.skipif(
+                not hasattr(resource, "prlimit"), reason="needs prlimit, which only Linux has"
+            ),
+        ),
+        locked_journal,
+    ],
+)
 def test_trouble_with_the_disk(line, until, trouble):
     running = line().start()
     running.spanscore.start()
