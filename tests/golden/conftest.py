@@ -19,22 +19,24 @@ def pytest_addoption(parser):
 
 @pytest.fixture
 def hold(request, record_property):
-    """Compares a case's text with its file; with `--write-golden` writes the file instead, and
-    skips the test.
+    """Gives the difference between a case's file and what is rebuilt; with `--write-golden` writes
+    it into the file instead.
     """
 
     def hold(case, file, text):
         expected = file.read_text(encoding="utf-8") if file.exists() else ""
-        if not request.config.getoption("--write-golden", default=False):
-            assert text == expected, f"if it is meant: pytest tests/golden -k {case} --write-golden"
-            return
-        if text != expected:
-            file.write_text(text, encoding="utf-8")
-            lines = difflib.unified_diff(
+        if text == expected:
+            return ""
+        difference = "\n".join(
+            difflib.unified_diff(
                 expected.splitlines(), text.splitlines(), "before", "after", n=2, lineterm=""
             )
-            record_property(_CHANGED, "\n".join((case, *lines)))
-        pytest.skip("written" if text != expected else "as it was")
+        )
+        if not request.config.getoption("--write-golden", default=False):
+            return f"{difference}\nif it is meant: pytest tests/golden -k {case} --write-golden"
+        file.write_text(text, encoding="utf-8")
+        record_property(_CHANGED, f"{case}\n{difference}")
+        return ""
 
     return hold
 

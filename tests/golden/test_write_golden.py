@@ -9,61 +9,47 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-CASE = "pydantic_ai"
+ROOT = HERE.parents[1]
 
 
 @pytest.fixture
-def copy(tmp_path):
-    """The golden tests with one dialect's first case."""
-    case = min((HERE / CASE).iterdir())
-    shutil.copytree(case, tmp_path / CASE / case.name)
+def copies(tmp_path):
+    """The golden tests with one dialect's first two cases: what they expect."""
+    cases = sorted((HERE / "pydantic_ai").iterdir())[:2]
+    for case in cases:
+        shutil.copytree(case, tmp_path / "pydantic_ai" / case.name)
     for name in ("conftest.py", "test_golden.py"):
         shutil.copy(HERE / name, tmp_path)
-    return tmp_path / CASE / case.name / "expected.json"
+    return [tmp_path / "pydantic_ai" / x.name / "expected.json" for x in cases]
 
 
-def run(copy, *options):
-    folder = copy.parents[2]
+def run(copies, *options):
+    folder = copies[0].parents[2]
     command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "-c",
-        HERE.parents[1] / "pyproject.toml",
+        *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider"),
+        *("-c", ROOT / "pyproject.toml", "-o", f"pythonpath={ROOT / 'tests/recording'}"),
+        *("--rootdir", folder, folder / "test_golden.py", "-k", "gives_its_agent_traces"),
     ]
-    chosen = [
-        "--rootdir",
-        folder,
-        folder / "test_golden.py",
-        "-k",
-        "gives_its_agent_traces",
-        *options,
-    ]
-    return subprocess.run([*command, *chosen], capture_output=True, text=True, check=False)
+    return subprocess.run([*command, *options], capture_output=True, text=True, check=False)
 
 
-def test_the_difference_is_printed_and_the_next_run_passes(copy):
-    expected = copy.read_text()
+def test_what_changed_is_written_and_printed_and_a_file_that_is_right_left_alone(copies):
+    changed, right = copies
+    expected, before = changed.read_text(), right.stat().st_mtime_ns
     traces = json.loads(expected)
     traces[0]["user_input"] = "what it was before"
-    copy.write_text(json.dumps(traces, indent=1, ensure_ascii=False) + "\n")
-    written = run(copy, "--write-golden")
+    changed.write_text(json.dumps(traces, indent=1, ensure_ascii=False) + "\n")
+    written = run(copies, "--write-golden")
     assert '-  "user_input": "what it was before",' in written.stdout
     assert "golden cases that changed: 1" in written.stdout
-    assert copy.read_text() == expected
-    assert run(copy).returncode == 0
+    assert written.returncode == 0
+    assert changed.read_text() == expected
+    assert right.stat().st_mtime_ns == before
 
 
-def test_a_file_that_is_right_is_left_alone(copy):
-    before = copy.stat().st_mtime_ns
-    assert "golden cases that changed: 0" in run(copy, "--write-golden").stdout
-    assert copy.stat().st_mtime_ns == before
-
-
-def test_without_the_switch_a_difference_fails_and_says_what_to_run(copy):
-    copy.write_text("[]\n")
-    result = run(copy)
-    assert result.returncode == 1
+def test_without_the_switch_a_difference_fails_and_says_what_to_run(copies):
+    copies[0].write_text("[]\n")
+    result = run(copies)
+    assert "1 failed, 1 passed" in result.stdout
     assert "--write-golden" in result.stdout
+    assert copies[0].read_text() == "[]\n"

@@ -1,6 +1,7 @@
 """Holds rebuilt agent traces, as JSON, against the conversation that was recorded, fact by fact."""
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -274,3 +275,45 @@ def wrong(fact: str, traces: Iterable[Trace], framework: Framework, case: Case) 
     return [
         i for i, x in enumerate(traces, start=1) if not holds(x, Expected(framework, case, i - 1))
     ]
+
+
+_FIELDS = {
+    "user_input": "user_input",
+    "final_output": "final_output",
+    "system": "system_instructions",
+    "tools_offered": "available_tools",
+    "tool_results": "tool_calls",
+    "plan": "plan",
+}
+"""Fact -> the field that `damaged` names."""
+
+
+def untrue(traces: list[Trace], framework: Framework, case: Case) -> dict[str, Any]:
+    """What is claimed of a case's agent traces -> where it does not hold; nothing where it does."""
+    truth, turns = case.truth, CONVERSATIONS[framework.conversation].turns
+    count = truth.agent_traces or len(turns)
+    claims: dict[str, Any] = {
+        f"there are {count} agent traces": len(traces) != count and f"{len(traces)} traces",
+        "what is said to differ does differ": [
+            x for x in truth.differs if not wrong(x, traces, framework, case)
+        ],
+        "turns share a session as they did": _sessions(traces, framework, case),
+    }
+    whole = _FIELDS.keys() - truth.differs.keys() - truth.not_recorded.keys()
+    claims["what is as it was said is not damaged"] = [
+        x["damaged"] for x in traces if {_FIELDS[y] for y in whole}.intersection(x["damaged"])
+    ]
+    for fact in FACTS.keys() - truth.differs.keys() if len(traces) == len(turns) else ():
+        said = "null" if fact in truth.not_recorded else "as it was said"
+        claims[f"{fact} is {said} in each turn"] = wrong(fact, traces, framework, case)
+    return claims
+
+
+def _sessions(traces: list[Trace], framework: Framework, case: Case) -> list[set[str | None]]:
+    """The session ids of each session, where two share one or one has too many."""
+    turns, groups = CONVERSATIONS[framework.conversation].turns, defaultdict(set)
+    for turn, trace in zip(turns, sorted(traces, key=lambda x: x["started_ns"]), strict=False):
+        groups[turn.session].add(trace["session_id"])
+    ids = [x for group in groups.values() for x in group if x is not None]
+    share = case.truth.agent_traces or len(ids) == len(set(ids)) <= len(groups)
+    return [] if share else list(groups.values())
