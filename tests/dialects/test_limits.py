@@ -4,8 +4,8 @@ and only then.
 
 import json
 import re
+from collections import defaultdict
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,63 +21,50 @@ FACTS = (
     *("user_input", "final_output", "system_instructions", "plan", "history"),
     *("available_tools", "tool_calls", "model_calls", "usage"),
 )
-ELSEWHERE = ("openinference/desk-mcp", "pydantic_ai/desk-a2a", "semconv/desk-http")
-LOST_IN_SILENCE = {
-    *((case, fact) for case in ELSEWHERE for fact in FACTS),
-    ("openinference/shop-agno", "final_output"),
-    ("openinference/desk-langgraph-supervisor", "available_tools"),
-    ("openinference/desk-llama-index", "available_tools"),
-    ("openinference/desk-openai-agents", "available_tools"),
-    ("pipecat/shop-text", "usage"),
-    ("mastra/shop-version-0", "model_calls"),
-    ("mlflow/shop-stream", "model_calls"),
-    ("openllmetry/shop-js-langchain-runs", "history"),
-    ("openinference/shop-crewai-listener", "available_tools"),
-    *(
-        ("litellm/shop-gateway", fact)
-        for fact in ("available_tools", "tool_calls", "model_calls", "usage")
-    ),
+ASKED = ("final_output", "system_instructions", "user_input")
+KNOWN_LOSSES = {
+    # Told together by an application and its gateway, by a turn and an agent elsewhere that it
+    # asked, or by a chain's runs: each is a trace of its own where nothing shows that they are one.
+    "litellm/shop-gateway": {
+        "lengths": {"available_tools"},
+        "16 attributes": {"tool_calls"},
+        "attributes": {"model_calls", "tool_calls", "usage"},
+        "redaction": {"final_output", "usage"},
+    },
+    "openinference/desk-mcp": {"16 attributes": {*ASKED}},
+    "openllmetry/shop-js-langchain-runs": {"redaction": {"history"}},
+    "pydantic_ai/desk-a2a": {
+        "16 attributes": {"final_output", "user_input"},
+        "redaction": {"system_instructions", "tool_calls", "usage", "user_input"},
+    },
+    "semconv/desk-http": {"lengths": {*ASKED}, "redaction": {*ASKED}},
+    # Some text stood beside calls.
+    "openinference/desk-agno": {"16 attributes": {"final_output"}},
+    "openinference/shop-agno": {
+        "16 attributes": {"final_output"},
+        "attributes": {"final_output"},
+    },
+    # A span holds several turns, and nothing is left of what was said in them.
+    "pipecat/shop": {"16 attributes": {"usage"}, "redaction": {"plan", "tool_calls"}},
+    "pipecat/shop-text": {"redaction": {"final_output", "plan", "tool_calls", "usage"}},
+    # A model call only finds a title, which its instructions say.
+    "mastra/shop-version-0": {"lengths": {"model_calls"}},
+    # Calls are in the dropped events of a stream.
+    "mlflow/shop-stream": {"events": {"model_calls"}},
+    # Tools are then taken whole from another instrumentation, which records arguments as sent.
+    "openinference/shop-crewai-listener": {"lengths": {"available_tools"}},
+    # The agent's own span and place.
+    **{
+        f"strands/{x}": {"16 attributes": {"available_tools"}}
+        for x in ("shop-latest", "shop-version-1-18")
+    },
+    # Order, envelopes, and what is read where several spans are seen together.
+    "langfuse/shop-js-openai": {"redaction": {"tool_calls"}},
+    "openinference/shop-beeai": {"redaction": {"user_input"}},
+    "openllmetry/shop-js-langchain": {"redaction": {"final_output"}},
+    "openlit/shop-version-1-36": {"redaction": {"history", "tool_calls"}},
 }
-"""What is known to be lost without a sign.
-
-Of Agno, that some text stood beside calls; the tools that another agent had, if its name is lost
-with them; that one span of Pipecat's holds several turns, if nothing is left of what was said in
-them; that a model call only finds a title, if its instructions are lost; calls in dropped events of
-a stream. And what is only told together, if nothing is left by which it is known to be one: by an
-application and its gateway, by a turn and an agent elsewhere that it asked, whose turn then is one
-by itself, and by a chain's runs, each in a trace of its own. CrewAI's tools are then taken whole
-from the other instrumentation, which records their arguments as they were sent.
-"""
-
-LOST_AT_16 = {
-    *(("langsmith/shop-anthropic", fact) for fact in ("history", "user_input")),
-    *(
-        ("langsmith/shop-openai", x)
-        for x in ("final_output", "history", "model_calls", "plan", "user_input")
-    ),
-    ("openinference/desk-agno", "final_output"),
-    ("pipecat/shop", "usage"),
-    *((f"strands/{x}", "available_tools") for x in ("shop-latest", "shop-version-1-18")),
-}
-"""The same of spans that keep 16 attributes: what a span stood for, by which its texts are read,
-and its place.
-"""
-
-LOST_IN_REDACTIONS = {
-    ("langfuse/shop-js-openai", "tool_calls"),
-    ("litellm/shop-gateway", "final_output"),
-    ("openinference/shop-beeai", "user_input"),
-    ("openllmetry/shop-js-langchain", "final_output"),
-    *(("openlit/shop-version-1-36", fact) for fact in ("history", "tool_calls")),
-    *(
-        (f"pipecat/{x}", fact)
-        for x in ("shop", "shop-text")
-        for fact in ("plan", "tool_calls", "final_output")
-    ),
-}
-"""The same of what a redaction took away: order, envelopes, and what is read where several spans
-are seen together.
-"""
+"""Recording -> kind of limit -> the facts that are known to be lost without a sign."""
 
 COUNT, KEYS = "redaction.masked.count", "redaction.masked.keys"
 RESOURCE, SCOPE = Resource({"service.name": "shop"}), Scope("test")
@@ -85,13 +72,6 @@ RESOURCE, SCOPE = Resource({"service.name": "shop"}), Scope("test")
 
 def named(case):
     return f"{case.parent.name}/{case.name}"
-
-
-@cache
-def recorded(case):
-    telemetry = files.load(sorted(case.glob("*.pb.gz")))
-    spans, logs = list(telemetry.spans), list(telemetry.logs)
-    return spans, logs, rebuild_all(spans, logs)
 
 
 def cut(value, chars):
@@ -143,9 +123,7 @@ def with_first_attributes_of_events(span, count):
 
 
 def with_masks(holder, noted):
-    """As the Collector's redaction masks numbers of articles, cities and parcels, which it may
-    tell, or only count.
-    """
+    """As the Collector's redaction masks numbers of articles, cities and parcels, and counts it."""
     masked = {
         key: re.sub(r"00042|Tokyo|[Pp]arcel", "****", x) if isinstance(x, str) else x
         for key, x in holder.attributes.items()
@@ -159,12 +137,12 @@ def with_masked_span(span, noted):
     return replace(with_masks(span, noted), events=tuple(with_masks(x, noted) for x in span.events))
 
 
-def without_messages(span, noted):
-    """As the Collector's redaction deletes what it does not know."""
+def without_messages(span):
+    """As the Collector's redaction deletes what it does not know, which it notes."""
     keys = [key for key, x in span.attributes.items() if isinstance(x, str) and len(x) > 200]
     notes = {"redaction.redacted.count": len(keys), "redaction.redacted.keys": ",".join(keys)}
     left = {key: x for key, x in span.attributes.items() if key not in keys}
-    return replace(span, attributes={**left, **{key: notes[key] for key in noted if keys}})
+    return replace(span, attributes=left | (notes if keys else {}))
 
 
 def ids(trace):
@@ -215,75 +193,46 @@ def is_same_call(found, whole):
     return is_same and found.result in (whole.result, str(whole.result))
 
 
-def lost_in_silence(case, spans, logs, known=frozenset()):
+def limited(spans, logs):
+    """What arrives of a recording: the kind of limit, the limit, and what it left."""
+    for chars in (256, 1000, 4096):  # powers of two show in one text, a round number in two
+        cut = [with_cut_span(x, chars) for x in spans], [with_cut_values(x, chars) for x in logs]
+        yield "lengths", f"{chars} characters", *cut
+    for way in (with_first_attributes, with_last_attributes):
+        for kind, count in (("16 attributes", 16), ("attributes", 32), ("attributes", 64)):
+            yield kind, f"{way.__name__} {count}", [way(x, count) for x in spans], logs
+    for way in (with_first_events, with_last_events, with_first_attributes_of_events):
+        yield "events", f"{way.__name__} 1", [way(x, 1) for x in spans], logs
+    yield "log records", "16 attributes", spans, [with_first_attributes(x, 16) for x in logs]
+    # the names of the keys, which it may add, only narrow down what the count damages
+    masked = [with_masked_span(x, (COUNT,)) for x in spans], [with_masks(x, (COUNT,)) for x in logs]
+    yield "redaction", "masked", *masked
+    yield "redaction", "deleted", [without_messages(x) for x in spans], logs
+
+
+def lost_in_silence(spans, logs, whole):
     """The facts that differ from those of the whole recording and are not named as damaged."""
-    *recording, whole = recorded(case)
-    if [spans, logs] == recording:
-        return set()
     lost = set()
     for trace in rebuild_all(spans, logs):
         same = meant(trace, whole)
         differing = {x for x in FACTS if not is_told(x, getattr(trace, x), getattr(same, x))}
-        lost |= {(named(case), x) for x in differing.difference(trace.damaged)}
-    return lost - LOST_IN_SILENCE - known
+        lost |= differing.difference(trace.damaged)
+    return lost
 
 
 @pytest.mark.parametrize("case", ALL, ids=named)
-def test_nothing_of_a_whole_recording_is_damaged(case):
-    assert [x.damaged for x in recorded(case)[2] if x.damaged] == []
-
-
-@pytest.mark.parametrize("chars", [64, 256, 1024, 4096])
-@pytest.mark.parametrize("case", ALL, ids=named)
-def test_with_a_limit_on_lengths_no_fact_is_lost_in_silence(case, chars):
-    spans, logs, _ = recorded(case)
-    cut_logs = [with_cut_values(x, chars) for x in logs]
-    assert lost_in_silence(case, [with_cut_span(x, chars) for x in spans], cut_logs) == set()
-
-
-@pytest.mark.parametrize("kept", [with_first_attributes, with_last_attributes])
-@pytest.mark.parametrize("count", [16, 32, 64, 128])
-@pytest.mark.parametrize("case", ALL, ids=named)
-def test_with_a_limit_on_the_number_of_attributes_no_fact_is_lost_in_silence(case, count, kept):
-    spans, logs, _ = recorded(case)
-    known = LOST_AT_16 if count == 16 else frozenset()
-    assert lost_in_silence(case, [kept(x, count) for x in spans], logs, known) == set()
-
-
-@pytest.mark.parametrize(
-    "way", [with_first_events, with_last_events, with_first_attributes_of_events]
-)
-@pytest.mark.parametrize("case", ALL, ids=named)
-def test_with_a_limit_on_events_no_fact_is_lost_in_silence(case, way):
-    spans, logs, _ = recorded(case)
-    assert lost_in_silence(case, [way(x, 1) for x in spans], logs) == set()
-
-
-@pytest.mark.parametrize("case", ALL, ids=named)
-def test_with_a_limit_on_the_attributes_of_log_records_no_fact_is_lost_in_silence(case):
-    spans, logs, _ = recorded(case)
-    assert lost_in_silence(case, spans, [with_first_attributes(x, 16) for x in logs]) == set()
-
-
-@pytest.mark.parametrize("noted", [(COUNT,), (COUNT, KEYS)], ids=["counted", "named"])
-@pytest.mark.parametrize("case", ALL, ids=named)
-def test_what_a_redaction_masked_in_texts_is_not_lost_in_silence(case, noted):
-    spans, logs, _ = recorded(case)
-    masked, masked_logs = (
-        [with_masked_span(x, noted) for x in spans],
-        [with_masks(x, noted) for x in logs],
-    )
-    assert lost_in_silence(case, masked, masked_logs, LOST_IN_REDACTIONS) == set()
-
-
-@pytest.mark.parametrize("case", ALL, ids=named)
-def test_what_a_redaction_deleted_is_not_lost_in_silence(case):
-    spans, logs, _ = recorded(case)
-    noted = ("redaction.redacted.count", "redaction.redacted.keys")
-    assert (
-        lost_in_silence(case, [without_messages(x, noted) for x in spans], logs, LOST_IN_REDACTIONS)
-        == set()
-    )
+def test_what_limits_and_redactions_take_from_a_recording_is_not_lost_in_silence(case):
+    telemetry = files.load(sorted(case.glob("*.pb.gz")))
+    spans, logs = telemetry.spans, telemetry.logs
+    whole = rebuild_all(spans, logs)
+    lost, by = defaultdict(set), {}
+    for kind, limit, *left in limited(spans, logs):
+        found = set() if left == [spans, logs] else lost_in_silence(*left, whole)
+        if found:
+            lost[kind] |= found
+            by[kind, limit] = found
+    assert [x.damaged for x in whole if x.damaged] == [], "nothing of a whole recording is damaged"
+    assert lost == KNOWN_LOSSES.get(named(case), {}), by
 
 
 def holding(*texts, events=()):
