@@ -5,7 +5,6 @@ does not hold is no fact of it: `ABSENT` says that none may be stated.
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from spanscore.model.span import Event, LogRecord, Resource, Scope, Span
@@ -15,7 +14,7 @@ ABSENT = None
 
 
 class Form(NamedTuple):
-    """What arrives, and what it holds: facts by the names of `facts_of`."""
+    """What arrives, and what it holds: facts by the names of `_facts`."""
 
     name: str
     spans: list[Span]
@@ -59,11 +58,14 @@ def as_sent(value):
     return value if is_plain else json.dumps(value)
 
 
-def facts_of(spans, logs=()):
-    """What the rebuilt turns state, under short names; of several turns the last one's."""
+def facts_of(spans, logs=(), *, names):
+    """What the rebuilt turns state of the facts of these names; of several turns the last one's."""
     traces = rebuild(spans, logs)
-    if not traces:
-        return {}
+    found = _facts(traces) if traces else dict.fromkeys(names)
+    return {name: found[name] for name in names}
+
+
+def _facts(traces):
     trace = traces[-1]
     calls = trace.tool_calls or ()
     offered = trace.available_tools
@@ -93,10 +95,3 @@ def facts_of(spans, logs=()):
         "documents": list(trace.retrieved[0].documents) if trace.retrieved else None,
         "turns": len(traces),
     }
-
-
-def each_fact(forms: list[Form]) -> Iterator[tuple[str, Form, str]]:
-    """Every fact of every form, with a name for the test of it."""
-    for form in forms:
-        for fact in form.facts:
-            yield f"{form.name}: {fact}", form, fact
