@@ -1,9 +1,9 @@
-"""In process, every recording gets the scores that it gets from its files."""
+"""In process, a recording gets the scores that it gets from its files."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
+from recorded import KINDS, one_of_each_dialect
 
 from spanscore import config
 from spanscore.offline import OfflineScoring
@@ -14,8 +14,9 @@ from spanscore.sdk.in_process import settings
 from spanscore.sdk.scoring_thread import Job
 from spanscore.sdk.worker import Worker
 
-GOLDEN = Path(__file__).parents[1] / "golden"
-CASES = sorted(x.parent for x in GOLDEN.glob("*/*/SOURCE"))
+CASES = sorted({*KINDS, *one_of_each_dialect()})
+"""Of each dialect, since spans and log records are taken from the application's own objects."""
+
 METRICS = (
     *(
         "check.answer_present",

@@ -1,13 +1,12 @@
-"""Worker processes read of each recording what threads of the server read of it, and give it the
+"""Worker processes read of a recording what threads of the server read of it, and give it the
 scores that the server gives it.
 """
 
 import asyncio
 import gzip
 import time
-from pathlib import Path
 
-import pytest
+from recorded import GOLDEN, KINDS
 
 from spanscore import dialects, metrics
 from spanscore.assemble.backlog import Backlog
@@ -30,8 +29,6 @@ from spanscore.turn_scheduling import TurnScheduler
 from spanscore.workers import InProcesses, InThreads, LoneTries, WorkerPool
 from spanscore.workers.messages import EvaluationSetup, Setup
 
-GOLDEN = Path(__file__).parents[1] / "golden"
-CASES = sorted(x.parent for x in GOLDEN.glob("*/*/SOURCE"))
 OF_A_TRACE_ALONE = [
     name
     for name, metric in metrics.available().items()
@@ -99,7 +96,7 @@ async def compare(journal, pool, engine):
     were read, and how many of them scored.
     """
     different, count, scored = [], 0, 0
-    for case in CASES:
+    for case in KINDS:
         scheduler, jobs = await scheduled(journal, case)
         here = await all_read(InThreads(scheduler, ()), jobs)
         scheduler, jobs = await scheduled(journal, case)
@@ -116,8 +113,7 @@ async def compare(journal, pool, engine):
     return different, count, scored
 
 
-@pytest.mark.timeout(600)
-def test_each_recording_is_read_and_scored_alike(tmp_path):
+def test_a_recording_of_each_kind_is_read_and_scored_alike(tmp_path):
     evaluation = EvaluationConfig(metrics={x: {} for x in OF_A_TRACE_ALONE})
 
     async def run():
@@ -137,5 +133,4 @@ def test_each_recording_is_read_and_scored_alike(tmp_path):
 
     different, count, scored = asyncio.run(run())
     assert different == []
-    assert count >= len(CASES)
-    assert scored >= count / 2
+    assert min(count, scored) >= len(KINDS)
