@@ -92,9 +92,10 @@ def test_embeddings_that_are_computed_are_the_same_in_worker_processes(evaluated
 
 
 def test_scores_that_others_gave_stand_with_their_traces(evaluated):
-    folder = ROOT / "tests" / "golden" / "phoenix"
-    path = folder if folder.exists() else ROOT / "tests" / "golden" / "openinference"
-    assert evaluated(2, path=path) == evaluated(1, path=path)
+    path = ROOT / "tests" / "golden" / "semconv" / "shop-spanscore-sdk"
+    found = evaluated(2, "--jsonl", path=path)
+    assert found == evaluated(1, "--jsonl", path=path)
+    assert '"source":"human"' in found[1]
 
 
 def test_a_metric_of_ones_own_that_kills_a_worker_process_once_costs_no_score(evaluated, plugin):

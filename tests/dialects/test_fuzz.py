@@ -215,10 +215,19 @@ def _golden_spans(name):
     return [span for x in CASES if x.parent.name == name for span in telemetry(x).spans]
 
 
-@pytest.mark.parametrize("case", WITH_LOGS, ids=lambda x: f"{x.parent.name}/{x.name}")
-def test_an_array_under_any_key_of_the_log_records_of_a_recording_is_survived(case):
-    recorded = telemetry(case)
-    for key in sorted({key for log in recorded.logs for key in log.attributes}):
+def recordings_with_keys(name):
+    """Key of a dialect's log records -> its first recording that has it."""
+    found = {}
+    for case in (x for x in WITH_LOGS if x.parent.name == name):
+        for log in telemetry(case).logs:
+            found = dict.fromkeys(log.attributes, case) | found
+    return found
+
+
+@pytest.mark.parametrize("name", sorted({x.parent.name for x in WITH_LOGS}))
+def test_an_array_under_any_key_of_the_log_records_of_a_dialect_is_survived(name):
+    for key, case in recordings_with_keys(name).items():
+        recorded = telemetry(case)
         logs = [replace(x, attributes={**x.attributes, key: []}) for x in recorded.logs]
         for trace in rebuild_all(recorded.spans, logs):
             dumps(trace.to_json())

@@ -25,7 +25,7 @@ def test_the_index_finds_the_first_dialect_that_matches():
     index = MatchIndex.of(LOOKING)
     for given in load(TRACES).spans:
         first = next((x for x in LOOKING if x.matches(given, ())), None)
-        assert index.find(given, ()) is first
+        assert index.find(given, ()) is first, given
 
 
 @pytest.mark.parametrize(
