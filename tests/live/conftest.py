@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import random
 import subprocess
 import sys
@@ -22,7 +23,8 @@ HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"
 # the model that a judge asks, and the ports
 sys.path[:0] = [str(HERE.parent / "judged"), str(HERE.parent / "judge"), str(HERE)]
-from reserved_ports import free_ports  # noqa: E402 - found by the path above
+from mould import MOULD  # noqa: E402 - found by the path above
+from reserved_ports import free_ports  # noqa: E402 - likewise
 
 SUMMARIES = ("spanscore: ", "spanscore session: ")
 DEADLINE_S = 300
@@ -107,30 +109,40 @@ class RunningServer:
         }
         (folder / "config.yaml").write_text(yaml.safe_dump(laid_over(config, settings)))
         self.process = None
-        self.program = ["-m", "spanscore.cli.main"]
+        self.program = None
 
     def start(self):
-        with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(self._command("serve"), stdout=log, stderr=log)
+        self.process = self._started("serve", out="log", err="log")
         self.wait_until(lambda _: True)
         return self
 
     def run(self, command="serve", *arguments):
         """Run a command with its configuration to the end, such as a server that does not start."""
-        words = [*self._command(command), *arguments]
-        return subprocess.run(
-            words, capture_output=True, text=True, timeout=DEADLINE_S, check=False
-        )
+        for name in ("out", "err"):
+            (self.folder / name).write_text("")
+        code = self._started(command, *arguments, out="out", err="err").wait(DEADLINE_S)
+        out, err = ((self.folder / name).read_text() for name in ("out", "err"))
+        return subprocess.CompletedProcess([command, *arguments], code, out, err)
 
-    def _command(self, name):
-        return [sys.executable, *self.program, name, "-c", str(self.folder / "config.yaml")]
+    def _started(self, command, *arguments, out, err):
+        words = [command, "-c", str(self.folder / "config.yaml"), *arguments]
+        environment = _environ()
+        if not environment.get("PYTHONPATH"):
+            return MOULD.start(
+                self.program, words, environment, self.folder / out, self.folder / err
+            )
+        program = [self.program] if self.program else ["-m", "spanscore.cli.main"]
+        with (self.folder / out).open("ab") as stdout, (self.folder / err).open("ab") as stderr:
+            return subprocess.Popen(
+                [sys.executable, *program, *words], stdout=stdout, stderr=stderr, env=environment
+            )
 
     def stop_clock(self):
         """Have its time stand still, so that nothing in it grows old; call it first before
         `start`.
         """
         if self.process is None:
-            self.program = [str(HERE / "clocked.py")]
+            self.program = str(HERE / "clocked.py")
         self._set_clock(self._shown_ns())
         return self
 
@@ -233,6 +245,10 @@ class RunningServer:
                         x for x in scoped[kind] if not x.get("name", "").startswith(SUMMARIES)
                     ]
         return found
+
+
+def _environ():
+    return {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "SPANSCORE_"))}
 
 
 def laid_over(config, settings):

@@ -155,7 +155,7 @@ def is_at_rest(running):
 @pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
 def test_a_kill_at_any_step_loses_no_tick_and_starts_no_run_twice(server, webhook, point):
     running = server(alerting={"receivers": {"webhook": {"endpoint": webhook.url}}})
-    running.program = [str(Path(__file__).with_name("killed.py"))]
+    running.program = str(Path(__file__).with_name("killed.py"))
     running.start()
     ask(running, "CreateMonitor", pb.CreateMonitorRequest(monitor=MONITOR, monitor_id="m"))
     running.stop()

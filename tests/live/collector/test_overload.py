@@ -18,7 +18,7 @@ pytestmark = pytest.mark.collector
 TURNS = 6
 DROP_IN = "collector-config.yaml"
 BY = {"grpc": [DROP_IN], "http": [DROP_IN, "tests/live/collector/over_http.yaml"]}
-FAULTY = [str(Path(__file__).with_name("faulty.py"))]
+FAULTY = str(Path(__file__).with_name("faulty.py"))
 
 
 @pytest.fixture(params=sorted(BY))
