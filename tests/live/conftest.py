@@ -110,6 +110,7 @@ class RunningServer:
         (folder / "config.yaml").write_text(yaml.safe_dump(laid_over(config, settings)))
         self.process = None
         self.program = None
+        self.is_judged = "judge" in settings
 
     def start(self):
         self.process = self._started("serve", out="log", err="log")
@@ -129,7 +130,12 @@ class RunningServer:
         environment = _environ()
         if not environment.get("PYTHONPATH"):
             return MOULD.start(
-                self.program, words, environment, self.folder / out, self.folder / err
+                self.program,
+                words,
+                environment,
+                self.folder / out,
+                self.folder / err,
+                is_judged=self.is_judged,
             )
         program = [self.program] if self.program else ["-m", "spanscore.cli.main"]
         with (self.folder / out).open("ab") as stdout, (self.folder / err).open("ab") as stderr:

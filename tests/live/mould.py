@@ -74,12 +74,13 @@ class Mould:
         self._lock = threading.Lock()
         self._process = None
 
-    def start(self, program, arguments, environment, out, err):
+    def start(self, program, arguments, environment, out, err, *, is_judged=False):
         """Fork a process that runs `program`, or `spanscore` where it is None, and writes into
-        the files `out` and `err`.
+        the files `out` and `err`; litellm is imported for those that ask a judge's model.
         """
         pid = self.ask(
             program=program,
+            is_judged=is_judged,
             arguments=arguments,
             environment=environment,
             out=str(out),
@@ -114,17 +115,21 @@ def _serve():
     for name in MODULES:
         importlib.import_module(name)
     importlib.import_module("spanscore.workers.process").import_readers()
-    gc.freeze()
+    load_litellm = importlib.import_module("spanscore.litellm_loading").load_litellm
     running = set()
     for line in sys.stdin.buffer:
         request = json.loads(line)
         if "reap" in request:
             running.discard(request["reap"])
             answer = os.waitstatus_to_exitcode(os.waitpid(request["reap"], 0)[1])
-        elif answer := os.fork():
-            running.add(answer)
         else:
-            return request
+            if request["is_judged"]:
+                load_litellm()
+            gc.freeze()
+            answer = os.fork()
+            if not answer:
+                return request
+            running.add(answer)
         sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()
     for pid in running:
@@ -143,8 +148,9 @@ def _become(request):
         opened = os.open(path, flags)
         os.dup2(opened, number)
         os.close(opened)
+    of_litellm = {k: v for k, v in os.environ.items() if k.startswith("LITELLM_")}
     os.environ.clear()
-    os.environ.update(request["environment"])
+    os.environ.update(of_litellm | request["environment"])
     sys.argv = [request["program"] or "spanscore", *request["arguments"]]
     if request["program"]:
         runpy.run_path(request["program"], run_name="__main__")
