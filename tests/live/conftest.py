@@ -1,5 +1,6 @@
 """The real server as a process of its own, and recordings to send to it."""
 
+import contextlib
 import gzip
 import json
 import os
@@ -29,13 +30,6 @@ from reserved_ports import free_ports  # noqa: E402 - likewise
 SUMMARIES = ("spanscore: ", "spanscore session: ")
 DEADLINE_S = 300
 """For whatever a test waits for: no machine is as slow, and nothing waits longer than it must."""
-
-
-def pytest_collection_modifyitems(items):
-    """A test may wait for several things, one after the other."""
-    for item in items:
-        if item.path.is_relative_to(HERE) and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(3 * DEADLINE_S))
 
 
 class Recording:
@@ -110,6 +104,7 @@ class RunningServer:
         (folder / "config.yaml").write_text(yaml.safe_dump(laid_over(config, settings)))
         self.process = None
         self.program = None
+        self.is_forked = True
         self.is_judged = "judge" in settings
 
     def start(self):
@@ -128,7 +123,7 @@ class RunningServer:
     def _started(self, command, *arguments, out, err):
         words = [command, "-c", str(self.folder / "config.yaml"), *arguments]
         environment = _environ()
-        if not environment.get("PYTHONPATH"):
+        if self.is_forked and not environment.get("PYTHONPATH"):
             return MOULD.start(
                 self.program,
                 words,
@@ -272,25 +267,25 @@ def laid_over(config, settings):
     return config | settings | {key: laid_over(config[key], value) for key, value in deep.items()}
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def unjudged():
     """What to measure where a test counts scores and there is no judge."""
     measured = {"coherence": {"threshold": 0.15}, "loop_detection": {}, "agent_reliability": {}}
     return {"default_metrics": False, "metrics": measured}
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def recording():
     return Recording
 
 
-@pytest.fixture
-def server(tmp_path):
-    """Call it with settings to get a server that is not started yet; it is killed at the end."""
+@contextlib.contextmanager
+def making_servers(path):
+    """Makes servers with their folders in `path`, and kills them at the end."""
     made = []
 
     def make(**settings):
-        folder = tmp_path / str(len(made))
+        folder = path / str(len(made))
         folder.mkdir()
         made.append(RunningServer(folder, **settings))
         return made[-1]
@@ -299,3 +294,17 @@ def server(tmp_path):
     for one in made:
         if one.process is not None and one.process.poll() is None:
             one.kill()
+
+
+@pytest.fixture
+def server(tmp_path):
+    """Call it with settings to get a server that is not started yet; it is killed at the end."""
+    with making_servers(tmp_path) as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory):
+    """As `server`, for one that all tests of a module share."""
+    with making_servers(tmp_path_factory.mktemp("servers")) as make:
+        yield make

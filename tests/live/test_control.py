@@ -8,13 +8,15 @@ from spanscore.api.v1 import control_service_pb2 as pb
 from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
 from spanscore.api.v1.score_pb2 import STATUS_SKIPPED
 
+pytestmark = pytest.mark.slow
+
 TRACES = 4
 
 
-@pytest.fixture
-def scored(server, recording, unjudged):
+@pytest.fixture(scope="module")
+def scored(servers, recording, unjudged):
     """A server that has scored a recording, and its control service."""
-    running = server(evaluation=unjudged).start()
+    running = servers(evaluation=unjudged).start()
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
         TraceServiceStub(channel).Export(recording("pydantic_ai/openai").traces)
     running.wait_until_finished(TRACES)
@@ -45,7 +47,6 @@ def test_a_trace_evaluated_again_is_the_next_revision_and_leaves(scored, recordi
     (score,) = control.Evaluate(request).scores
     assert (score.metric, score.threshold, score.revision) == ("coherence", 0.99, 2)
     running.wait_until_finished(TRACES)
-    assert running.stop() == 0
     revisions = [
         x
         for span in running.exported("spans")

@@ -22,6 +22,8 @@ from spanscore.store.config import Config
 from spanscore.store.store import Store, StoredTrace
 from spanscore.testing.traces import agent_trace
 
+pytestmark = pytest.mark.slow
+
 
 def send(running, requests):
     """How many of these were acknowledged; all others must have been told to come back."""

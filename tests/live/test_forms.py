@@ -18,6 +18,8 @@ from spanscore.otlp import json as otlp_json
 from spanscore.store.config import Config
 from spanscore.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "judge"))
 _LIVE = runpy.run_path(str(Path(__file__).parent / "conftest.py"))
 Recording, RunningServer = _LIVE["Recording"], _LIVE["RunningServer"]

@@ -1,10 +1,13 @@
 """Inline mode: all that came in leaves, once; the agent's root leaves with its scores on it."""
 
 import grpc
+import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import MetricsServiceStub
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
+
+pytestmark = pytest.mark.slow
 
 TRACES = 4
 

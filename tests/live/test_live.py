@@ -2,6 +2,7 @@
 
 import random
 import urllib.request
+from collections import Counter
 
 import grpc
 import pytest
@@ -36,53 +37,41 @@ def facts(trace):
     return {key: value for key, value in trace.items() if key != "completeness"}
 
 
-def check(server, recording):
-    """The server rebuilt what the file gives, and exported each score once."""
-    server.wait_until_finished(TRACES_OF_A_RECORDING)
+def check(server, *recordings):
+    """The server rebuilt what the files give, and exported each score once."""
+    expected = [trace for recording in recordings for trace in recording.expected]
+    server.wait_until_finished(len(expected))
     assert server.stop() == 0
-    ids = [trace["id"] for trace in recording.expected]
-    assert [facts(x) for x in server.agent_traces(ids)] == [facts(x) for x in recording.expected]
+    found = server.agent_traces([trace["id"] for trace in expected])
+    assert [facts(x) for x in found] == [facts(x) for x in expected]
     spans = server.exported("spans")
     assert len({span["spanId"] for span in spans}) == len(spans)
     records = server.exported("logRecords")
     assert len(records) == len(spans)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        "semconv/message-attributes",
-        "openinference/langgraph",
-        "openllmetry/indexed-messages",
-        "pydantic_ai/openai",
-    ],
-)
-def test_grpc_gives_the_traces_of_the_file(server, recording, case):
-    recorded, running = recording(case), server().start()
-    export(running, [recorded.traces])
-    check(running, recorded)
+def test_grpc_and_http_give_the_traces_of_the_files_and_each_score_once(
+    server, recording, unjudged
+):
+    """The main job from end to end, in a process of its own."""
+    by_grpc = [recording("semconv/message-attributes"), recording("openllmetry/indexed-messages")]
+    by_protobuf, by_json = recording("openinference/openai"), recording("pydantic_ai/openai")
+    running = server(evaluation=unjudged)
+    running.is_forked = False
+    running.start()
+    export(running, [x.traces for x in by_grpc])
+    body = by_protobuf.traces.SerializeToString()
+    post(running, "/v1/traces", body, "application/x-protobuf")
+    body = otlp_json.encode(by_json.traces).encode()
+    post(running, "/v1/traces", body, "application/json")
+    check(running, *by_grpc, by_protobuf, by_json)
+    expected = [x for one in (*by_grpc, by_protobuf, by_json) for x in one.expected]
+    scored = Counter(x["name"].rpartition(": ")[2] for x in running.exported("spans"))
+    assert scored["coherence"] == len(expected)
+    assert scored["agent_reliability"] == len({x["session_id"] for x in expected})
 
 
-def test_every_score_is_exported(server, recording, unjudged):
-    running = server(evaluation=unjudged).start()
-    export(running, [recording("semconv/message-attributes").traces])
-    running.wait_until_finished(TRACES_OF_A_RECORDING)
-    running.stop()
-    assert len(running.exported("spans")) == SCORES
-
-
-def test_http_protobuf_gives_the_traces_of_the_file(server, recording):
-    recorded, running = recording("openinference/openai"), server().start()
-    post(running, "/v1/traces", recorded.traces.SerializeToString(), "application/x-protobuf")
-    check(running, recorded)
-
-
-def test_http_json_gives_the_traces_of_the_file(server, recording):
-    recorded, running = recording("pydantic_ai/openai"), server().start()
-    post(running, "/v1/traces", otlp_json.encode(recorded.traces).encode(), "application/json")
-    check(running, recorded)
-
-
+@pytest.mark.slow
 def test_spans_one_by_one_shuffled_and_doubled_give_the_traces_of_the_file(server, recording):
     recorded, running = recording("openinference/langgraph"), server().stop_clock().start()
     requests = list(recorded.spans_one_by_one()) * 2
@@ -92,15 +81,18 @@ def test_spans_one_by_one_shuffled_and_doubled_give_the_traces_of_the_file(serve
     check(running, recorded)
 
 
-@pytest.mark.parametrize("case", ["semconv/message-events", "semconv/operation-details"])
-def test_logs_that_come_before_their_spans_are_joined(server, recording, case):
-    recorded, running = recording(case), server().stop_clock().start()
-    export(running, [recorded.logs], LogsServiceStub)
-    export(running, [recorded.traces])
+@pytest.mark.slow
+def test_logs_that_come_before_their_spans_are_joined(server, recording):
+    recordings = [recording("semconv/message-events"), recording("semconv/operation-details")]
+    running = server().stop_clock().start()
+    for recorded in recordings:
+        export(running, [recorded.logs], LogsServiceStub)
+        export(running, [recorded.traces])
     running.run_clock()
-    check(running, recorded)
+    check(running, *recordings)
 
 
+@pytest.mark.slow
 def test_a_late_span_gives_the_next_revision(server, recording):
     recorded, running = recording("semconv/message-attributes"), server().start()
     spans = list(recorded.spans_one_by_one())
@@ -124,6 +116,7 @@ def test_a_late_span_gives_the_next_revision(server, recording):
     assert revisions == {"1", "2"}
 
 
+@pytest.mark.slow
 def test_a_request_sent_again_later_changes_nothing(server, recording, unjudged):
     recorded, running = recording("semconv/message-attributes"), server(evaluation=unjudged).start()
     export(running, [recorded.traces])
@@ -134,6 +127,7 @@ def test_a_request_sent_again_later_changes_nothing(server, recording, unjudged)
     assert len(running.exported("spans")) == SCORES
 
 
+@pytest.mark.slow
 def test_scores_sent_back_to_the_server_open_nothing(server, recording):
     first, second = server().start(), server().start()
     export(first, [recording("semconv/message-attributes").traces])
@@ -146,6 +140,7 @@ def test_scores_sent_back_to_the_server_open_nothing(server, recording):
     assert second.state()["open_traces"] == 0
 
 
+@pytest.mark.slow
 def test_spans_without_genai_are_let_go_unread(server):
     running = server().start()
     request = ExportTraceServiceRequest()

@@ -8,6 +8,8 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
+pytestmark = pytest.mark.slow
+
 WAITS = {
     "complete_after": "300ms",
     "idle_after": "300ms",
@@ -112,10 +114,8 @@ def test_what_comes_after_a_part_was_scored_is_the_turns_next_revision(server, r
     assert set(revisions(running)) == {"1", "2"}
 
 
-@pytest.mark.parametrize("known", [1, 2])
-def test_parts_that_waited_when_the_process_was_killed_are_stitched_after_it(
-    server, recording, known
-):
+def test_parts_that_waited_when_the_process_was_killed_are_stitched_after_it(server, recording):
+    known = 2
     recorded, running = recording(PROXY), server(assemble=WAITS).start()
     parts = by_trace(recorded)
     export(running, parts[:known])

@@ -9,6 +9,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
+pytestmark = pytest.mark.slow
+
 TENANT = "x-scope-orgid"
 SETTINGS = {
     "extensions": {
@@ -67,8 +69,7 @@ def of_tenant(recorded, tenant):
     return requests
 
 
-@pytest.mark.parametrize("mode", ["branch", "inline"])
-@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize(("mode", "is_killed"), [("branch", False), ("inline", True)])
 def test_each_tenant_gets_its_own(server, recording, backend, mode, is_killed):
     exporter = {
         "endpoint": f"127.0.0.1:{backend.port}",
@@ -93,9 +94,8 @@ def test_each_tenant_gets_its_own(server, recording, backend, mode, is_killed):
         assert {x[-1:] for x in backend.traces(tenant)} == {tenant.encode()}
 
 
-@pytest.mark.parametrize("mode", ["branch", "inline"])
 def test_a_tenant_that_its_token_names_is_named_to_the_backend(
-    server, recording, backend, tmp_path, mode
+    server, recording, backend, tmp_path
 ):
     tokens = tmp_path / "tokens"
     tokens.write_text(
@@ -107,7 +107,6 @@ def test_a_tenant_that_its_token_names_is_named_to_the_backend(
         "auth": {"authenticator": "headers_setter"},
     }
     running = server(
-        mode=mode,
         tenancy={"enabled": True},
         extensions={**SETTINGS["extensions"], "bearertokenauth": {"filename": str(tokens)}},
         receive={"grpc": {"auth": {"authenticator": "bearertokenauth"}}},

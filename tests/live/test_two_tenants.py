@@ -21,6 +21,8 @@ from spanscore.store.config import Config
 from spanscore.store.listing import TraceQuery
 from spanscore.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 CASE = "semconv/message-attributes"
 TENANTS = ("acme", "blue")
 METRIC = "task_completion"
@@ -139,8 +141,7 @@ def seen_by(running, tenant):
     return {x.id for x in traces}, {x.name for x in sessions}, [x.metric for x in scores]
 
 
-@pytest.mark.parametrize("is_killed", [False, True])
-def test_each_tenant_has_its_own_whatever_the_other_sends(running, model, recording, is_killed):
+def test_each_tenant_has_its_own_whatever_the_other_sends_also_after_a_kill(running, recording):
     recorded = recording(CASE)
     sessions = {x["session_id"] for x in recorded.expected}
     trace_ids, span_ids = ids_of(recorded.traces)
@@ -151,9 +152,8 @@ def test_each_tenant_has_its_own_whatever_the_other_sends(running, model, record
                 sender.traces(request)
         for session_id in sessions:
             blue.logs(verdicts(sorted(trace_ids), session_id))
-        if is_killed:
-            running.kill()
-            running.start()
+        running.kill()
+        running.start()
     running.wait_until_finished(2 * len(trace_ids))
     with grpc.insecure_channel(f"127.0.0.1:{running.grpc}") as channel:
         blue = Sender(channel, "blue")
@@ -198,9 +198,8 @@ def attributes(span):
     return {x["key"] for x in span.get("attributes", [])}
 
 
-@pytest.mark.parametrize("is_killed", [False, True])
-def test_in_inline_mode_the_same_span_leaves_once_for_each_tenant_with_its_scores(
-    server, recording, is_killed
+def test_in_inline_mode_the_same_span_leaves_once_for_each_tenant_with_its_scores_after_a_kill(
+    server, recording
 ):
     recorded, running = (
         recording(CASE),
@@ -212,9 +211,8 @@ def test_in_inline_mode_the_same_span_leaves_once_for_each_tenant_with_its_score
             for tenant in TENANTS:
                 TraceServiceStub(channel).Export(request, metadata=(("x-scope-orgid", tenant),))
     running.wait_until(lambda state: state["held_roots"] == 2 * len(trace_ids))
-    if is_killed:
-        running.kill()
-        running.start()
+    running.kill()
+    running.start()
     running.run_clock()
     running.wait_until_finished(2 * len(trace_ids))
     assert running.stop() == 0

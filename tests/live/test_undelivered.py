@@ -1,8 +1,6 @@
 """A backend that fails at what it is sent: nothing is lost, and what is asked for arrives once."""
 
 import json
-import subprocess
-import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +11,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
 from spanscore.otlp.signal import SIGNALS, WIRE
+
+pytestmark = pytest.mark.slow
 
 
 class Backend(grpc.GenericRpcHandler):
@@ -52,16 +52,9 @@ def backend():
 
 
 def scores(running, *words):
-    command = [
-        sys.executable,
-        "-m",
-        "spanscore.cli.main",
-        "scores",
-        "-c",
-        str(running.folder / "config.yaml"),
-        *words,
-    ]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+    done = running.run("scores", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_what_a_backend_failed_at_is_listed_and_sent_again_once(server, recording, backend):

@@ -11,6 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from spanscore.telemetry import declared, prometheus
 
+pytestmark = pytest.mark.slow
+
 CASE = "semconv/message-attributes"
 
 
@@ -29,10 +31,10 @@ def send(running, recorded):
         urllib.request.urlopen(request).close()
 
 
-@pytest.fixture
-def watched(server, recording):
+@pytest.fixture(scope="module")
+def watched(servers, recording):
     """A server that has scored a recording, and put something aside."""
-    recorded, running = recording(CASE), server().start()
+    recorded, running = recording(CASE), servers().start()
     send(running, recorded)
     running.wait_until_finished(len(recorded.expected))
     return running
