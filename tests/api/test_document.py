@@ -30,7 +30,6 @@ def program():
 
 
 @pytest.mark.schemathesis
-@pytest.mark.timeout(SECONDS * 5)
 def test_the_server_takes_refuses_and_answers_as_the_document_has_it(tmp_path, program):
     from filled_store import fill
     from served import Served

@@ -274,7 +274,6 @@ def alike(count):
     }
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("shape", alike(1))
 def test_putting_traces_together_takes_work_that_grows_with_the_traces(shape, lines_run):
     few, many = (lines_run(rebuild_all, alike(count)[shape]) for count in (50, 200))

@@ -85,7 +85,6 @@ def python(tmp_path_factory):
 
 
 @pytest.mark.examples
-@pytest.mark.timeout(600)
 def test_a_kernel_shows_the_report_as_a_table(python, environ):
     cells = json.loads(run(python, WITH_NBCLIENT, environ))["cells"]
     shown = [y for x in cells if x["cell_type"] == "code" for y in x["outputs"]]

@@ -101,7 +101,6 @@ def test_a_silent_judge_delays_neither_spans_nor_stopping(server, recording, gat
     assert running.stop() == 0
 
 
-@pytest.mark.timeout(600)  # the other session may take its time
 def test_a_session_whose_judge_is_silent_keeps_no_other_session_waiting(server, recording):
     of_conversations = {"outcome", "reason", "score", "task"}
     obliging, answers, first = ObligingModel(), threading.Event(), threading.Lock()
@@ -153,7 +152,6 @@ def test_a_kill_while_judging_scores_once_and_pays_once(server, recording, gated
     assert paid == len(model.calls) - before
 
 
-@pytest.mark.timeout(600)  # trials and what is asked again have waits of their own
 def test_what_a_wrong_key_cost_is_made_up_for_after_a_restart_with_the_right_one(server, recording):
     works = threading.Event()
     obliging = ObligingModel(verdict="no", right=True)

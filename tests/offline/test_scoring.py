@@ -278,7 +278,6 @@ def test_large_sessions_are_given_one_by_one(engine, make_trace, monkeypatch):
     assert bundles(engine, make_trace, 20, 1) == [1] * 20
 
 
-@pytest.mark.timeout(120)
 def test_stopped_it_does_not_finish_all_that_was_read(scoring, traces, monkeypatch):
     monkeypatch.setattr(scoring_module, "_AT_ONCE", 2)
 

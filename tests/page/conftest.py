@@ -16,13 +16,6 @@ _WAIT_MS = 60_000
 _TOKENS = "writer scopes=read,write\nreader scopes=read\nsender scopes=write\n"
 
 
-def pytest_collection_modifyitems(items):
-    """What opens a browser waits for it, and for a store that is filled."""
-    for item in items:
-        if item.path.is_relative_to(HERE) and item.get_closest_marker("browser") is not None:
-            item.add_marker(pytest.mark.timeout(600))
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """A server with 400 turns, of which a tenth fails."""

@@ -504,7 +504,6 @@ def hostile_shapes(count):
     }
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("shape", hostile_shapes(1))
 def test_the_work_grows_with_the_spans_and_not_with_their_square(shape, lines_run):
     few, many = (lines_run(rebuild, hostile_shapes(count)[shape]) for count in (100, 400))

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from spanscore.cli import replay
 from spanscore.cli.backend import Backend
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.ui
 
 METRICS = ["coherence"]
 ONLY = {"default_metrics": False, "metrics": {x: {} for x in METRICS}}

@@ -12,7 +12,7 @@ from spanscore.model.score import Score
 from spanscore.model.trace import ToolCall
 from spanscore.stats import Estimate, Interval
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.browser
 
 _RUN = "document.title='owned'"
 _NASTY = f'"\'></script><script>{_RUN}</script><img src=x onerror="{_RUN}"><style>*{{display:none}}'
