@@ -88,6 +88,7 @@ def thousands():
     return found["argument_correctness"].outcome
 
 
+@pytest.mark.slow
 def test_of_thousands_of_calls_a_sample_is_judged(thousands):
     facts = {name: thousands.metadata[name] for name in ("calls", "judged", "share_judged")}
     assert facts == {"calls": 5000, "judged": 300, "share_judged": 0.06}
@@ -106,6 +107,7 @@ def test_the_interval_of_a_sample_holds_the_share_of_right_calls(thousands):
     assert high - low < 0.1
 
 
+@pytest.mark.slow
 def test_the_same_sample_is_drawn_at_every_run(make_trace):
     one, other = (
         judged(make_trace, 1000, max_verdicts=20)[0]["argument_correctness"].outcome
@@ -115,6 +117,7 @@ def test_the_same_sample_is_drawn_at_every_run(make_trace):
     assert one == other
 
 
+@pytest.mark.slow
 def test_another_trace_has_another_sample(make_trace):
     with ScriptedServer(LimitedModel(CONTEXT, verdicts=verdicts)) as server:
         engine = engine_for(server, metrics={"argument_correctness": {}}, max_verdicts=20)

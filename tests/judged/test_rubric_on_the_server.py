@@ -12,6 +12,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 from rubric_model import said
 from scripted_server import ScriptedServer
 
+pytestmark = pytest.mark.slow
+
 LIVE = runpy.run_path(str(Path(__file__).parents[1] / "live" / "conftest.py"))
 OWN = {
     "id": "kindness",

@@ -15,6 +15,8 @@ from obliging_model import ObligingModel, asked_for, question_of
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from scripted_server import ScriptedServer, refusal
 
+pytestmark = pytest.mark.slow
+
 TRACES, SESSIONS = 4, 2
 DEADLINE_S = 60
 
