@@ -122,7 +122,7 @@ class RunningServer:
 
     def _started(self, command, *arguments, out, err):
         words = [command, "-c", str(self.folder / "config.yaml"), *arguments]
-        environment = _environ()
+        environment = dict(os.environ)
         if self.is_forked and not environment.get("PYTHONPATH"):
             return MOULD.start(
                 self.program,
@@ -246,10 +246,6 @@ class RunningServer:
                         x for x in scoped[kind] if not x.get("name", "").startswith(SUMMARIES)
                     ]
         return found
-
-
-def _environ():
-    return {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "SPANSCORE_"))}
 
 
 def laid_over(config, settings):
