@@ -35,6 +35,8 @@ from spanscore.store.locking import FileLock
 from spanscore.store.runs import Progress
 from spanscore.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 OLDER = Path(__file__).with_name("older") / "store.sql"
 
 

@@ -20,6 +20,8 @@ from spanscore.store.listing import ScoreQuery
 from spanscore.store.pages import Pages
 from spanscore.store.store import Store, StoredTrace
 
+pytestmark = pytest.mark.slow
+
 COUNT = 200
 PAGE = 16_384
 
