@@ -270,7 +270,7 @@ def printed(traces):
     return [dumps(x.to_json()) for x in traces]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(spans, max_size=6),
     # those of one moment count as they come
@@ -306,11 +306,11 @@ def chain(length, **attributes_of_all):
 
 
 def test_a_chain_of_thousands_of_nested_agents_is_read():
-    assert rebuild(chain(5_000, **{"gen_ai.operation.name": "invoke_agent"}))
+    assert rebuild(chain(2_000, **{"gen_ai.operation.name": "invoke_agent"}))
 
 
 def test_thousands_of_identical_calls_are_read():
-    made = chain(3_000, **{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"})
+    made = chain(2_000, **{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"})
     flat = [
         Span(
             "t",
@@ -331,12 +331,12 @@ def test_thousands_of_identical_calls_are_read():
     root = chain(1, **{"gen_ai.operation.name": "invoke_agent"})
     random.Random(0).shuffle(flat)  # an order, no secret
     (trace,) = rebuild(root + flat)
-    assert len(trace.tool_calls) == 2_999
+    assert len(trace.tool_calls) == 1_999
 
 
 def test_thousands_of_calls_that_only_a_later_input_tells_are_read():
     asked = [
-        {"type": "tool_call", "id": f"c{i}", "name": "f", "arguments": {}} for i in range(4_000)
+        {"type": "tool_call", "id": f"c{i}", "name": "f", "arguments": {}} for i in range(2_000)
     ]
     given = [{"role": "user", "parts": [{"type": "text", "content": "Hi"}]}]
     for call in asked:
