@@ -20,6 +20,7 @@ def test_it(spanscore, number):
 """
 
 
+@pytest.mark.slow
 def test_processes_of_xdist_each_have_their_own_turns_and_cassettes(judged):
     judged.makepyfile(MANY)
     judged.runpytest_subprocess("-n2", "--spanscore-record=once").assert_outcomes(passed=12)
@@ -27,6 +28,7 @@ def test_processes_of_xdist_each_have_their_own_turns_and_cassettes(judged):
     judged.runpytest_subprocess("-n2", "--spanscore-record=none").assert_outcomes(passed=12)
 
 
+@pytest.mark.slow
 def test_trials_run_in_one_process_of_xdist(project):
     project.makepyfile("""
         import pytest
@@ -84,7 +86,7 @@ def test_asynchronous_tests_each_have_their_own_turns(project, scope):
             agent(f"question {{number}}")
             assert [x.user_input for x in spanscore.turns()] == [f"question {{number}}"]
         """)
-    project.runpytest_subprocess().assert_outcomes(passed=3)
+    project.runpytest_inprocess().assert_outcomes(passed=3)
 
 
 def test_a_late_span_of_one_test_is_no_turn_of_the_next(project):

@@ -30,10 +30,20 @@ def test_other():
 """
 
 
-@pytest.fixture
-def tested(judged):
-    judged.makepyfile(test_shop=TESTS)
-    return judged
+@pytest.fixture(scope="module")
+def known():
+    """What was printed and the page, by the number of processes: several tests look at one run."""
+    return {}
+
+
+@pytest.fixture(params=[0, pytest.param(2, marks=pytest.mark.slow)])
+def tested(judged, known, request):
+    if request.param not in known:
+        judged.makepyfile(test_shop=TESTS)
+        start = judged.runpytest_subprocess if request.param else judged.runpytest_inprocess
+        run = start(f"-n{request.param}", "--spanscore-report=out.html")
+        known[request.param] = run.stdout, (judged.path / "out.html").read_text()
+    return known[request.param]
 
 
 def content_of(page):
@@ -48,10 +58,9 @@ def content_of(page):
     return page + "".join(found)
 
 
-@pytest.mark.parametrize("processes", [0, 2])
-def test_the_section_at_the_end_has_scores_trials_and_the_judges_calls(tested, processes):
-    run = tested.runpytest_subprocess(f"-n{processes}")
-    run.stdout.fnmatch_lines(
+def test_the_section_at_the_end_has_scores_trials_and_the_judges_calls(tested):
+    stdout, _ = tested
+    stdout.fnmatch_lines(
         [
             "*= spanscore =*",
             "task_completion  mean 0.80, n = 3, lowest 0.80 in test_shop.py::test_*",
@@ -66,10 +75,9 @@ def test_a_run_without_the_fixture_has_no_such_section(project):
     assert "spanscore =" not in project.runpytest_inprocess().stdout.str()
 
 
-@pytest.mark.parametrize("processes", [0, 2])
-def test_the_page_has_each_test_with_its_turns_and_scores(tested, processes):
-    tested.runpytest_subprocess(f"-n{processes}", "--spanscore-report=out.html")
-    text = content_of((tested.path / "out.html").read_text())
+def test_the_page_has_each_test_with_its_turns_and_scores(tested):
+    _, page = tested
+    text = content_of(page)
     for told in (
         "test_shop.py::test_missed",
         "I want two",
@@ -81,8 +89,8 @@ def test_the_page_has_each_test_with_its_turns_and_scores(tested, processes):
 
 
 def test_the_page_is_named_at_the_end(tested):
-    run = tested.runpytest_subprocess("--spanscore-report=out.html")
-    run.stdout.fnmatch_lines(["report: out.html"])
+    stdout, _ = tested
+    stdout.fnmatch_lines(["report: out.html"])
 
 
 def test_a_test_whose_fixture_fails_is_on_the_page(project):
