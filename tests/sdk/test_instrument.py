@@ -409,18 +409,25 @@ turn()
 """
 
 
-def test_a_program_that_ends_at_once_is_scored():
-    assert run(PROGRAM).stdout.splitlines() == ["scored"]
+@pytest.fixture(scope="module")
+def program():
+    return run(PROGRAM)
 
 
+def test_a_program_that_ends_at_once_is_scored(program):
+    assert program.stdout.splitlines() == ["scored"]
+
+
+@pytest.mark.slow
 def test_a_program_whose_scores_nobody_gets_is_told_so():
     assert "no TracerProvider was set up" in run(PROGRAM.replace(", on_scores=tell", "")).stderr
 
 
-def test_who_takes_the_scores_needs_no_provider():
-    assert "no TracerProvider" not in run(PROGRAM).stderr
+def test_who_takes_the_scores_needs_no_provider(program):
+    assert "no TracerProvider" not in program.stderr
 
 
+@pytest.mark.slow
 def test_a_provider_that_is_set_later_is_followed():
     assert run(PROGRAM + REPLACED).stdout.splitlines() == ["scored", "scored"]
 
@@ -475,6 +482,7 @@ else:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "process", [OF_MULTIPROCESSING, OF_CELERY], ids=["multiprocessing", "celery"]
 )
@@ -485,6 +493,7 @@ def test_a_process_that_ends_without_exit_handlers_sends_its_scores(process):
     ]
 
 
+@pytest.mark.slow
 def test_a_process_of_celerys_pool_that_asks_for_scores_itself_sends_them():
     process = OF_CELERY.replace("    turn()", f"    {INSTRUMENT}\n    turn()")
     assert run(EXPORTED + process).stdout.splitlines() == [
@@ -501,6 +510,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_process_of_a_fork_server_sends_its_scores(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(EXPORTED + INSTRUMENT + OF_A_FORK_SERVER)
@@ -511,7 +521,7 @@ def test_a_process_of_a_fork_server_sends_its_scores(tmp_path):
 
 
 FORKED_WHILE_IMPORTING = """
-import os, sys, threading
+import os, sys, threading, time
 import spanscore
 
 begun = threading.Event()
@@ -526,7 +536,7 @@ with spanscore.turn(input="Where is it?") as turn:
     turn.answer("On its way.")
 begun.wait()
 while "slow_module" not in sys.modules:
-    pass
+    time.sleep(0.001)
 child = os.fork()
 if child:
     os.waitpid(child, 0)
@@ -537,6 +547,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_a_fork_waits_until_no_thread_of_ours_imports(tmp_path):
     module = tmp_path / "slow_module.py"
     module.write_text("import time\ntime.sleep(1)\nis_whole = True\n")
@@ -560,14 +571,17 @@ print(*sorted(set(sys.modules) - before), sep="\\n")
 """
 
 
+@pytest.mark.slow
 def test_what_reads_and_scores_is_imported_before_the_first_span():
     assert not [x for x in run(FIRST_IMPORTS).stdout.splitlines() if x.startswith("spanscore.")]
 
 
+@pytest.mark.slow
 def test_nothing_is_scored_where_the_sdk_is_disabled():
     assert not run(PROGRAM, OTEL_SDK_DISABLED="true").stdout
 
 
+@pytest.mark.slow
 def test_a_fork_scores_its_own_spans_and_not_those_of_its_parent():
     assert run(PROGRAM + FORKED).stdout.splitlines().count("scored") == 2
 
