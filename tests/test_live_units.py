@@ -146,6 +146,8 @@ def agent_traces(case):
 def test_turns_that_are_no_trace_are_the_same_live_and_from_files(settings, case):
     expected = agent_traces(case)
     requests = [(*x, 0) for x in requests_of(case)]
+    assembling = settings.assemble.model_copy(update={"stitch_window": 300_000_000})
+    settings = settings.model_copy(update={"assemble": assembling})
     assert sent(settings, requests, expected) == expected
 
 
