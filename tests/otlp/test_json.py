@@ -8,7 +8,7 @@ import math
 
 import pytest
 from google.protobuf import json_format
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -64,11 +64,13 @@ def parsed_span(**fields):
     return json.parse("traces", span_json(**fields)).resource_spans[0].scope_spans[0].spans[0]
 
 
+@settings(max_examples=40)
 @given(trace_requests())
 def test_a_request_survives_printing_and_parsing(request):
     assert json.parse("traces", json.encode(request)) == request
 
 
+@settings(max_examples=40)
 @given(trace_requests())
 def test_protobufs_own_parser_reads_what_is_printed_once_ids_are_base64(request):
     shown = json.to_object(request)
@@ -82,6 +84,7 @@ def test_protobufs_own_parser_reads_what_is_printed_once_ids_are_base64(request)
     assert json_format.ParseDict(shown, ExportTraceServiceRequest()) == request
 
 
+@settings(max_examples=40)
 @given(trace_requests())
 def test_the_names_of_the_proto_file_are_read_as_well(request):
     shown = json_format.MessageToDict(request, preserving_proto_field_name=True)
@@ -266,6 +269,7 @@ def test_a_value_of_the_wrong_type_is_refused_with_its_place(fields, message):
         parsed_span(**fields)
 
 
+@settings(max_examples=40)
 @given(trace_requests())
 def test_decoding_what_json_carried_gives_the_same_spans(request):
     read = json.parse("traces", json.encode(request))

@@ -4,6 +4,7 @@ import pytest
 
 from spanscore.errors import PermanentError
 from spanscore.model.score import Skip
+from spanscore.store import monitor_scores
 from spanscore.store.config import Config
 from spanscore.store.monitor_scores import Wanted
 from spanscore.store.monitor_tables import StoredMonitor, Tick
@@ -143,12 +144,13 @@ def test_scores_of_other_metrics_are_left_out(any_store, make, look):
     assert look.sessions[1] == []
 
 
-def test_more_scores_than_are_read_at_once_are_all_read(any_store, make, look):
-    traces = [make.trace(number) for number in range(1, 1203)]
+def test_more_scores_than_are_read_at_once_are_all_read(any_store, make, look, monkeypatch):
+    monkeypatch.setattr(monitor_scores, "_READ_AT_ONCE", 5)
+    traces = [make.trace(number) for number in range(1, 13)]
     scores = [make.score(x, evaluated_at_ns=10**18) for x in traces]
     any_store.commit([make.stored(x) for x in traces], scores)
     look()
-    assert len(look.sessions[1]) == 1202
+    assert len(look.sessions[1]) == 12
 
 
 def test_a_look_that_fails_leaves_nothing(any_store, make, look):
