@@ -36,6 +36,7 @@ def test_they_are_replayed_without_any_option(recorded):
     recorded.runpytest_inprocess().assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_replay_needs_no_litellm(recorded):
     recorded.makeconftest("import sys; sys.modules['litellm'] = None")
     recorded.runpytest_subprocess("--spanscore-record=none").assert_outcomes(passed=1)
