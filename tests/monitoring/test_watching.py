@@ -29,7 +29,7 @@ FLOOR = Monitor(metric="task_completion", floor=0.8)
 
 def test_fifty_monitors_of_agents_that_do_not_change_raise_no_more_alarms_than_alpha_allows():
     monitor = Monitor(metric="task_completion", alpha=0.05, reference={"sessions": 200})
-    assert sum(len(watched(monitor, units(0.85, 3000, seed))[1]) for seed in range(50)) <= 5
+    assert sum(len(watched(monitor, units(0.85, 800, seed))[1]) for seed in range(50)) <= 5
 
 
 def test_a_drop_below_the_floor_is_an_alarm_that_ends_when_the_mean_is_back():

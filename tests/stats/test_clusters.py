@@ -1,78 +1,15 @@
-"""Units that come in clusters tell less, and intervals that know of it hold the truth as often as
-they say.
-"""
+"""Units that come in clusters tell less."""
 
 import numpy as np
 import pytest
 
+from bench.coverage import kappas_of_sessions
 from spanscore.stats import agreement, best_threshold, design_effect, effective_number, kappa
-from spanscore.stats.agreement import kappa_limits, kappa_pulls
-from spanscore.stats.clusters import effect_between
-from spanscore.stats.ranking import area_limits, area_pulls
-
-REPLICATIONS = 4000
-# both pass, only the truth does, only the judge does, neither
-SHARES = np.array([0.5, 0.1, 0.1, 0.3])
-KAPPA = (0.8 - 0.52) / (1 - 0.52)
-
-
-def turns(rng, count):
-    """Of which session each turn is, of 1 to 5 turns, and where each session begins."""
-    of_session = rng.integers(1, 6, count)
-    return np.repeat(np.arange(count), of_session), np.cumsum(of_session) - of_session
-
-
-def tables(count, alike):
-    """Drawn tables, and the design effect in each; in a share of the sessions all turns are
-    `alike`.
-    """
-    rng = np.random.default_rng(count)
-    of_turn, starts = turns(rng, count)
-    drawn, common = (
-        rng.choice(4, (REPLICATIONS, size), p=SHARES) for size in (len(of_turn), count)
-    )
-    cells = np.where(
-        (rng.random((REPLICATIONS, count)) < alike)[:, of_turn], common[:, of_turn], drawn
-    )
-    counts = np.stack([(cells == x).sum(1) for x in range(4)], -1).reshape(-1, 2, 2).astype(float)
-    pulls = np.take_along_axis(kappa_pulls(counts).reshape(-1, 4), cells, 1)
-    return counts, effect_between(pulls, np.add.reduceat(pulls, starts, 1))
-
-
-def held(counts):
-    low, high = kappa_limits(counts, 0.95)
-    return ((low <= KAPPA) & (high >= KAPPA)).mean()
-
-
-@pytest.mark.parametrize(("count", "alike"), [(25, 0.6), (100, 0.0), (100, 0.6)])
-def test_kappas_interval_covers_where_turns_of_a_session_are_alike(count, alike):
-    counts, effect = tables(count, alike)
-    assert 0.93 <= held(counts / effect[:, None, None]) <= (0.97 if count >= 100 else 1)
 
 
 def test_kappas_interval_does_not_cover_where_turns_are_taken_as_independent():
-    counts, _ = tables(100, 0.6)
-    assert held(counts) < 0.9
-
-
-@pytest.mark.parametrize("count", [30, 100])
-def test_an_areas_interval_covers_where_turns_of_a_session_are_alike(placements, count):
-    rng = np.random.default_rng(count)
-    area = 0.7602  # of normals 1 apart
-    own, common = (
-        rng.normal(size=(REPLICATIONS, count, 3)),
-        rng.normal(size=(REPLICATIONS, count, 1)),
-    )
-    scores = 0.8**0.5 * common + 0.2**0.5 * own
-    half = count // 2
-    wins, losses = placements(
-        1 + scores[:, :half].reshape(REPLICATIONS, -1), scores[:, half:].reshape(REPLICATIONS, -1)
-    )
-    pulls = area_pulls(wins, 1 - losses)
-    low, high = area_limits(
-        wins, losses, 0.95, effect_between(pulls, pulls.reshape(REPLICATIONS, count, 3).sum(-1))
-    )
-    assert 0.93 <= ((low <= area) & (area <= high)).mean() <= (0.97 if count >= 100 else 1)
+    unaware = kappas_of_sessions(100, 0.6, np.random.default_rng(1), 500, by_turns=True)
+    assert unaware.coverage < 0.9
 
 
 def test_turns_that_repeat_their_session_tell_no_more_than_one():

@@ -14,7 +14,7 @@ from spanscore.stats import Confusion, NotEstimableError, corrected_rate
 from spanscore.stats.correction import Counted, corrected_distance
 
 REACH = 1.959964
-JUDGES = list(itertools.product((0.7, 0.8, 0.9, 0.95), repeat=2))
+JUDGES = list(itertools.product((0.7, 0.9, 0.95), repeat=2))
 OTHERS = [(0.65, 0.65), (0.9, 0.8), (0.95, 1.0), (0.99, 0.99), (1.0, 0.8), (1.0, 1.0)]
 
 
@@ -63,9 +63,7 @@ def covered(n, passes, fails, rate, judges):
         yield float(of_each @ held / of_each.sum())
 
 
-@pytest.mark.parametrize(
-    ("n", "passes", "fails"), [(100, 50, 50), (100, 80, 20), (100, 20, 80), (150, 80, 20)]
-)
+@pytest.mark.parametrize(("n", "passes", "fails"), [(100, 50, 50), (100, 80, 20), (100, 20, 80)])
 @pytest.mark.parametrize("rate", [0.2, 0.5, 0.8])
 def test_the_interval_covers(n, passes, fails, rate):
     found = list(covered(n, passes, fails, rate, JUDGES))
@@ -79,25 +77,6 @@ def test_the_interval_covers(n, passes, fails, rate):
 @pytest.mark.parametrize("rate", [0.02, 0.2, 0.5, 0.9])
 def test_the_interval_covers_with_few_labels_or_a_rate_near_its_bounds(n, passes, fails, rate):
     assert min(covered(n, passes, fails, rate, OTHERS)) >= 0.93
-
-
-@pytest.mark.parametrize("share", [0.5, 0.8])
-def test_the_interval_covers_where_chance_says_how_many_labels_pass(share):
-    """4,000 data sets for each rate and judge: 100 labelled units, drawn as they come, and 150
-    others.
-    """
-    rng = np.random.default_rng(1)
-    for rate, (sensitivity, specificity) in itertools.product(
-        (0.2, 0.8), ((0.7, 0.95), (0.9, 0.8))
-    ):
-        passes = rng.binomial(100, share, 4000)
-        right, wrong = (
-            rng.binomial(passes, sensitivity),
-            rng.binomial(100 - passes, 1 - specificity),
-        )
-        passed = rng.binomial(150, rate * sensitivity + (1 - rate) * (1 - specificity), 4000)
-        counts = Counted(passed, 150), Counted(right, passes), Counted(wrong, 100 - passes)
-        assert 0.93 <= (abs(corrected_distance(counts, rate)) <= REACH).mean() <= 0.97
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.coverage import METHODS
 from spanscore.stats import mean, rate
 
 PAGE = (Path(__file__).parents[2] / "docs/statistics.md").read_text(encoding="utf-8")
@@ -28,3 +29,8 @@ def test_the_widths_in_the_table_are_right(n, half, none, even):
 
 def test_the_table_has_small_and_large_n():
     assert [int(row[0]) for row in ROWS] == [5, 10, 20, 50, 100, 200, 500, 1000]
+
+
+def test_the_table_of_simulated_coverage_has_every_method():
+    rows = re.findall(r"^\| `([\w-]+)` \| [^|]+ \| (\d+) \| [\d,]+ \|", PAGE, re.MULTILINE)
+    assert rows == [(method, str(len(cells))) for method, cells in METHODS.items()]

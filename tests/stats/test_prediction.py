@@ -1,53 +1,9 @@
-"""Prediction-powered means: their intervals cover, gain from a good judge, and lose nothing to a
-bad one.
-"""
+"""Prediction-powered means gain from a good judge, and lose nothing to a bad one."""
 
 import numpy as np
 import pytest
 
 from spanscore.stats import NotEstimableError, mean, prediction_powered_mean
-from spanscore.stats.prediction import powered_limits
-
-REPLICATIONS = 4000
-JUDGES = [(0.95, 0.95), (0.8, 0.6)]
-
-
-def held(labelled, others, rate, judge):
-    """How often the interval holds the true rate: some units labelled, all judged."""
-    rng = np.random.default_rng(labelled + others)
-    held = []
-    for _ in range(REPLICATIONS // 500):
-        truth = rng.random((500, labelled + others)) < rate
-        chances = rng.random(truth.shape)
-        judged = np.where(truth, chances < judge[0], chances > judge[1]).astype(float)
-        labels = truth[:, :labelled].astype(float)
-        _, (low, high) = powered_limits(labels, judged[:, :labelled], judged[:, labelled:], 0.95)
-        held.append((low <= rate) & (rate <= high))
-    return np.concatenate(held).mean()
-
-
-@pytest.mark.parametrize(("labelled", "others"), [(100, 100), (100, 400)])
-@pytest.mark.parametrize("rate", [0.2, 0.5, 0.8])
-@pytest.mark.parametrize("judge", JUDGES, ids=str)
-def test_the_interval_covers(labelled, others, rate, judge):
-    assert 0.93 <= held(labelled, others, rate, judge) <= 0.97
-
-
-@pytest.mark.parametrize(("labelled", "others"), [(10, 50), (20, 200), (50, 200)])
-@pytest.mark.parametrize("rate", [0.05, 0.5, 0.95])
-@pytest.mark.parametrize("judge", JUDGES, ids=str)
-def test_the_interval_covers_with_few_labels_or_a_rate_near_its_bounds(
-    labelled, others, rate, judge
-):
-    assert held(labelled, others, rate, judge) >= 0.93
-
-
-def test_graded_scores_are_covered_too():
-    rng = np.random.default_rng(11)
-    truth = rng.beta(3, 2, (REPLICATIONS, 400))
-    judged = np.clip(truth + rng.normal(0.1, 0.1, truth.shape), 0, 1)
-    _, (low, high) = powered_limits(truth[:, :100], judged[:, :100], judged[:, 100:], 0.95)
-    assert 0.93 <= ((low <= 0.6) & (high >= 0.6)).mean() <= 0.97
 
 
 def test_a_good_judge_makes_the_interval_narrower():

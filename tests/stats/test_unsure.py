@@ -61,13 +61,13 @@ def test_more_errors_allowed_make_fewer_scores_unsure():
     assert strict[0] <= loose[0] < loose[1] <= strict[1]
 
 
-@pytest.mark.parametrize("n", [50, 200, 1000])
+@pytest.mark.parametrize("n", [50, 200])
 def test_outside_the_limits_verdicts_are_wrong_no_more_often_than_was_allowed(n):
     rng = np.random.default_rng(n)
-    every = np.round(rng.beta(0.8, 0.6, 20_000), 2)
+    every = np.round(rng.beta(0.8, 0.6, 5000), 2)
     wrong_at = np.where(every >= 0.5, 1 - chance(every), chance(every))
     wrong = []
-    for _ in range(200):
+    for _ in range(100):
         low, high = unsure_limits(*drawn(rng, n), 0.5, (0, 1), 0.05)
         outside = (every < low) | (every > high)
         wrong += [wrong_at[outside].mean()] if outside.any() else []
