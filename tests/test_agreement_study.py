@@ -55,6 +55,7 @@ def rows(study, metric):
     return [x.split() for x in study.splitlines() if x.startswith(f"{metric} ")]
 
 
+@pytest.mark.slow
 def test_each_corpus_has_a_table(study):
     heads = [x for x in study.splitlines() if " trajectories of " in x]
     assert heads == [f"{x}: 12 trajectories of 12 tasks, 6 passed" for x in ("near", "far")]

@@ -234,12 +234,14 @@ def test_a_missing_file_says_what_to_do(tmp_path):
         config.load(tmp_path / "none.yaml")
 
 
+@pytest.mark.slow
 def test_the_published_schema_accepts_what_is_accepted():
     text = "mode: branch\nassemble: {complete_after: 5s}\njournal: {max_bytes: 1GiB}\n"
     parse(text)
     jsonschema.validate(yaml.safe_load(text), config.json_schema())
 
 
+@pytest.mark.slow
 def test_the_published_schema_refuses_an_unknown_key():
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"assemble": {"complete_aftr": "5s"}}, config.json_schema())

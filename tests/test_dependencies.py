@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 BORROWED = {
     "opentelemetry-api",  # a process that is instrumented has it
@@ -65,6 +67,7 @@ def modules_of(distribution):
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@pytest.mark.slow
 def test_what_is_imported_is_declared():
     names = {
         x for path in (ROOT / "src").rglob("*.py") for x in imported(ast.parse(path.read_text()))

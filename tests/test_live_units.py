@@ -142,6 +142,7 @@ def agent_traces(case):
     return {x.id: plain(x) for x in rebuild_all(telemetry.spans, telemetry.logs)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_turns_that_are_no_trace_are_the_same_live_and_from_files(settings, case):
     expected = agent_traces(case)

@@ -277,6 +277,7 @@ def test_a_budget_is_waited_for_until_its_next_window(world):
     assert here.now(1, a=GOOD) == [(trace.id, ("a",))]
 
 
+@pytest.mark.slow
 def test_after_a_restart_the_budget_is_new(world):
     here = world()
     trace = here.evaluated(a_trace(), a=NO_BUDGET)

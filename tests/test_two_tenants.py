@@ -143,6 +143,7 @@ def interleaved(of_tenants):
                 yield (tenant, *queue.pop(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_telemetry_of_two_tenants_gives_each_its_own_turns(settings, case):
     sent = {tenant: list(requests_of(case, halves=True)) for tenant in TENANTS}
@@ -151,6 +152,7 @@ def test_the_same_telemetry_of_two_tenants_gives_each_its_own_turns(settings, ca
     assert stored(settings, interleaved(sent), expected) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_what_one_tenant_lacks_of_a_turn_is_not_taken_from_another(settings, case):
     halves = list(requests_of(case, halves=True))
@@ -176,6 +178,7 @@ def by_trace(case):
         yield from ((signal, x) for x in found.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", ["litellm/shop-gateway", "pydantic_ai/desk-a2a", "semconv/openai-v2-latest"]
 )

@@ -182,6 +182,7 @@ GROUPS = {
 }
 
 
+@pytest.mark.slow
 def test_a_summary_is_of_the_exported_rows(exported):
     require_summaries(exported.analytics("summary"), exported.rows)
 
@@ -215,6 +216,7 @@ def test_a_filter_takes_the_exported_rows_that_meet_it(exported, text):
     require_summaries(found, [x for x in exported.rows if FILTERS[text](x)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("unit", "name"), [("day", "%Y-%m-%d"), ("month", "%Y-%m"), ("hour", "%Y-%m-%d %H %z")]
 )

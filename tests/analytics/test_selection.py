@@ -27,6 +27,7 @@ def summarize(population, selection, group_by=()):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selection", OF_THESE, ids=["filter", "time"])
 def test_what_is_not_selected_changes_no_figure(population, selection):
     before = summarize(population, selection)

@@ -166,6 +166,7 @@ def test_two_versions_differ_by_what_their_rows_differ_by(population):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [2000, 0], ids=["few contexts", "many contexts"])
 def test_two_periods_are_compared_by_group(population, named, monkeypatch):
     monkeypatch.setattr("spanscore.analytics.selection._MAX_NAMED_CONTEXTS", named)

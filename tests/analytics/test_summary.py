@@ -107,6 +107,7 @@ GROUPS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GROUPS)
 @pytest.mark.parametrize("named", [2000, 0], ids=["few contexts", "many contexts"])
 def test_figures_are_grouped_by_what_was_scored(population, name, named, monkeypatch):
@@ -133,6 +134,7 @@ def test_figures_are_grouped_by_several_at_once(population, named, monkeypatch):
         require_equal(found[key], rows)
 
 
+@pytest.mark.slow
 def test_they_are_grouped_by_judge_too(population):
     found = summarize(population, ["judge_model", "service"])
     assert {x.groups["judge_model"] for x in found if x.source == "spanscore"} == {"judge-1"}
@@ -164,6 +166,7 @@ FILTERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", FILTERS)
 def test_a_filter_takes_the_rows_that_meet_it(population, text):
     expected = by_key([x for x in wanted(population) if FILTERS[text](x)])
@@ -189,6 +192,7 @@ def trend(population, unit, zone, group_by=(), **selection):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu", "America/New_York"])
 @pytest.mark.parametrize("unit", ["hour", "day", "week", "month"])
 def test_a_trend_has_the_figures_of_each_time(population, unit, zone):

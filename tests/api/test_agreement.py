@@ -123,6 +123,7 @@ def test_measures_have_intervals(service, store):
     assert measures["Cohen's kappa"].value == pytest.approx(0.0)
 
 
+@pytest.mark.slow
 def test_only_labels_of_the_random_order_are_counted_as_drawn_at_random(service, store):
     drawn = lease(service, 10)
     others = [x for x in NUMBERS if x not in drawn]
@@ -132,6 +133,7 @@ def test_only_labels_of_the_random_order_are_counted_as_drawn_at_random(service,
     assert (sum(cells(judge.at_random)), sum(cells(judge.all))) == (10, 15)
 
 
+@pytest.mark.slow
 def test_what_was_labelled_before_the_random_order_reached_it_is_of_the_sample(service, store):
     for number in range(1, 6):
         label(store, number)
@@ -150,6 +152,7 @@ def test_agreement_is_shown_as_the_labels_grew(service, store):
     assert points[-1].agreement.n == 10
 
 
+@pytest.mark.slow
 def test_of_many_labels_twenty_points_are_shown_the_last_of_them_after_all(service, store):
     for place, number in enumerate(lease(service, COUNT)):
         label(store, number, evaluated_at_ns=1000 + place, label="pass")

@@ -141,6 +141,7 @@ def test_what_is_not_leased_to_an_author_cannot_be_given_back(service):
     released(service, queue=queue(), scope=item.scope, subject_id=item.subject_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("facts", "field"),
     [

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from google.protobuf.json_format import MessageToDict
 from hypothesis import given
 from hypothesis import strategies as st
@@ -151,6 +152,7 @@ def _evaluation(outcome, **facts):
     )
 
 
+@pytest.mark.slow
 @given(_traces)
 def test_a_trace_survives_the_way_there_and_back(trace):
     assert decode_trace(encode_trace(trace)) == trace

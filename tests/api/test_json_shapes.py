@@ -162,6 +162,7 @@ def test_all_bounds_of_lists_in_the_document_are_checked():
     assert bounds == _MAX_ITEMS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "body"),
     [

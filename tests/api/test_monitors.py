@@ -198,6 +198,7 @@ def test_another_tenant_has_monitors_of_its_own(ask):
     assert ask("get_monitor", name="monitors/m").watch.floor == 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "field", "problem"),
     [
@@ -206,7 +207,7 @@ def test_another_tenant_has_monitors_of_its_own(ask):
         (
             {"schedule": {"cron": "* * * * *", "time_zone": "Mars"}},
             "monitor.schedule.time_zone",
-            "IANA",
+            "no time zone",
         ),
         ({"schedule": {"cron": "* * * * *", "every_s": 60}}, "monitor.schedule", "not both"),
         ({"schedule": {"every_s": 0.5}}, "monitor.schedule.every_s", "at least 10 s"),

@@ -348,6 +348,7 @@ def test_a_session_with_large_scores_fits_in_a_message(large):
     assert session.ByteSize() < 4 * 2**20
 
 
+@pytest.mark.slow
 def test_a_subject_has_pages_without_a_page_size_too(backend, monkeypatch):
     monkeypatch.setattr(paging, "MAX_PAGE", 1)
     page = _ask(

@@ -448,6 +448,7 @@ def test_every_method_of_every_proto_is_attacked(world):
     assert sorted(world.methods) == PATHS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
 def test_what_another_tenant_has_cannot_be_told_from_what_never_was(world_of, path):
     world, other_world = world_of(path), world_of(path)
@@ -464,6 +465,7 @@ def test_what_another_tenant_has_cannot_be_told_from_what_never_was(world_of, pa
         assert HIDDEN.format(ACME) not in answers[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
 def test_under_a_name_that_both_use_each_finds_its_own(world_of, path):
     world, shared = world_of(path), Names({"traces": (f"{7:032x}",), "sessions": (SHARED,)})
@@ -483,6 +485,7 @@ def test_nothing_that_a_tenant_asks_changes_what_another_has(new_world):
     assert world.seen_by(ACME) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
 def test_the_tenant_itself_is_answered(world_of, path):
     """Else the other tests would show nothing: they would ask for what nobody gets."""

@@ -74,6 +74,7 @@ def test_log_records_are_given_beside_the_spans():
     assert [record.event_name for record in requests.load(ONE, [0])[1]] == ["gen_ai.choice"]
 
 
+@pytest.mark.slow
 def test_two_threads_that_ask_at_once_both_get_whole_traces():
     ids = [number.to_bytes(16, "big") for number in range(1, 400)]
     request = traces()

@@ -147,6 +147,7 @@ def test_a_distribution_has_bins_and_quantiles(capsys, file):
     assert "quantile 0.5" in out
 
 
+@pytest.mark.slow
 def test_two_versions_and_two_periods_are_compared(capsys, file):
     [versions] = objects(
         capsys,

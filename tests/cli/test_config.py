@@ -99,6 +99,7 @@ def test_everything_that_is_wrong_is_said_at_once(checked):
     ]
 
 
+@pytest.mark.slow
 def test_the_schema_is_valid_and_accepts_a_configuration(capsys):
     assert main(["config", "schema"]) == 0
     schema = json.loads(capsys.readouterr().out)

@@ -84,6 +84,7 @@ def test_free_ports_are_four_different_ones():
     assert len({ports.grpc, ports.http, ports.health, ports.control}) == 4
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_start_says_where_to_look(tmp_path):
     settings = {"no_such_key": 1}
     with (
@@ -132,6 +133,7 @@ def test_scores_that_do_not_come_are_an_error(session, monkeypatch):
         demo_server.wait_for_scores(FakeControl([]), [session], 0)
 
 
+@pytest.mark.slow
 def test_the_demo_shows_the_scores_of_every_turn_and_session(done):
     assert done.returncode == 0, done.stderr
     blocks = done.stdout.partition("\nSummary: ")[0]

@@ -157,6 +157,7 @@ def test_a_span_makes_the_round_trip(examine, running):
     assert "scores went to otlp_json_file" in found["round trip"]["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tokens", "told"),
     [
@@ -348,6 +349,7 @@ def judge(url, **settings):
     return {"judge": given | settings}
 
 
+@pytest.mark.slow
 def test_the_judge_says_what_it_cost(examine):
     with http_server(chat) as (url, got):
         _, found = examine(settings=judge(url))
@@ -452,6 +454,7 @@ def test_an_instrumentation_without_content_is_told_with_its_switch(examine):
     assert found["content"]["fix"] == "set A=true, where the agent runs"
 
 
+@pytest.mark.slow
 def test_no_litellm_is_imported_without_a_model(tmp_path):
     ports = demo_server.Ports.free()
     file = tmp_path / "spanscore.yaml"
@@ -517,6 +520,7 @@ def serving(folder, settings, ports):
         child.communicate(timeout=60)
 
 
+@pytest.mark.slow
 def test_a_secured_server_is_asked_with_its_own_certificate_and_token(examine, secured):
     settings, ports = secured
     code, found = examine(

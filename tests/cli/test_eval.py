@@ -87,6 +87,7 @@ def test_sessions_come_after_traces(evaluated):
     )
 
 
+@pytest.mark.slow
 def test_the_table_says_that_no_model_judges_and_how_to_name_one(evaluated):
     said = " ".join(evaluated("--metric", "confidence")[1].split())
     assert said.endswith(

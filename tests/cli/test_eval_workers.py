@@ -70,6 +70,7 @@ def _timeless(text):
     return re.sub(r'"evaluated_at_ns":\d+', "", text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -85,12 +86,14 @@ def test_two_processes_print_and_write_what_one_does(evaluated, words):
     assert evaluated(2, *words) == evaluated(1, *words)
 
 
+@pytest.mark.slow
 def test_embeddings_that_are_computed_are_the_same_in_worker_processes(evaluated, tmp_path):
     file = tmp_path / "ngrams.yaml"
     file.write_text("embedding: {provider: ngrams}")
     assert evaluated(2, "-c", str(file)) == evaluated(1, "-c", str(file))
 
 
+@pytest.mark.slow
 def test_scores_that_others_gave_stand_with_their_traces(evaluated):
     path = ROOT / "tests" / "golden" / "semconv" / "shop-spanscore-sdk"
     found = evaluated(2, "--jsonl", path=path)
@@ -98,11 +101,13 @@ def test_scores_that_others_gave_stand_with_their_traces(evaluated):
     assert '"source":"human"' in found[1]
 
 
+@pytest.mark.slow
 def test_a_metric_of_ones_own_that_kills_a_worker_process_once_costs_no_score(evaluated, plugin):
     config = plugin(once=True)
     assert evaluated(2, "-c", config) == evaluated(1, "-c", config)
 
 
+@pytest.mark.slow
 def test_what_kills_each_worker_process_is_named_with_its_traces(evaluated, plugin, capsys):
     config = plugin(once=False)
     assert main(["eval", str(RECORDINGS), "--workers", "2", "-c", config]) == 1
@@ -113,6 +118,7 @@ def test_what_kills_each_worker_process_is_named_with_its_traces(evaluated, plug
     assert "use fewer workers" in said
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_scored_and_the_exit_code_is_that_of_one_process(
     evaluated, monkeypatch
 ):

@@ -116,6 +116,7 @@ def test_an_unknown_command_is_bad_input_that_lists_those_there_are(capsys):
     assert "there are serve, run, eval, " in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_it_without_a_complaint():
     with subprocess.Popen(
         [sys.executable, "-m", "spanscore.cli.main", "config", "schema"],
@@ -139,6 +140,7 @@ def test_help_and_version_import_nothing_heavy(words):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
 def test_a_command_imports_no_other_commands_module():
     code = (
         "import sys\nfrom spanscore.cli.main import main\nmain(['metrics'])\n"
@@ -152,6 +154,7 @@ def test_a_command_imports_no_other_commands_module():
     )
 
 
+@pytest.mark.slow
 def test_a_terminal_that_is_not_utf8_gets_escapes_in_place_of_an_error():
     done = _spanscore("inspect", str(_RECORDING), PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 0

@@ -94,6 +94,7 @@ def test_what_inspect_prints_has_its_steps(report, scores, tmp_path, capsys):
     assert all(found.detail(x)["steps"] for x in found.index["turns"])
 
 
+@pytest.mark.slow
 def test_a_baseline_is_compared_and_stands_beside_the_turns(report, scores):
     found = report(_RECORDINGS, scores, "--baseline", scores, "--baseline", _RECORDINGS)
     assert found.index["comparison"]["differences"]

@@ -70,6 +70,7 @@ def agent(run, tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_what_a_program_emits_is_scored_whichever_protocol_its_exporter_speaks(
     agent, tmp_path, protocol
@@ -88,6 +89,7 @@ def test_the_scores_are_on_standard_error_and_the_programs_output_is_its_own(age
     assert "And tomorrow?" in err
 
 
+@pytest.mark.slow
 def test_only_what_fails_is_shown_where_that_is_asked_for(agent):
     err = agent("--failing", "--metric", "loop_detection")[2]
     assert err.count("\nsession s-1") + err.count("\ntrace ") == 1
@@ -147,6 +149,7 @@ def test_a_full_folder_for_temporary_files_is_told_with_its_exit_code(command, m
     assert line.startswith("spanscore: error: the folder for temporary files (TMPDIR)")
 
 
+@pytest.mark.slow
 def test_a_signal_is_passed_on_to_the_program(tmp_path):
     ready = socket.create_server(("127.0.0.1", 0))
     ready.settimeout(60)

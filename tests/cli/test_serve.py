@@ -35,6 +35,7 @@ def _started(file):
     raise AssertionError(f"it ended with {child.wait()} and was never ready")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_exit_code_0(configured, number):
     with _started(configured[0]) as child:
@@ -54,6 +55,7 @@ _NOT_AT_THE_START = (
 """What takes long to import or much memory, and is used late or never by a server."""
 
 
+@pytest.mark.slow
 def test_it_is_ready_without_what_it_may_never_need(configured):
     """`-X importtime` prints each module that is imported, as the log is, to standard error."""
     command = [
@@ -81,6 +83,7 @@ def test_it_is_ready_without_what_it_may_never_need(configured):
     ] == []
 
 
+@pytest.mark.slow
 def test_it_listens_on_every_configured_port(configured):
     file, ports = configured
     with _started(file) as child:
@@ -97,6 +100,7 @@ def test_a_port_in_use_is_bad_input(configured, capsys, listener):
     assert str(getattr(ports, listener)) in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_port_of_http_in_use_is_one_message(configured):
     file, _ = configured
     settings = yaml.safe_load(file.read_text())
@@ -115,6 +119,7 @@ def test_a_configuration_that_cannot_be_used_is_bad_input(tmp_path, capsys):
     assert "did you mean judge?" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_too_few_open_files_for_the_connections_are_warned_of(configured):
     command = f"ulimit -n 400; exec {sys.executable} -m spanscore.cli.main serve -c {configured[0]}"
     with subprocess.Popen(["/bin/sh", "-c", command], stderr=subprocess.PIPE, text=True) as child:

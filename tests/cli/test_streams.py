@@ -72,6 +72,7 @@ def test_a_full_disk_is_said_in_one_line(words, output, capsys, full_device):
     assert (code, capsys.readouterr().err.splitlines()[-1]) == (74, f"spanscore: error: {said}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [("--help",), ("--version",), ("metrics", "--help"), ("metrics",)], ids=" ".join
 )

@@ -353,6 +353,7 @@ def test_a_tournament_that_cannot_be_held_is_told_in_one_line(capsys, words, tol
     assert told in line
 
 
+@pytest.mark.slow
 def test_a_calibrated_judges_pass_rate_is_corrected(tested, tmp_path):
     from spanscore.calibration import Calibration
     from spanscore.stats import Confusion

@@ -72,6 +72,7 @@ def _score(metric, number, value):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", _WIDTHS)
 @pytest.mark.parametrize(
     "words",

@@ -27,6 +27,7 @@ def world(server):
     return Configured(server)
 
 
+@pytest.mark.slow
 def test_each_run_is_about_what_was_stored_since_the_one_before(world, server, traces):
     server.keep(traces(2))  # before the monitor was configured
     world.start(m=RUN)
@@ -144,6 +145,7 @@ def test_one_with_the_id_that_another_tenant_uses_is_not_refused(world):
     assert world.known().stored.is_configured
 
 
+@pytest.mark.slow
 def test_one_whose_runs_are_taken_out_of_the_file_begins_with_the_scores_after_that(
     world, server, traces
 ):
@@ -237,6 +239,7 @@ def test_its_runs_may_measure_what_is_not_measured_of_all_that_comes():
     )
 
 
+@pytest.mark.slow
 def test_traces_that_come_after_all_others_were_deleted_are_in_the_next_run(
     world, server, open_server, traces
 ):

@@ -154,6 +154,7 @@ def test_a_tick_that_waits_gets_its_run_when_the_one_before_has_ended(world, ser
     assert [x.outcome for x in world.ticks()] == ["running", "done", "done"]
 
 
+@pytest.mark.slow
 def test_of_ticks_that_wait_there_are_ten_at_most(world):
     world.create(overlap="queue")
     made = [world.later() for _ in range(12)]
@@ -385,6 +386,7 @@ def refuse(*_given):
     raise InputError("there is no such metric")
 
 
+@pytest.mark.slow
 def test_the_scores_of_runs_raise_an_alert_and_a_session_counts_once(server, traces, judge):
     world = World(server, WEBHOOK)
     server.keep(traces(60))
@@ -421,6 +423,7 @@ def test_live_scores_are_no_matter_to_a_monitor_of_runs(server, traces):
     assert (first.scores, first.sessions) == (1, 1)
 
 
+@pytest.mark.slow
 def test_the_alert_of_a_monitor_that_is_deleted_or_watches_something_else_ends(server, traces):
     world = World(server, WEBHOOK)
     server.keep(traces(60))
@@ -455,6 +458,7 @@ def changed_meanwhile(world, floor, monitors=None):
     world.do(other.update(known, known.spec.model_copy(update={"watch": watch})))
 
 
+@pytest.mark.slow
 def test_the_scores_of_a_run_are_not_looked_at_under_settings_that_were_changed_meanwhile(
     server, traces
 ):
@@ -524,6 +528,7 @@ def test_a_tick_that_somebody_asks_for_is_made_though_the_monitor_was_changed_me
     assert (made.tick.outcome, made.tick.facts.cause) == ("running", "manual")
 
 
+@pytest.mark.slow
 def test_a_changed_test_ends_the_alert_and_the_next_has_another_id(server, traces):
     world = World(server, WEBHOOK)
     server.keep(traces(60))
@@ -548,6 +553,7 @@ def scored_live(server, traces):
         server.do(server.scoring.reevaluate(trace.id, None))
 
 
+@pytest.mark.slow
 def test_one_whose_runs_are_taken_out_begins_with_the_scores_after_that(server, traces):
     world = World(server)
     first, *others = traces(41)
@@ -562,6 +568,7 @@ def test_one_whose_runs_are_taken_out_begins_with_the_scores_after_that(server, 
     assert [(x.outcome, x.scores) for x in looks] == [("unchanged", 0), ("unchanged", 1)]
 
 
+@pytest.mark.slow
 def test_one_that_gets_runs_begins_anew_and_its_alert_ends(server, traces):
     world = World(server, WEBHOOK)
     world.now_ns = 2 * 10**18  # whenever this is run, later than its scores

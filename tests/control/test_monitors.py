@@ -166,6 +166,7 @@ def url(tmp_path):
     return f"sqlite:///{tmp_path}/spanscore.db"
 
 
+@pytest.mark.slow
 def test_a_webhook_gets_one_signed_request_when_an_alert_begins_and_one_when_it_ends(url):
     async def scenario():
         receiver = Receiver()
@@ -192,6 +193,7 @@ def test_a_webhook_gets_one_signed_request_when_an_alert_begins_and_one_when_it_
     assert receiver.requests[0].Signature == f"sha256={signed.hexdigest()}"
 
 
+@pytest.mark.slow
 def test_alertmanager_gets_the_alert_again_while_it_lasts_and_its_end(url):
     async def scenario():
         receiver = Receiver()
@@ -264,6 +266,7 @@ def test_a_receiver_that_is_down_holds_up_no_look(url):
     assert asyncio.run(scenario())
 
 
+@pytest.mark.slow
 def test_a_receiver_that_does_not_answer_holds_up_no_other(url, monkeypatch):
     monkeypatch.setattr(monitors, "_LOOK_EVERY_S", 0)
 
@@ -291,6 +294,7 @@ async def never(*_given):
     await asyncio.Event().wait()
 
 
+@pytest.mark.slow
 def test_an_alert_leaves_as_an_event_when_it_begins_and_when_it_ends(url):
     async def scenario():
         receivers = {"otel_event": {"exporter": "otlp_grpc"}}
@@ -381,6 +385,7 @@ def test_a_monitor_of_a_tenant_watches_its_scores_alone_and_its_alert_names_it(u
     assert receiver.bodies[0][0]["labels"]["tenant"] == "acme"
 
 
+@pytest.mark.slow
 def test_nothing_is_sent_while_nothing_changes(url):
     async def scenario():
         receiver = Receiver()

@@ -112,6 +112,7 @@ def test_an_id_that_is_not_stored_creates_no_run(server, traces):
     assert server.do(server.runs.page("", 10)) == []
 
 
+@pytest.mark.slow
 def test_a_sample_of_a_seed_is_the_same_in_every_run(server, traces):
     server.keep(traces(60))
     target = {"sampling": {"share": 0.4, "seed": 3}}
@@ -337,6 +338,7 @@ def test_what_has_ended_is_not_moved(server, action):
         server.do(getattr(server.runs, action)("", run.id))
 
 
+@pytest.mark.slow
 def test_a_restart_goes_on_where_the_run_stood(open_server, traces, judge):
     first = open_server(runs={"max_concurrent": 4})
     first.keep(traces(60))

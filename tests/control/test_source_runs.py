@@ -93,6 +93,7 @@ def scores_of(server, run):
     return server.store.list_scores(ScoreQuery(run=run.id, skipped=True), 100_000).items
 
 
+@pytest.mark.slow
 def test_each_trace_of_the_source_is_scored_once_and_can_be_looked_at(elsewhere):
     server = elsewhere([request_of(n) for n in range(30)])
     run = work(server)
@@ -170,6 +171,7 @@ def test_of_a_count_little_more_than_the_sample_is_stored(elsewhere):
     assert 5 <= len(traces_of(server)) < 60
 
 
+@pytest.mark.slow
 def test_a_trace_that_is_drawn_is_judged_with_the_turns_before_it_as_in_the_store(elsewhere, judge):
     server = elsewhere([request_of(n, session=f"s{n // 3}") for n in range(30)])
     drawn = {"share": 0.3, "seed": 2}
@@ -187,6 +189,7 @@ def test_a_trace_that_is_drawn_is_judged_with_the_turns_before_it_as_in_the_stor
     assert asked_of_source == set(judge.asked) != set()
 
 
+@pytest.mark.slow
 def test_the_same_seed_draws_the_same_traces_of_a_source_as_of_the_store(elsewhere):
     server = elsewhere([request_of(n) for n in range(100)])
     drawn = {"count": 10, "seed": 5}
@@ -278,6 +281,7 @@ class Interrupted(Reading):
         self.stopping.wait()
 
 
+@pytest.mark.slow
 def test_a_restart_while_the_source_is_read_counts_and_asks_nothing_twice(
     elsewhere, judge, monkeypatch
 ):
@@ -397,6 +401,7 @@ def test_a_source_is_not_asked_for_what_it_cannot_find(target):
         spec(**target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", [{}, {"count": 7}, {"share": 0.5}])
 @pytest.mark.parametrize(
     ("scope", "metric"), [("trace", "task_completion"), ("session", "conversation_completion")]

@@ -212,6 +212,7 @@ LONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", LONG)
 @pytest.mark.parametrize(
     "key", [SENT, ANSWERED, "gen_ai.tool.definitions", "gen_ai.system_instructions"]
@@ -223,6 +224,7 @@ def test_ten_megabytes_in_one_attribute_cost_no_other(key, shape):
     assert trace.final_output == "a"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", LONG)
 @pytest.mark.parametrize(
     "tool",
@@ -274,6 +276,7 @@ def alike(count):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", alike(1))
 def test_putting_traces_together_takes_work_that_grows_with_the_traces(shape, lines_run):
     few, many = (lines_run(rebuild_all, alike(count)[shape]) for count in (50, 200))

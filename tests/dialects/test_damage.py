@@ -276,6 +276,7 @@ def _cut(value, chars):
     return value[:chars] if isinstance(value, str) else value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda x: f"{x.parent.name}/{x.name}")
 def test_with_a_limit_on_lengths_no_question_or_answer_is_passed_off_as_whole(case):
     telemetry = files.load(sorted(case.glob("*.pb.gz")))

@@ -224,6 +224,7 @@ def recordings_with_keys(name):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted({x.parent.name for x in WITH_LOGS}))
 def test_an_array_under_any_key_of_the_log_records_of_a_dialect_is_survived(name):
     for key, case in recordings_with_keys(name).items():
@@ -233,6 +234,7 @@ def test_an_array_under_any_key_of_the_log_records_of_a_dialect_is_survived(name
             dumps(trace.to_json())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_any_value_under_any_key_is_survived(name):
     @some
@@ -265,6 +267,7 @@ def damaged(draw):
     return case, [*spans[:number], other, *spans[number + 1 :]], other
 
 
+@pytest.mark.slow
 @settings(some, max_examples=50)
 @given(damaged())
 def test_a_broken_attribute_costs_no_other_span(given_case):
@@ -326,6 +329,7 @@ def _mutations(span, spans, chance):
     )
 
 
+@pytest.mark.slow
 @some
 @given(mutated())
 def test_mutated_recordings_are_survived(given_telemetry):
@@ -422,6 +426,7 @@ def _lists_of_parts(text):
     ]
 
 
+@pytest.mark.slow
 @settings(some, max_examples=40)
 @given(bad_part_among_good_ones())
 def test_a_bad_part_costs_no_other_part(given_case):

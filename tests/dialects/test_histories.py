@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +31,7 @@ ITEMS = (
 items = st.lists(st.sampled_from(ITEMS), max_size=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(items, items, st.sampled_from((None, 2)), st.sampled_from(("", "[", "x")))
 @example(["x"], ["y"], None, "")

@@ -51,6 +51,7 @@ def trace(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 def test_an_installed_dialect_has_turns_in_log_records():
     traces = rebuilt(INSTALLED / "logs.json", INSTALLED)
     assert [
@@ -63,6 +64,7 @@ def test_an_installed_dialect_has_turns_in_log_records():
     assert (call["name"], call["arguments"], call["result"]) == ("stock_level", {"sku": "00042"}, 0)
 
 
+@pytest.mark.slow
 def test_an_installed_quirk_corrects_the_spans_of_a_convention():
     (found,) = rebuilt(INSTALLED / "spans.json", INSTALLED)
     assert (found["dialects"], found["agent_name"]) == (["openinference"], "helper")
@@ -85,6 +87,7 @@ FACTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fact", FACTS)
 def test_the_pages_dialect_is_found_and_reads(trace, fact):
     assert trace[fact] == FACTS[fact]

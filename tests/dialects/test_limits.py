@@ -220,6 +220,7 @@ def lost_in_silence(spans, logs, whole):
     return lost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ALL, ids=named)
 def test_what_limits_and_redactions_take_from_a_recording_is_not_lost_in_silence(case):
     telemetry = files.load(sorted(case.glob("*.pb.gz")))

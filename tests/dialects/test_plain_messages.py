@@ -2,6 +2,7 @@
 in the message.
 """
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -71,6 +72,7 @@ beside = st.dictionaries(
 roles = st.sampled_from(("user", "assistant", "system", "tool", "model", "", None))
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     st.builds(

@@ -107,6 +107,7 @@ def why_not_run(command):
     return next((why for start, why in NOT_RUN.items() if command.startswith(start)), None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", SHELL_BLOCKS, ids=lambda x: x.id)
 def test_a_command_that_a_page_shows_does_what_it_says(block, folder, environ, serving):
     """Serving goes on while the commands after it run."""
@@ -254,6 +255,7 @@ def test_what_is_not_run_is_shown_somewhere(start):
     assert any(x.startswith(start) for block in SHELL_BLOCKS for x in block.commands)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "command"), inline())
 def test_a_command_in_a_sentence_is_one_that_there_is(page, command):
     words = [x for x in shlex.split(command.replace("…", "")) if x]
@@ -270,6 +272,7 @@ def test_a_command_in_a_sentence_is_one_that_there_is(page, command):
     assert [x for x in words if x.startswith("-") and x.partition("=")[0] not in known] == [], page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", PYTHON_BLOCKS, ids=lambda x: x.id)
 def test_code_that_a_page_shows_runs(block, folder, monkeypatch):
     """Code that awaits something is compiled only: it goes on from what a reader has by then."""
@@ -284,6 +287,7 @@ def test_code_that_a_page_shows_runs(block, folder, monkeypatch):
     assert not shown or printed.getvalue().splitlines() == shown
 
 
+@pytest.mark.slow
 def test_the_agreement_that_the_judges_page_shows_is_what_comes_out():
     page = (ROOT / "docs/judge.md").read_text()
     shown = re.search(r"```text\n(\w+: \d+ trajectories.*?)```", page, re.DOTALL)[1]

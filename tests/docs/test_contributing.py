@@ -4,6 +4,7 @@ import re
 import sys
 from pathlib import Path
 
+import programs
 import pytest
 
 from spanscore.testing import agent_trace, check_metric, measure, tool_call
@@ -45,5 +46,6 @@ def test_the_files_that_it_names_are_there(page):
 
 def test_the_targets_of_make_that_it_names_are_there():
     made = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    made |= {f"test-{x}" for x in programs.NEEDED}
     named = set(re.findall(r"`make ([a-z]+(?:-[a-z]+)*)", (ROOT / "CONTRIBUTING.md").read_text()))
     assert named <= made

@@ -42,6 +42,7 @@ def test_each_term_is_defined_once():
     assert [x for x in words if words.count(x) > 1] == []
 
 
+@pytest.mark.slow
 def test_no_name_in_the_code_has_a_word_that_is_not_used():
     found = {
         f"{path.relative_to(ROOT)}: {name}"
@@ -53,6 +54,7 @@ def test_no_name_in_the_code_has_a_word_that_is_not_used():
     assert not found, "docs/glossary.md has the words to use"
 
 
+@pytest.mark.slow
 def test_the_nouns_of_modules_and_classes_are_in_the_glossary():
     known = {word for term in TERMS for word in words_of(term)} | GENERAL
     named = {}

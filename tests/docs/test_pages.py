@@ -23,6 +23,7 @@ def name(path):
     return str(path.relative_to(ROOT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page", ["agent-trace.md", "api.md", "configuration.md", "dialects.md", "watching.md"]
 )

@@ -48,6 +48,7 @@ def test_a_vector_has_length_one_or_no_feature(text):
     assert length == pytest.approx(1.0 if text.split() else 0.0, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_another_process_with_another_hash_seed_gives_the_same_vector():
     code = "import asyncio; from spanscore.embed.ngrams import Ngrams; "
     code += "print(asyncio.run(Ngrams().embed(['Where is my order?'])).tobytes().hex())"

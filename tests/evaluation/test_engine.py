@@ -312,6 +312,7 @@ class Text(str):  # noqa: SLOT000 - a text that can be referred to weakly
     """What a user asked."""
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_of_a_trace_whose_checks_are_done(make_engine, make_trace):
     text = Text("Book a flight")
     trace = make_trace(user_input=text, final_output="Booked.", tool_calls=())

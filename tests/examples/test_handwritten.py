@@ -28,6 +28,7 @@ def shown():
     return run()
 
 
+@pytest.mark.slow
 def test_it_answers_its_questions(shown):
     assert "agent: I have refunded 59.90 USD for order 4821; it takes five days." in shown.stdout
 
@@ -45,5 +46,6 @@ def test_it_complains_of_nothing(shown):
     assert shown.stderr == ""
 
 
+@pytest.mark.slow
 def test_it_answers_another_question():
     assert "You are booked on LH 454 to Rome." in run("Book me a flight to Rome").stdout

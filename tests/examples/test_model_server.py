@@ -112,6 +112,7 @@ def test_a_streamed_reply_ends_with_done(server, path, given):
     assert streamed.endswith("data: [DONE]\n\n")
 
 
+@pytest.mark.slow
 def test_the_openai_client_reads_a_streamed_reply(server):
     openai = pytest.importorskip("openai")
     client = openai.OpenAI()  # by the variables that the server sets

@@ -57,6 +57,7 @@ def run(python, script, environ):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_every_cell_runs_and_scores_are_shown(environ):
     shown = run(sys.executable, AS_A_NOTEBOOK, environ)
     assert "4 traces, 2 sessions, 12 scores" in shown

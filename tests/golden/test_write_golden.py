@@ -33,6 +33,7 @@ def run(copies, *options):
     return subprocess.run([*command, *options], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_what_changed_is_written_and_printed_and_a_file_that_is_right_left_alone(copies):
     changed, right = copies
     expected, before = changed.read_text(), right.stat().st_mtime_ns
@@ -47,6 +48,7 @@ def test_what_changed_is_written_and_printed_and_a_file_that_is_right_left_alone
     assert right.stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 def test_without_the_switch_a_difference_fails_and_says_what_to_run(copies):
     copies[0].write_text("[]\n")
     result = run(copies)

@@ -107,6 +107,7 @@ def test_documents_are_counted_when_they_are_left_out():
     assert found.left_out["documents"] > 0
 
 
+@pytest.mark.slow
 def test_all_the_calls_of_a_batch_are_shown_with_whole_arguments():
     calls = tuple(
         ToolCall(None, "fill", {"n": n, "text": f"{n} " + "t" * 300}, "r" * 900) for n in range(300)
@@ -179,6 +180,7 @@ TRACES = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(TRACES, st.integers(150, 3000), st.sets(st.integers(0, 11)))
 def test_it_fits_any_budget(agent_trace, max_tokens, focus):
@@ -187,6 +189,7 @@ def test_it_fits_any_budget(agent_trace, max_tokens, focus):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(TRACES, st.integers(150, 3000))
 def test_every_mark_in_a_fitted_transcript_is_whole_and_genuine(agent_trace, max_tokens):
@@ -196,6 +199,7 @@ def test_every_mark_in_a_fitted_transcript_is_whole_and_genuine(agent_trace, max
     assert [x for x in opened if not x.endswith(f" #{word}]")] == []
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(TRACES, st.integers(150, 3000))
 def test_a_call_that_counts_as_shown_has_its_number_and_its_arguments_there(
@@ -206,6 +210,7 @@ def test_a_call_that_counts_as_shown_has_its_number_and_its_arguments_there(
     assert {str(found.call_numbers[place]) for place in found.shown_calls} <= set(heads)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(TRACES, min_size=1, max_size=4), st.integers(150, 3000))
 def test_a_session_fits_any_budget(traces, max_tokens):
@@ -224,6 +229,7 @@ def test_an_elided_text_has_no_more_bytes_than_it_may(text, max_bytes, starts):
     )
 
 
+@pytest.mark.slow
 def test_many_marks_in_a_long_text_take_no_quadratic_time():
     text = "a@x.com [... left out ...] " * 40_000
     assert render(trace(tool_calls=(ToolCall(None, "read", {}, text),)), max_tokens=1000).elided

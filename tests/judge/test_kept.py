@@ -146,6 +146,7 @@ for number in range(100):
 """
 
 
+@pytest.mark.slow
 def test_processes_share_it(path):
     running = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name]) for name in "abc"]
     assert [each.wait(60) for each in running] == [0, 0, 0]

@@ -54,6 +54,7 @@ LIMITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hint", [no_hint, in_milliseconds, in_seconds])
 @pytest.mark.parametrize("limit", LIMITS.values(), ids=LIMITS.keys())
 def test_nothing_is_lost_to_a_limit_of_ten_a_second(limit, hint):
@@ -62,6 +63,7 @@ def test_nothing_is_lost_to_a_limit_of_ten_a_second(limit, hint):
     assert lost(run(sent(provider, 560))) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hint", [no_hint, in_milliseconds, in_seconds])
 @pytest.mark.parametrize("latency_s", [0.05, 0.5, 2.0])
 @pytest.mark.parametrize("limit", [LIMITS["bucket"], LIMITS["bucket of three"], LIMITS["window"]])
@@ -142,6 +144,7 @@ def test_a_window_of_a_minute_loses_nothing():
     assert lost(run(sent(provider, 200))) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [Window(600, 60.0), Sliding(600, length_s=60.0)])
 def test_a_minute_that_opens_again_is_found_without_a_hint(limit):
     provider = LimitedProvider(limit, 0.05)
@@ -305,6 +308,7 @@ def test_a_call_that_is_refused_for_long_is_given_up_and_says_for_how_long():
     assert 5 * PATIENCE_S <= ended_s < 6 * PATIENCE_S
 
 
+@pytest.mark.slow
 def test_a_call_that_let_others_pass_for_long_is_not_given_up_for_how_long_it_waited():
     refused = 0
     provider = LimitedProvider(Bucket(1e9, 1e9), 0.1)

@@ -20,10 +20,12 @@ def run(code, **options):
     ).stdout
 
 
+@pytest.mark.slow
 def test_importing_the_judge_does_not_import_litellm():
     assert run("import sys, spanscore.judge; print('litellm' in sys.modules)") == "False\n"
 
 
+@pytest.mark.slow
 def test_importing_litellm_reads_no_env_file_of_the_working_folder(tmp_path):
     (tmp_path / ".env").write_text("OPENAI_API_KEY=from-a-file\n")
     code = (
@@ -34,6 +36,7 @@ def test_importing_litellm_reads_no_env_file_of_the_working_folder(tmp_path):
     assert run(code, cwd=tmp_path, env={}) == "None\n"
 
 
+@pytest.mark.slow
 def test_importing_litellm_opens_no_connection():
     code = (
         "import socket\n"
@@ -61,6 +64,7 @@ def test_rules_for_the_model_is_warned_of_once(caplog):
     )
 
 
+@pytest.mark.slow
 def test_a_model_opens_a_judge_that_answers():
     with ScriptedServer(answer(GOOD)) as server:
         assert asyncio.run(open_judge(config_for(server)).ask(PROMPT, Verdict)).value.score == 0.5

@@ -33,6 +33,7 @@ async def many(judge, count):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "headers",
     [{}, {"retry_after_ms": "63"}, {"retry_after": "1"}, {"x_ratelimit_remaining_requests": "0"}],
@@ -52,6 +53,7 @@ def test_what_was_refused_is_on_the_usage():
     assert (given.usage.calls, given.usage.input_tokens) == (2, 100)
 
 
+@pytest.mark.slow
 def test_a_small_budget_is_spent_and_then_named():
     with ScriptedServer(answer(GOOD, input_tokens=100, output_tokens=20)) as server:
         outcomes = asyncio.run(many(judge_for(server, budget={"max_tokens": 6000}), 60))

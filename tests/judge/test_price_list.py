@@ -58,6 +58,7 @@ def _without_key(*words):
     return done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code"),
     [
@@ -76,6 +77,7 @@ def test_a_command_that_asks_no_model_imports_no_litellm(words, code, tmp_path, 
     assert code is None or int(given) == code
 
 
+@pytest.mark.slow
 def test_a_missing_key_is_named_without_litellm(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "no key to call it with: set OPENAI_API_KEY, or judge.api_key" in _without_key(

@@ -365,6 +365,7 @@ def test_no_email_survives_wherever_it_stands(text):
     assert not found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit", [*FRAGMENTS, "a", "1 ", "a.", "x@a.", "DE11 ", "sk-", "eyJ-", *string.punctuation]
 )

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from judge_harness import trace
@@ -227,6 +228,7 @@ def test_a_secret_is_redacted_before_anything_is_cut():
     assert "Ab12Cd34" not in text_of(trace(tool_calls=(ToolCall("c", "read", {}, result),)), 300)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)  # the first example pays for imports
 @given(
     st.integers(60, 3000),
@@ -249,6 +251,7 @@ def test_text_that_is_no_unicode_is_rendered():
     assert "a?b" in text_of(trace(user_input="a\ud800b"))
 
 
+@pytest.mark.slow
 def test_many_calls_take_no_quadratic_time():
     calls = tuple(ToolCall(f"c{n}", "t", {"n": n % 7}, "ok") for n in range(5000))
     models = tuple(

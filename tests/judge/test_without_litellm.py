@@ -86,6 +86,7 @@ def test_the_advice_is_to_install_the_extra():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])
 def test_a_command_with_a_model_ends_with_one_line(options):
     done = command("eval", TRACES, "--model", "openai/gpt-4o-mini", *options)
@@ -95,6 +96,7 @@ def test_a_command_with_a_model_ends_with_one_line(options):
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_command_without_a_model_needs_no_litellm():
 
     assert command("eval", TRACES).returncode == 0

@@ -96,6 +96,7 @@ def test_a_session_metric_alone_has_the_signals_judged_that_it_rests_on(evaluate
     assert len(model.calls) == TRACES
 
 
+@pytest.mark.slow
 def test_the_last_line_says_who_judged_and_at_what_cost(evaluated, model):
     text = evaluated(model, judge={"model": MODEL, "plan": "staged"})[1].rstrip().splitlines()[-1]
 
@@ -131,6 +132,7 @@ def test_the_table_counts_scores_and_gives_their_mean(evaluated, model):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", ["staged", "fused"])
 def test_a_dry_run_sends_nothing(evaluated, model, plan):
     for words in ((), ("-v",), ("--jsonl", "-v")):
@@ -139,6 +141,7 @@ def test_a_dry_run_sends_nothing(evaluated, model, plan):
     assert model.calls == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", ["staged", "fused"])
 def test_a_dry_run_plans_the_calls_that_are_then_made(evaluated, model, plan):
     judge = {"model": MODEL, "plan": plan}
@@ -150,6 +153,7 @@ def test_a_dry_run_plans_the_calls_that_are_then_made(evaluated, model, plan):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", ["staged", "fused"])
 def test_a_dry_run_shows_first_stages_as_they_are_sent(evaluated, model, plan):
     judge = {"model": MODEL, "plan": plan}
@@ -164,6 +168,7 @@ def test_a_dry_run_shows_first_stages_as_they_are_sent(evaluated, model, plan):
     assert shown <= {question_of(call) for call in model.calls}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", ["staged", "fused"])
 def test_what_is_sent_is_within_the_bounds_of_the_dry_run(evaluated, plan):
     judge = {"model": MODEL, "plan": plan, "max_output_tokens": 1000}

@@ -209,6 +209,7 @@ def test_a_score_names_each_model_that_answered_one_of_its_questions():
     assert found["task_completion"].evaluator.model == "openai/scripted, openai/second"
 
 
+@pytest.mark.slow
 @plans
 def test_the_next_model_judges_where_the_first_refuses(plan):
     model = ObligingModel()

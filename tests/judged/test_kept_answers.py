@@ -43,12 +43,14 @@ EVAL = ("eval", RECORDING)
 SUITE = ("test", str(_ROOT / "examples" / "suite" / "travel.yaml"), RECORDING)
 
 
+@pytest.mark.slow
 def test_a_second_run_asks_nothing(run):
     first, second = run(EVAL), run(EVAL)
 
     assert (first[0] > 0, second[0], " 0 calls," in second[2]) == (True, 0, True)
 
 
+@pytest.mark.slow
 def test_the_scores_of_the_second_run_are_those_of_the_first(run):
     def scores(out):
         return [line for line in out.splitlines() if not line.startswith("Judged by")]
@@ -56,6 +58,7 @@ def test_the_scores_of_the_second_run_are_those_of_the_first(run):
     assert scores(run(EVAL)[2]) == scores(run(EVAL)[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["option", "configuration"])
 def test_answers_are_asked_for_anew_where_that_is_wanted(run, how):
     first = run(EVAL)
@@ -64,10 +67,12 @@ def test_answers_are_asked_for_anew_where_that_is_wanted(run, how):
     assert again[0] == first[0]
 
 
+@pytest.mark.slow
 def test_without_the_file_one_run_still_asks_nothing_twice(run):
     assert run(EVAL, "--no-cache")[0] == run(EVAL)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["option", "configuration"])
 def test_the_file_can_be_named(run, tmp_path, how):
     file = tmp_path / "mine.db"
@@ -76,6 +81,7 @@ def test_the_file_can_be_named(run, tmp_path, how):
     assert (stat.S_IMODE(file.stat().st_mode) if os.name == "posix" else 0o600) == 0o600
 
 
+@pytest.mark.slow
 def test_another_file_knows_nothing_of_the_first(run, tmp_path):
     first = run(EVAL, "--cache", str(tmp_path / "one.db"))
 

@@ -94,6 +94,7 @@ def test_of_thousands_of_calls_a_sample_is_judged(thousands):
     assert facts == {"calls": 5000, "judged": 300, "share_judged": 0.06}
 
 
+@pytest.mark.slow
 def test_the_reason_says_that_a_sample_was_judged(thousands):
     assert (
         "300 of 300 drawn at random of 5000 calls were judged. Of all calls 8" in thousands.reason
@@ -137,6 +138,7 @@ def test_as_many_calls_as_may_be_judged_are_all_judged(make_trace):
     assert "interval" not in found["argument_correctness"].outcome.metadata
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [150, 1000])
 def test_verdicts_are_asked_only_of_calls_whose_arguments_are_there_whole(make_trace, count):
     _, server = judged(make_trace, count, max_transcript_tokens=3000)
@@ -160,6 +162,7 @@ def test_a_model_with_little_room_for_answers_is_asked_for_one_thing_at_a_time(m
     assert max(len(asked_for(request)) for request in server.calls) <= 2
 
 
+@pytest.mark.slow
 def test_a_transcript_too_long_for_the_model_is_shortened(make_trace):
     found, _ = judged(make_trace, 1000, context=9000, max_verdicts=60, metrics=STAGES)
 
@@ -167,6 +170,7 @@ def test_a_transcript_too_long_for_the_model_is_shortened(make_trace):
     assert found["confidence"].outcome.metadata["transcript_elided"] is True
 
 
+@pytest.mark.slow
 def test_a_model_that_can_read_nothing_is_a_failure_that_says_so(make_trace):
     found, server = judged(make_trace, 300, context=100)
 
@@ -201,6 +205,7 @@ def test_calls_too_long_to_be_shown_are_not_judged_and_widen_the_interval(make_t
     assert "2 are too long to be shown whole to the judge" in score.reason
 
 
+@pytest.mark.slow
 def test_what_all_batches_cost_is_on_the_scores(make_trace):
     found, server = judged(make_trace, 300, metrics=STAGES)
 

@@ -22,6 +22,7 @@ METADATA = {
 plans = pytest.mark.parametrize("plan", ["staged", "fused"])
 
 
+@pytest.mark.slow
 @plans
 @pytest.mark.parametrize(
     "model", ["openai/scripted", "openai/gpt-4o-mini"], ids=["schema in text", "response_format"]

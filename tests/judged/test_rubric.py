@@ -195,6 +195,7 @@ def limited(context_tokens):
     return reply
 
 
+@pytest.mark.slow
 def test_a_session_too_long_for_the_model_is_shortened():
     with ScriptedServer(limited(12_000)) as server:
         long = [replace(x, final_output="Paris is warmer. " * 2000) for x in recorded()]

@@ -121,6 +121,7 @@ def scores_of_files(capsys, config, case):
     return sorted(scored(x) for x in scores if x["evaluator"]["source"] is None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("measured", "cases"), MEASURED.values(), ids=MEASURED)
 def test_each_recording_gives_what_its_files_give(server, tmp_path, capsys, measured, cases):
     evaluation = {"metrics": {name: {} for name in measured}}

@@ -756,6 +756,7 @@ def test_what_needs_no_tool_is_no_claim(verb):
     assert claims(f"I have {verb} it.", "Do it") == []
 
 
+@pytest.mark.slow
 def test_hostile_texts_take_no_longer_than_their_length(make_trace, lines_run):
     texts = ["a " * 50_000, "I have " * 20_000, "((((" * 30_000, '"' * 90_000]
     for text in texts:

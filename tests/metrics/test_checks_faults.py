@@ -465,6 +465,7 @@ def test_a_server_before_a_name_makes_no_other_tool(make_trace, offered, called)
     assert findings("tools_on_offer", offered_and_called(make_trace, offered, called)) == ()
 
 
+@pytest.mark.slow
 def test_checks_of_hostile_texts_run_few_lines(make_trace, lines_run):
     texts = [
         "x as in ",

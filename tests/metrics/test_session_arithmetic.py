@@ -103,6 +103,7 @@ def test_each_trace_shows_its_penalty_and_uncertainty(example):
     )
 
 
+@pytest.mark.slow
 @given(rows, weights)
 def test_reliability_is_what_numpy_makes_of_it(table, chosen):
     session = session_of(len(table))
@@ -117,6 +118,7 @@ def test_reliability_is_what_numpy_makes_of_it(table, chosen):
     assert score.value == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.slow
 @given(rows, weights)
 def test_consistency_is_what_numpy_makes_of_it(table, chosen):
     session = session_of(len(table))

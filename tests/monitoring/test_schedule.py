@@ -80,6 +80,7 @@ CHANGES = [
 """When clocks change: by an hour or half of one, in the night or at midnight."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("zone", "change"), CHANGES)
 def test_each_day_has_each_time_once_as_clocks_that_are_looked_at_each_minute_have_it(zone, change):
     start = datetime.fromisoformat(change).replace(tzinfo=UTC) - timedelta(days=1, minutes=7)

@@ -27,6 +27,7 @@ def watched(monitor, *parts):
 FLOOR = Monitor(metric="task_completion", floor=0.8)
 
 
+@pytest.mark.slow
 def test_fifty_monitors_of_agents_that_do_not_change_raise_no_more_alarms_than_alpha_allows():
     monitor = Monitor(metric="task_completion", alpha=0.05, reference={"sessions": 200})
     assert sum(len(watched(monitor, units(0.85, 800, seed))[1]) for seed in range(50)) <= 5

@@ -35,6 +35,7 @@ def read(*paths, pool=None, **options):
     return list(found.batches()), said, found.given.not_shown
 
 
+@pytest.mark.slow
 def test_recordings_in_their_order_with_what_is_said_of_them(in_windows, pool):
     batches, said, not_shown = read(*KINDS, pool=pool)
     assert (batches, said, not_shown) == read(*KINDS)
@@ -60,6 +61,7 @@ def test_a_damaged_line_is_refused_by_its_place(in_windows, pool, tmp_path):
         read(file, pool=pool)
 
 
+@pytest.mark.slow
 def test_of_documents_with_parts_of_open_traces_these_parts_are_kept_alone(
     in_windows, pool, monkeypatch
 ):

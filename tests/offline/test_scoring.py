@@ -185,6 +185,7 @@ def test_turns_that_memory_has_no_room_for_come_back_as_they_were(traces):
     assert [x for key in turns.keys for x in turns.session(key)[0].traces] == traces
 
 
+@pytest.mark.slow
 def test_where_turns_stand_takes_no_memory_once_there_are_many(traces):
     turns = SessionTurns(max_memory_bytes=1)
     one = replace(traces[0], session_id="one", session_key="one")

@@ -70,6 +70,7 @@ def test_a_request_survives_printing_and_parsing(request):
     assert json.parse("traces", json.encode(request)) == request
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(trace_requests())
 def test_protobufs_own_parser_reads_what_is_printed_once_ids_are_base64(request):
@@ -84,6 +85,7 @@ def test_protobufs_own_parser_reads_what_is_printed_once_ids_are_base64(request)
     assert json_format.ParseDict(shown, ExportTraceServiceRequest()) == request
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(trace_requests())
 def test_the_names_of_the_proto_file_are_read_as_well(request):

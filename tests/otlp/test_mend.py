@@ -100,6 +100,7 @@ def test_a_sound_request_comes_back_as_it_is():
     assert mend("traces", body).body == body
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=300))
 def test_any_bytes_are_mended_or_refused_with_a_value_error(body):
     try:

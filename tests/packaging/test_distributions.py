@@ -20,6 +20,7 @@ def metadata(wheel):
         return Parser().parsestr(archive.read(name).decode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -21,6 +21,7 @@ EMPTY_MESSAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", EMPTY_MESSAGES.values(), ids=EMPTY_MESSAGES)
 async def test_a_request_with_too_many_parts_is_not_decoded(body, monkeypatch):
     monkeypatch.setattr(decoding, "decode", None)
@@ -31,6 +32,7 @@ async def test_a_request_with_too_many_parts_is_not_decoded(body, monkeypatch):
         await Decoder(100_000).decode("traces", body, as_json=body[:1] in b"{[")
 
 
+@pytest.mark.slow
 async def test_a_request_with_many_parts_is_decoded(traces):
     body = traces(*["x"] * 100_000).SerializeToString()
     decoded = await Decoder(200_000).decode("traces", body, as_json=False)

@@ -8,6 +8,7 @@ import stat
 import tracemalloc
 from dataclasses import replace
 
+import pytest
 from report_turns import agent_trace, evaluation, failure
 
 from spanscore import report
@@ -52,6 +53,7 @@ def test_turns_that_share_a_span_have_each_their_own_scores(opened):
     assert [found.turn(x)["scores"][0]["value"] for x in (one, two)] == [0.1, 0.9]
 
 
+@pytest.mark.slow
 def test_only_the_newest_revision_of_a_score_is_shown(opened):
     trace = agent_trace()
     scores = [evaluation(trace, value=0.1), evaluation(trace, value=0.9, revision=2)]
@@ -142,6 +144,7 @@ def test_texts_are_redacted_where_that_is_asked_for(opened):
     assert "a@b.example" not in str(found.turn(trace)) + str(found.index)
 
 
+@pytest.mark.slow
 def test_a_page_is_never_in_memory_whole():
     noise = random.Random(1)
     turns = [agent_trace(x, final_output=noise.randbytes(9_000).hex()) for x in range(400)]

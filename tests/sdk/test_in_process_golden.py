@@ -77,6 +77,7 @@ def told(evaluation):
     return repr(sorted(said.items()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda x: f"{x.parent.name}/{x.name}")
 def test_a_recording_is_scored_alike(case):
     telemetry = files.load(sorted(case.glob("*.pb.gz")))

@@ -342,6 +342,7 @@ def test_a_trace_of_which_a_span_was_dropped_is_not_scored(application, monkeypa
     assert {x.context.trace_id for x in application.emitted} == {whole.trace_id}
 
 
+@pytest.mark.slow
 def test_instrumenting_again_takes_the_place_of_what_was_before(application, instrumented):
     again = application.instrument(metrics=METRICS[:1])
     root = application.turn()
@@ -414,6 +415,7 @@ def program():
     return run(PROGRAM)
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_at_once_is_scored(program):
     assert program.stdout.splitlines() == ["scored"]
 

@@ -87,6 +87,7 @@ def sent(span):
     )
 
 
+@pytest.mark.slow
 @given(SPANS)
 def test_a_span_is_the_one_that_the_exporter_would_send(span):
     assert to_span(span) == sent(span)

@@ -180,6 +180,7 @@ def test_evaluate_takes_urls(memory, lines):
     assert len(spanscore.evaluate("memory://bucket", metrics=["loop_detection"]).traces) == 4
 
 
+@pytest.mark.slow
 def test_a_truncated_trace_is_rebuilt_as_such_and_said(
     backend, make_span, request_of, capsys, read
 ):

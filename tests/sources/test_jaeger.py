@@ -157,6 +157,7 @@ def test_a_trace_of_which_jaeger_reports_an_error_is_truncated(backend, jaeger, 
     assert "shard failed" in found.truncated
 
 
+@pytest.mark.slow
 def test_a_trace_with_as_many_spans_as_a_storage_gives_at_most_is_truncated(
     backend, jaeger, make_span, read
 ):

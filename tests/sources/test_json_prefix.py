@@ -1,5 +1,6 @@
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ SPANS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(SPANS, st.integers(0, 400))
 def test_the_beginning_of_a_list_is_its_first_elements_wherever_it_is_cut(spans, length):
     text = json.dumps({"data": [{"spans": spans}]}).encode()

@@ -17,6 +17,7 @@ def _judged(value, low, high):
     return Estimate(value, 400, Interval(low, high, 0.95), "")
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_always_right_changes_nothing_but_for_its_labels():
     found = corrected_difference(_judged(0.2, 0.1, 0.3), Confusion(10**7, 0, 0, 10**7))
     assert (found.value, found.interval.low, found.interval.high) == pytest.approx(

@@ -63,6 +63,7 @@ def covered(n, passes, fails, rate, judges):
         yield float(of_each @ held / of_each.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "passes", "fails"), [(100, 50, 50), (100, 80, 20), (100, 20, 80)])
 @pytest.mark.parametrize("rate", [0.2, 0.5, 0.8])
 def test_the_interval_covers(n, passes, fails, rate):
@@ -70,6 +71,7 @@ def test_the_interval_covers(n, passes, fails, rate):
     assert 0.94 <= min(found) <= max(found) <= 0.97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "passes", "fails"),
     [(5, 5, 5), (20, 2, 2), (20, 10, 10), (100, 5, 5), (100, 40, 10), (100, 95, 5), (200, 20, 20)],

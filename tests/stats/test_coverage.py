@@ -31,6 +31,7 @@ def assert_covers(coverage, n, truth):
         assert coverage <= 0.97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 5, 30, 100])
 def test_a_rate_is_covered_at_every_truth(n):
     limits = np.array([rate_limits(c, n, 0.95) for c in range(n + 1)])
@@ -50,6 +51,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 5, 20, 30, 100])
 def test_a_paired_difference_of_rates_is_covered_whatever_changes(n):
     counts = np.array(
@@ -103,6 +105,7 @@ def limits_of_alike_turns(tables, turns, *, clustered):
     return np.array([(x.low, x.high) for x in found]).T
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sessions", [5, 10, 20])
 def test_a_paired_difference_is_covered_where_all_turns_of_a_session_move_alike(sessions):
     tables = tables_of(sessions)
@@ -112,6 +115,7 @@ def test_a_paired_difference_is_covered_where_all_turns_of_a_session_move_alike(
         assert chances @ inside(limits, up - down) >= 0.97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sessions", "turns", "clustered", "independent"), OF_SESSIONS)
 def test_the_coverages_of_turns_that_move_alike_are_right_in_the_docs(
     sessions, turns, clustered, independent

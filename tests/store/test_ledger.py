@@ -89,6 +89,7 @@ def test_a_checksum_is_of_the_body_and_the_headers():
     assert len({checksum(b"a"), checksum(b"b"), checksum(b"a", "[]")}) == 3
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_as_a_ledger(tmp_path_factory, content):
     path: Path = tmp_path_factory.mktemp("ledger") / "ledger"

@@ -115,6 +115,7 @@ def test_traces_of_a_session_are_found_by_its_index(commit, make, plans, order, 
         assert "session_id=?" in detail
 
 
+@pytest.mark.slow
 def test_of_the_scores_stored_since_a_time_no_older_one_is_looked_at_where_the_oldest_comes_first(
     store, make, clock, steps
 ):

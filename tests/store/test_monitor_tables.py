@@ -97,6 +97,7 @@ def test_what_somebody_asked_for_does_not_count_as_the_last_tick_of_the_schedule
     assert monitors.read(lambda x: x.last_tick_ns("", "nightly")) == 5
 
 
+@pytest.mark.slow
 def test_the_history_is_bounded_and_what_is_open_stays(monitors):
     add(monitors, tick(1, outcome="running"), *(tick(x, outcome="done") for x in range(2, 1004)))
     kept = [x.due_ns for x in monitors.read(lambda x: x.ticks("", "nightly", 2000))]

@@ -58,6 +58,7 @@ def filled(any_store, make):
     return any_store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ORDERS)
 @pytest.mark.parametrize("limit", [1, 7, 100])
 def test_pages_have_all_scores_in_the_order_that_is_asked_for(filled, text, limit):

@@ -227,6 +227,7 @@ def test_turns_that_other_tenants_have_in_a_trace_id_are_not_read(store, make, m
     assert decoded == []
 
 
+@pytest.mark.slow
 def test_a_commit_to_a_trace_with_many_turns_and_scores_reads_the_record_of_no_turn_but_its_own(
     store, make, monkeypatch
 ):

@@ -1,5 +1,7 @@
 """Retention: what is older, and what is too much, goes."""
 
+import pytest
+
 SECOND_NS = 10**9
 
 
@@ -62,6 +64,7 @@ def test_nothing_goes_by_age_when_age_has_no_bound(open_store, make, clock):
     assert store.prune(clock.now_ns + 10**18) == 0
 
 
+@pytest.mark.slow
 def test_too_many_bytes_push_out_the_oldest(open_store, make, clock):
     store = open_store(max_bytes=1_000_000)
     traces = fill(store, make, clock, 1100)

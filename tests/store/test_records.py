@@ -99,22 +99,26 @@ EVALUATION = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(TRACE)
 def test_a_trace_reads_back_as_it_was(trace):
     assert records.decode_trace(records.encode(trace)) == trace
 
 
+@pytest.mark.slow
 @given(EVALUATION)
 def test_an_evaluation_reads_back_as_it_was(evaluation):
     assert records.decode_evaluations([records.encode(evaluation)]) == [evaluation]
 
 
+@pytest.mark.slow
 @given(st.lists(EVALUATION, max_size=4))
 def test_evaluations_read_together_are_each_as_they_were(evaluations):
     twice = [evaluation for evaluation in evaluations for _ in range(2)]
     assert records.decode_evaluations(records.encode(x) for x in twice) == twice
 
 
+@pytest.mark.slow
 @given(st.lists(EVALUATION, max_size=4))
 def test_evaluations_printed_together_are_each_printed_as_by_themselves(evaluations):
     twice = [evaluation for evaluation in evaluations for _ in range(2)]

@@ -154,6 +154,7 @@ def test_the_key_of_another_tenants_session_lists_nothing(store, turns, tenant):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tenant", TENANTS)
 def test_labels_are_the_tenants(store, database_url, tenant):
     found = external.named(Config(url=database_url), "helpful", tenant)

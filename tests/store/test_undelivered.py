@@ -109,6 +109,7 @@ def test_a_note_goes_with_its_score(open_store, clock, make):
     assert store.undelivered() == {}
 
 
+@pytest.mark.slow
 def test_many_are_read_in_pages(open_store, make, database_url):
     store = open_store()
     store.commit([], [make.score(make.trace(), f"m{n}") for n in range(1100)])

@@ -15,6 +15,7 @@ from spanscore.metrics.expected_tools import ToolWeights
 CASE = "name: x\ncases:\n- id: a\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -49,6 +49,7 @@ def recorded_turn(name):
     return dataclasses.replace(telemetry, spans=min(turns, key=len))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [x.name for x in own_dialects()])
 def test_the_projects_own_dialects_pass(name):
     dialect = next(x for x in own_dialects() if x.name == name)

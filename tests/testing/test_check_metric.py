@@ -18,6 +18,7 @@ MEASURABLE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", MEASURABLE, ids=lambda x: x.name)
 def test_the_projects_own_metrics_pass(metric):
     testing.check_metric(metric)
@@ -34,6 +35,7 @@ def test_a_function_that_takes_every_trace_passes(order):
     assert found["a turn that was cut off"].status == "skipped"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{}, {"scale": (1, 5)}, {"scale": "yes/no"}, {"scope": "session"}]
 )
@@ -124,6 +126,7 @@ class Astray(Judged):
     stages: ClassVar = ((Question("astray", "Is $this so, for 5 $?", Judgement, needs=("task",)),),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("metric", "what"),
     [

@@ -2,6 +2,7 @@
 ends.
 """
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scheduled_spans import ANSWER, ASK, REQUEST, RESULT, SECOND, agent, chat, span, tool
@@ -161,6 +162,7 @@ FAILED_EARLY_COMMIT = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(EVENTS)
 @example(FAILED_EARLY_COMMIT)
@@ -169,6 +171,7 @@ def test_each_revision_is_scored_once_and_the_last_one_is_of_all_that_came(event
     assert run.scored_rows == run.rows_of
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(EVENTS)
 def test_no_request_is_needed_any_more_once_late_spans_are_not_waited_for(events):

@@ -342,6 +342,7 @@ def test_calls_that_ask_what_no_trace_was_asked_are_not_counted(monkeypatch):
     assert parts([*desk(), *at("desk", [looked])], clerk()) == TOGETHER
 
 
+@pytest.mark.slow
 def test_the_work_grows_with_the_calls_and_not_with_their_square():
     texts = [f"{QUESTION} And of the {n} others?" for n in range(20)]
     asked = {"call__arguments": json.dumps(texts), "call__result": REPLY}

@@ -272,6 +272,7 @@ def unnamed(explanation):
     return {name for name, x in facts_of(explanation) if not x.attributes and x.value}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_every_fact_of_a_recording_names_the_parts_of_its_span_that_hold_it(case):
     telemetry = files.load(sorted(case.glob("*.pb.gz")))

@@ -12,6 +12,7 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 CASES = [x for x in sorted(GOLDEN.iterdir()) if x.is_dir()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", CASES, ids=lambda x: x.name)
 def test_the_quick_way_tells_what_the_sources_tell(dialect, monkeypatch):
     telemetry = [files.load(sorted(case.glob("*.pb.gz"))) for case in sorted(dialect.iterdir())]

@@ -270,6 +270,7 @@ def printed(traces):
     return [dumps(x.to_json()) for x in traces]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(spans, max_size=6),
@@ -504,6 +505,7 @@ def hostile_shapes(count):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", hostile_shapes(1))
 def test_the_work_grows_with_the_spans_and_not_with_their_square(shape, lines_run):
     few, many = (lines_run(rebuild, hostile_shapes(count)[shape]) for count in (100, 400))

@@ -235,6 +235,7 @@ def test_what_a_reason_joins_stays_apart_while_it_is_switched_off(name):
     assert all(len(x.trace_ids) == 1 for x in traces)
 
 
+@pytest.mark.slow
 @each
 @pytest.mark.parametrize("every_s", [0, 11, 31])
 def test_a_server_joins_by_the_same_reasons_as_files_in_whatever_order_the_traces_come(

@@ -302,6 +302,7 @@ def test_calls_side_by_side_that_a_server_gave_one_id_are_two_where_they_differ(
     assert len(found.model_calls) == 2
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_any_order_of_a_recording_gives_the_applications_turns(chance):
@@ -318,6 +319,7 @@ def test_a_recorded_gateway_adds_nothing_that_the_application_says():
     assert rebuild_all(alone) == rebuild_all(telemetry.spans, telemetry.logs)
 
 
+@pytest.mark.slow
 def test_the_work_grows_with_the_calls_that_have_one_id_and_not_with_their_square(monkeypatch):
     def compared(count):
         asked_for = 0

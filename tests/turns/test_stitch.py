@@ -237,6 +237,7 @@ def test_a_trace_of_two_turns_goes_on_with_the_second():
     assert rebuilt(whole, half, third) == [[1], [1, 2]]
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.randoms(use_true_random=False))
 def test_any_order_gives_the_same_turns(chance):
@@ -250,6 +251,7 @@ def test_any_order_gives_the_same_turns(chance):
     assert facts(rebuild_all(spans)) == expected
 
 
+@pytest.mark.slow
 def test_the_work_grows_with_the_traces_and_not_with_their_square():
     def compared(count):
         spans = [asks(i, i, RAIN, session__id="s") for i in range(count)]

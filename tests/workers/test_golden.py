@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import time
 
+import pytest
 from recorded import GOLDEN, KINDS
 
 from spanscore import dialects, metrics
@@ -113,6 +114,7 @@ async def compare(journal, pool, engine):
     return different, count, scored
 
 
+@pytest.mark.slow
 def test_a_recording_of_each_kind_is_read_and_scored_alike(tmp_path):
     evaluation = EvaluationConfig(metrics={x: {} for x in OF_A_TRACE_ALONE})
 

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 READ = """
 import sys
 from spanscore.workers.process import import_readers
@@ -14,6 +16,7 @@ print(sorted(set(sys.modules) - before), "spanscore.turns.building" in before)
 """
 
 
+@pytest.mark.slow
 def test_what_reads_traces_is_imported_before_a_process_is_forked_for_one():
     done = subprocess.run([sys.executable, "-c", READ], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[] True"

@@ -136,6 +136,7 @@ def test_it_holds_for_sessions(make_engine):
     assert holds([sum(1 / x.sampling for x in found) for found in asyncio.run(run())], 20)
 
 
+@pytest.mark.slow
 def test_it_holds_where_late_spans_have_other_rules_take_the_traces(engine):
     """A third of the ordinary turns fail after their first evaluation, a third of the failed ones
     turn out not to.

@@ -254,6 +254,7 @@ def test_a_decorated_agent_that_streams_answers_with_all_of_it(recorded):
     assert recorded.turn().final_output == "Hello."
 
 
+@pytest.mark.slow
 def test_an_agent_whose_methods_were_on_offer_is_not_kept_alive(recorded):
     class Agent:
         def book(self, flight: str):

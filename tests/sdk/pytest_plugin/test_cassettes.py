@@ -28,6 +28,7 @@ def cassette(project):
     return project.path / "cassettes" / "test_shop" / "test_it.json"
 
 
+@pytest.mark.slow
 def test_recorded_answers_need_no_judge(recorded):
     recorded.runpytest_inprocess("--spanscore-record=none").assert_outcomes(passed=1)
 

@@ -1,5 +1,7 @@
 """What a test gets by the fixture: its agent's turns, and failures that say why."""
 
+import pytest
+
 pytest_plugins = ["pytester"]
 
 
@@ -142,6 +144,7 @@ def test_a_span_that_never_ends_is_named_in_the_failure(project):
     run.stdout.fnmatch_lines(["E * no turn was recorded: 1 of its spans have not ended; *"])
 
 
+@pytest.mark.slow
 def test_a_run_that_does_not_use_the_plugin_imports_nothing_of_it(project):
     project.makepyfile("""
         import sys
@@ -156,6 +159,7 @@ def test_a_run_that_does_not_use_the_plugin_imports_nothing_of_it(project):
     )
 
 
+@pytest.mark.slow
 def test_the_plugin_can_be_left_out(project):
     project.makepyfile("def test_it(spanscore): pass")
     run = project.runpytest_subprocess("-p", "no:spanscore")
