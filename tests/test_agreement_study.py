@@ -61,6 +61,7 @@ def test_each_corpus_has_a_table(study):
     assert heads == [f"{x}: 12 trajectories of 12 tasks, 6 passed" for x in ("near", "far")]
 
 
+@pytest.mark.slow
 def test_a_score_without_a_threshold_has_an_area_and_no_verdicts(study):
     assert [(x[1:4], x[4]) for x in rows(study, "coherence")] == [
         (["12", "-", "-"], "1.00"),

@@ -264,6 +264,7 @@ def spans_of(case, is_kept):
     return request
 
 
+@pytest.mark.slow
 def test_spans_that_come_before_those_around_them_leave_no_second_agent_trace(settings):
     inner, outer = (
         spans_of(LATE, lambda is_around: not is_around),
@@ -291,6 +292,7 @@ def cut_request(chars):
     return request
 
 
+@pytest.mark.slow
 def test_a_trace_that_may_go_on_in_one_that_was_cut_is_as_damaged_live_as_from_files(
     settings, tmp_path
 ):

@@ -133,6 +133,7 @@ def test_spans_and_events_of_others_are_shown_with_the_trace(settings):
     assert served(settings, agent(), thumbs_up(), event(), until=until, then=external) == BOTH
 
 
+@pytest.mark.slow
 def test_one_that_comes_a_day_later_is_there_and_nothing_is_evaluated_again(settings):
     served(settings, agent(), until=lambda totals: total(totals, "sessions_evaluated") >= 1)
 

@@ -37,6 +37,7 @@ def change(population, rng, revision):
             }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_facts_are_those_of_the_newest_scores(population, seed):
     rng = random.Random(seed)

@@ -187,6 +187,7 @@ def test_a_summary_is_of_the_exported_rows(exported):
     require_summaries(exported.analytics("summary"), exported.rows)
 
 
+@pytest.mark.slow
 def test_a_run_has_the_rows_that_its_list_has(exported):
     scored = [x for x in exported.analytics("summary", "--run", RUN) if "scores" in x]
     assert sum(int(x["scores"]) for x in scored) == len(
@@ -250,6 +251,7 @@ def written(at_ns):
     return f"{datetime.fromtimestamp(at_ns // 10**9, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
+@pytest.mark.slow
 def test_a_distribution_is_of_the_exported_rows(exported):
     expected = by_metric([x for x in exported.rows if x["status"] == "scored"])
     found = {key_of(x): x for x in exported.analytics("distribution")}
@@ -278,6 +280,7 @@ def test_a_distribution_is_of_the_exported_rows(exported):
             assert quantile["value"]["value"] == row["value"]
 
 
+@pytest.mark.slow
 def test_two_periods_and_two_versions_differ_as_the_exported_rows_do(exported):
     middle = START_NS + 60 * DAY_NS
     of_periods = exported.analytics("compare", "--at", written(middle))

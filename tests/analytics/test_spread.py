@@ -40,6 +40,7 @@ def require_share(figure, rows, is_of):
     assert figure.estimate.interval.high == pytest.approx(expected.interval.high, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 4, 10])
 def test_bins_have_the_share_of_their_values_with_an_interval(population, count):
     for found in distributions(population, count):
@@ -60,6 +61,7 @@ def test_bins_have_the_share_of_their_values_with_an_interval(population, count)
             require_share(one.share, rows, lambda x, inside=inside: x in inside)
 
 
+@pytest.mark.slow
 def test_labels_have_their_share(population):
     for found in distributions(population):
         rows = scored(population, metric=found.metric, source=found.source)

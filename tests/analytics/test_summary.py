@@ -207,6 +207,7 @@ def test_a_trend_has_the_figures_of_each_time(population, unit, zone):
     assert counted == len(rows)
 
 
+@pytest.mark.slow
 def test_a_trend_is_grouped_too(population):
     rows = wanted(population)
     for series in trend(population, "week", "UTC", ["tool"]):
@@ -229,6 +230,7 @@ def test_a_store_without_scores_has_no_figures(any_store):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("selection", "group_by", "problem"),
     [

@@ -170,6 +170,7 @@ def test_a_score_whose_message_was_read_can_be_created_again(service):
     assert (again.value, again.label, again.uid != first.uid) == (0.5, "pass", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("facts", "field", "problem"),
     [

@@ -384,6 +384,7 @@ class _Endless(Scores):
         await asyncio.Event().wait()
 
 
+@pytest.mark.slow
 def test_a_request_that_is_cancelled_by_the_stop_is_no_error_in_the_log(caplog):
     servicer = _Endless()
     with _serving(servicer) as url:

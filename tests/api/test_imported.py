@@ -95,6 +95,7 @@ def wrong(**facts):
     return message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("message", "field"),
     [

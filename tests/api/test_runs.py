@@ -284,6 +284,7 @@ def test_a_watched_run_ends_when_the_server_stops(service):
         asyncio.run(watch())
 
 
+@pytest.mark.slow
 def test_a_watched_run_ends_when_the_token_is_revoked(service):
     revoked = []
 

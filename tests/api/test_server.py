@@ -428,6 +428,7 @@ def test_it_is_reached_over_tls(tmp_path):
         assert _is_answered(channel)
 
 
+@pytest.mark.slow
 def test_a_renewed_certificate_is_used_from_the_next_connection_on(tmp_path):
     newer = trustme.CA()
     with _serving(ca=newer, tls=_issued(tmp_path, trustme.CA())) as channel:
@@ -436,6 +437,7 @@ def test_a_renewed_certificate_is_used_from_the_next_connection_on(tmp_path):
         assert _is_answered(channel, wait_for_ready=True, timeout=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shows", [True, False])
 def test_mutual_tls_asks_clients_for_a_certificate(tmp_path, shows):
     ca, clients = trustme.CA(), trustme.CA()

@@ -444,6 +444,7 @@ PATHS = sorted(FIELDS)
 _UNANSWERED = ("NotFoundError", "FieldError", "InputError", "FilterError")
 
 
+@pytest.mark.slow
 def test_every_method_of_every_proto_is_attacked(world):
     assert sorted(world.methods) == PATHS
 

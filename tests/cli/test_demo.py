@@ -140,6 +140,7 @@ def test_the_demo_shows_the_scores_of_every_turn_and_session(done):
     assert [blocks.count(x) for x in ("\ntrace ", "\nsession ", "\ntask_completion ")] == [4, 2, 4]
 
 
+@pytest.mark.slow
 def test_every_question_of_the_demo_has_a_recorded_answer(done):
     assert re.findall(r"\n(\S+) +- +failed", done.stdout) == []
 

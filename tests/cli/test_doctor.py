@@ -91,6 +91,7 @@ def running(tmp_path_factory):
         yield ports
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reason", "path", "content_type"),
     [("not_otlp", "/v1/logs", "text/plain"), ("malformed", "/v1/traces", None)],
@@ -130,6 +131,7 @@ def test_without_a_server_what_needs_one_says_so(examine, about):
     assert "spanscore serve" in found[about]["fix"]
 
 
+@pytest.mark.slow
 def test_what_is_not_ok_says_what_to_do(examine):
     _, found = examine(
         settings=exporters(otlp_grpc={"endpoint": "127.0.0.1:1", "tls": {"insecure": True}})
@@ -151,6 +153,7 @@ def test_a_running_server_is_known(examine, running):
     assert (code, {found[x]["status"] for x in ("health", "OTLP/gRPC", "OTLP/HTTP")}) == (0, {"ok"})
 
 
+@pytest.mark.slow
 def test_a_span_makes_the_round_trip(examine, running):
     _, found = examine(ports=running)
     assert found["round trip"]["status"] == "ok"
@@ -189,6 +192,7 @@ def test_a_span_makes_the_round_trip_as_one_of_a_servers_tenants(examine, tmp_pa
     assert told in found["round trip"]["message"]
 
 
+@pytest.mark.slow
 def test_with_a_model_as_judge_the_span_costs_nothing(examine, running):
     _, found = examine(
         "--no-judge", ports=running, settings={"judge": {"model": "openai/gpt-4o-mini"}}
@@ -285,6 +289,7 @@ def test_a_backend_that_refuses_fails(examine, status):
     assert f"HTTP {status}" in found["otlp_http"]["message"]
 
 
+@pytest.mark.slow
 def test_a_backend_that_is_down_fails(examine):
     code, found = examine(
         settings=exporters(
@@ -357,6 +362,7 @@ def test_the_judge_says_what_it_cost(examine):
     assert len([path for path, _, _ in got if path.endswith("/chat/completions")]) == 1
 
 
+@pytest.mark.slow
 def test_a_price_that_is_not_known_is_told(examine):
     with http_server(chat) as (url, _):
         _, found = examine(settings=judge(url, prices={}))

@@ -102,6 +102,7 @@ def _same(left, right):
     )
 
 
+@pytest.mark.slow
 def test_the_real_exporter_sends_every_span_as_it_was_recorded(listening):
     received, backend = listening
     recorded = replay.requests(_FOLDER, _NOW_NS)
@@ -109,6 +110,7 @@ def test_the_real_exporter_sends_every_span_as_it_was_recorded(listening):
     assert all(_same(*pair) for pair in zip(_spans(recorded), _spans(received), strict=True))
 
 
+@pytest.mark.slow
 def test_the_real_exporter_sends_each_trace_by_itself(listening):
     received, backend = listening
     replay.send(replay.requests(_FOLDER, _NOW_NS), backend)
@@ -120,6 +122,7 @@ def test_the_real_exporter_sends_each_trace_by_itself(listening):
     ]
 
 
+@pytest.mark.slow
 def test_without_the_exporter_the_recorded_requests_are_sent_as_they_are(listening, monkeypatch):
     received, backend = listening
     monkeypatch.setattr(replay, "find_spec", lambda name: None)

@@ -83,6 +83,7 @@ def test_what_a_program_emits_is_scored_whichever_protocol_its_exporter_speaks(
     }
 
 
+@pytest.mark.slow
 def test_the_scores_are_on_standard_error_and_the_programs_output_is_its_own(agent):
     _, out, err = agent()
     assert out == "the agent's own output\n"
@@ -95,10 +96,12 @@ def test_only_what_fails_is_shown_where_that_is_asked_for(agent):
     assert err.count("\nsession s-1") + err.count("\ntrace ") == 1
 
 
+@pytest.mark.slow
 def test_the_exit_code_is_the_programs(agent):
     assert agent(code=3)[0] == 3
 
 
+@pytest.mark.slow
 def test_a_program_that_a_signal_ended_has_the_code_of_a_shell(run):
     assert run("--", "/bin/sh", "-c", "kill -9 $$")[0] == 128 + 9
 
@@ -112,6 +115,7 @@ def test_a_file_that_cannot_be_run_is_126(run, tmp_path):
     assert run("--", tmp_path / "agent.py")[0] == 126
 
 
+@pytest.mark.slow
 def test_a_program_that_emits_nothing_is_told_how_to(run):
     assert "Is it instrumented" in run("--", "/bin/sh", "-c", ":")[2]
 
@@ -120,6 +124,7 @@ def test_without_a_program_it_is_bad_input(run):
     assert run("--model", "gpt-4o-mini")[0] == 2
 
 
+@pytest.mark.slow
 def test_the_store_is_kept_where_that_is_asked_for(agent, tmp_path, capfd):
     agent("--keep", tmp_path / "kept")
     assert main(["traces", "--store", str(tmp_path / "kept" / "store.db"), "--json"]) == 0
@@ -178,6 +183,7 @@ def dying(monkeypatch):
     monkeypatch.setattr(Pipeline, "run", run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("of_program", "code"), [(0, 1), (3, 3)])
 def test_a_server_that_ends_by_an_error_is_not_waited_for(agent, dying, of_program, code):
     found, out, err = agent(code=of_program)
@@ -185,6 +191,7 @@ def test_a_server_that_ends_by_an_error_is_not_waited_for(agent, dying, of_progr
     assert "nothing is scored: OSError: the disk is gone" in err
 
 
+@pytest.mark.slow
 def test_the_program_inherits_no_setting_that_is_for_this_process_alone(run, monkeypatch):
     monkeypatch.delenv("GRPC_VERBOSITY", raising=False)
     assert "GRPC_VERBOSITY" not in run("--", "/usr/bin/env")[1]

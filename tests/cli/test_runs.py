@@ -83,6 +83,7 @@ def test_an_option_that_is_wrong_is_named(words, why, runs):
     assert (code, why in printed.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_run_is_watched_to_its_end(runs):
     code, printed = runs("create", "--metric", METRIC, "--watch")
     assert code == 0
@@ -102,6 +103,7 @@ def test_a_run_that_was_made_is_listed(runs):
     assert "nightly" in printed.out
 
 
+@pytest.mark.slow
 def test_a_run_that_asked_no_judge_cost_nothing(runs):
     name = created(runs, "--count", "1")["name"].removeprefix("runs/")
     runs("watch", name)
@@ -134,6 +136,7 @@ def test_scores_of_a_run_are_listed_only_with_its_id(runs, serving, capsys):
     assert listed == [[], [run["name"].removeprefix("runs/")]]
 
 
+@pytest.mark.slow
 def test_a_deleted_run_is_gone(runs):
     run = created(runs)
     runs("watch", run["name"])
@@ -142,6 +145,7 @@ def test_a_deleted_run_is_gone(runs):
     assert (code, "there is no run" in printed.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_done_now_is_one_line(runs):
     run = created(runs)
     runs("watch", run["name"])
@@ -196,6 +200,7 @@ def recorded():
     return rebuild_all(files.load([RECORDED]).spans)
 
 
+@pytest.mark.slow
 def test_the_traces_of_a_file_are_sent_and_evaluated(runs, recorded):
     code, printed = runs("create", "--metric", METRIC, "--file", str(RECORDED), "--watch", "--json")
     run = json.loads(printed.out.splitlines()[-1])
@@ -205,6 +210,7 @@ def test_the_traces_of_a_file_are_sent_and_evaluated(runs, recorded):
     assert int(run["progress"]["done"]) == len(recorded)
 
 
+@pytest.mark.slow
 def test_the_sessions_of_a_file_are_evaluated(runs, recorded):
     code, printed = runs(
         "create",

@@ -53,6 +53,7 @@ def output(monkeypatch):
         stream.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", _COMMANDS, ids=" ".join)
 def test_where_nobody_reads_a_command_ends_as_others_do(words, output):
     reading, writing = os.pipe()

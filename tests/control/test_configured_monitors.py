@@ -193,6 +193,7 @@ def test_it_has_the_same_settings_as_through_the_api(world):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("monitor", "problem"),
     [

@@ -63,6 +63,7 @@ def world(server):
     return World(server)
 
 
+@pytest.mark.slow
 def test_each_run_is_about_what_was_stored_since_the_one_before(world, server, traces):
     server.keep(traces(2))  # before the monitor was created
     world.create()
@@ -84,6 +85,7 @@ def test_a_trace_that_has_changed_is_evaluated_again(world, server, traces):
     assert world.subjects(first) == world.subjects(second) == [trace.id]
 
 
+@pytest.mark.slow
 def test_a_look_back_takes_what_was_stored_in_that_time(world, server, traces, monkeypatch):
     ids = []
     for minutes in (90, 30, 10):
@@ -140,6 +142,7 @@ def test_while_a_run_is_going_a_tick_is_skipped_and_its_traces_belong_to_the_nex
     assert world.subjects(world.worked_off(world.later())) == sorted(ids)
 
 
+@pytest.mark.slow
 def test_a_tick_that_waits_gets_its_run_when_the_one_before_has_ended(world, server, traces):
     world.create(overlap="queue")
     server.keep(traces(2))

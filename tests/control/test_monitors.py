@@ -226,6 +226,7 @@ def test_alertmanager_gets_the_alert_again_while_it_lasts_and_its_end(url):
     assert alerts[-1]["endsAt"] < alerts[-2]["endsAt"]
 
 
+@pytest.mark.slow
 def test_an_alert_that_is_not_taken_is_sent_again_after_a_restart_and_no_secret_is_logged(
     url, caplog
 ):
@@ -254,6 +255,7 @@ def test_an_alert_that_is_not_taken_is_sent_again_after_a_restart_and_no_secret_
     assert "abcdefgh" not in caplog.text
 
 
+@pytest.mark.slow
 def test_a_receiver_that_is_down_holds_up_no_look(url):
     async def scenario():
         async with world(url, {"webhook": {"endpoint": "http://127.0.0.1:9/x"}}) as here:
@@ -365,6 +367,7 @@ def test_ticks_are_counted_by_what_came_of_them(url):
     assert asyncio.run(scenario()) == {("looked",): 2}
 
 
+@pytest.mark.slow
 def test_a_monitor_of_a_tenant_watches_its_scores_alone_and_its_alert_names_it(url):
     async def scenario():
         receiver = Receiver()

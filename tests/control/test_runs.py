@@ -204,6 +204,7 @@ def test_a_run_over_nothing_says_so(server):
     assert (run.state, run.progress.reason[:7]) == ("SUCCEEDED", "nothing")
 
 
+@pytest.mark.slow
 def test_a_paused_run_asks_nothing_more_until_it_is_resumed(open_server, traces, judge):
     server = open_server(runs={"max_concurrent": 2})
     server.keep(traces(20))
@@ -397,6 +398,7 @@ def test_slow_runs_of_one_tenant_keep_none_of_another_from_starting(open_server,
     assert server.do(scenario()) == ["RUNNING", "PENDING", "PENDING", "RUNNING"]
 
 
+@pytest.mark.slow
 def test_a_tenant_with_all_places_gives_one_up_for_a_tenant_without(
     open_server, traces, judge, monkeypatch
 ):

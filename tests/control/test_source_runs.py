@@ -102,6 +102,7 @@ def test_each_trace_of_the_source_is_scored_once_and_can_be_looked_at(elsewhere)
     assert {x.subject_id for x in scores_of(server, run)} == {x.id for x in traces_of(server)}
 
 
+@pytest.mark.slow
 def test_what_is_read_is_no_trace_that_came(elsewhere):
     server = elsewhere([request_of(n, session="s") for n in range(3)])
     work(server)
@@ -164,6 +165,7 @@ def test_only_what_is_drawn_is_stored(elsewhere):
     assert 5 < run.progress.items < 40
 
 
+@pytest.mark.slow
 def test_of_a_count_little_more_than_the_sample_is_stored(elsewhere):
     server = elsewhere([request_of(n) for n in range(300)])
     run = work(server, spec(sampling={"count": 5}))

@@ -93,6 +93,7 @@ def test_the_pages_dialect_is_found_and_reads(trace, fact):
     assert trace[fact] == FACTS[fact]
 
 
+@pytest.mark.slow
 def test_the_pages_dialect_opens_its_framework_s_envelope(trace):
     (call,) = trace["tool_calls"]
     assert (call["name"], call["arguments"], call["result"]) == ("stock_level", {"sku": "00042"}, 0)

@@ -117,6 +117,7 @@ BUSY = {"error": {"message": "slow down"}}
 FORBIDDEN = {"error": {"message": "no such key"}}
 
 
+@pytest.mark.slow
 def test_vectors_come_back_in_the_order_of_the_texts_at_length_one(ask):
     np.testing.assert_allclose(ask("order", "refund"), [[0.6, 0.8], [0.8, 0.6]], atol=1e-6)
 

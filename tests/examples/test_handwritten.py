@@ -33,6 +33,7 @@ def test_it_answers_its_questions(shown):
     assert "agent: I have refunded 59.90 USD for order 4821; it takes five days." in shown.stdout
 
 
+@pytest.mark.slow
 def test_it_ends_with_the_scores_of_each_turn(shown):
     rows = [
         x.split()[:3]

@@ -56,10 +56,12 @@ def chat(url, *messages, tools=TOOLS):
     ][0]["message"]
 
 
+@pytest.mark.slow
 def test_a_question_leads_to_its_first_call(server):
     assert calls(chat(server, QUESTION)) == [("find_order", {"order_id": "77"})]
 
 
+@pytest.mark.slow
 def test_a_tools_result_leads_to_the_next_call(server):
     result = {"role": "tool", "tool_call_id": "call_1", "content": '{"total_usd": 12.50}'}
 
@@ -68,6 +70,7 @@ def test_a_tools_result_leads_to_the_next_call(server):
     ]
 
 
+@pytest.mark.slow
 def test_after_the_last_result_comes_the_answer(server):
     results = [{"role": "tool", "tool_call_id": f"call_{i}", "content": "12.50"} for i in range(2)]
 
@@ -77,20 +80,24 @@ def test_after_the_last_result_comes_the_answer(server):
     )
 
 
+@pytest.mark.slow
 def test_a_new_question_begins_anew(server):
     result = {"role": "tool", "tool_call_id": "call_1", "content": "{}"}
 
     assert calls(chat(server, QUESTION, result, QUESTION)) == [("find_order", {"order_id": "77"})]
 
 
+@pytest.mark.slow
 def test_a_tool_that_is_not_on_offer_is_not_called(server):
     assert chat(server, QUESTION, tools=[])["content"] == "I have no tool named find_order."
 
 
+@pytest.mark.slow
 def test_a_question_without_a_script_gets_an_answer_too(server):
     assert "What shall I do?" in chat(server, {"role": "user", "content": "Hello"})["content"]
 
 
+@pytest.mark.slow
 def test_the_responses_api_takes_the_same_script(server):
     offered = [{"type": "function", **tool["function"]} for tool in TOOLS]
     result = {"type": "function_call_output", "call_id": "call_1", "output": "12.50"}
@@ -101,6 +108,7 @@ def test_the_responses_api_takes_the_same_script(server):
     assert [x["name"] for x in answer["output"]] == ["refund"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "given"),
     [("/chat/completions", {"messages": [QUESTION]}), ("/responses", {"input": [QUESTION]})],
@@ -124,6 +132,7 @@ def test_the_openai_client_reads_a_streamed_reply(server):
     assert whole.output[-1].name == "find_order"
 
 
+@pytest.mark.slow
 def test_a_program_is_run_against_it_and_its_exit_code_kept():
     program = (
         "import os, sys; sys.exit(7 if"

@@ -183,6 +183,7 @@ async def test_a_server_that_asks_for_a_certificate_gets_ours(tmp_path):
     assert collector.bodies == [b""]
 
 
+@pytest.mark.slow
 async def test_renewed_files_are_used_from_the_next_request_on(tmp_path):
     ca, other = trustme.CA(), trustme.CA()
     tls = trusting(other, tmp_path)

@@ -136,6 +136,7 @@ def test_what_is_wrong_is_named_with_its_place(text, said):
         parse(text, FIELDS)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60) | st.text("()=!<>:\"'- ANDORTvaluem.1\\", max_size=60))
 def test_whatever_is_written_is_a_filter_or_an_error_of_the_field(text):
     with contextlib.suppress(FieldError):

@@ -85,6 +85,7 @@ def test_what_is_left_of_a_budget_is_the_limit_of_the_last_answer():
     )
 
 
+@pytest.mark.slow
 def test_a_provider_that_wants_to_be_left_alone_for_an_hour_is_left_alone():
     with ScriptedServer(refusal(429, retry_after="3600")) as server:
         judge = judge_for(server)

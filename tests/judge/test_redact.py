@@ -351,6 +351,7 @@ HOSTILE = st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=5)), m
 )
 
 
+@pytest.mark.slow
 @given(HOSTILE)
 def test_redacting_twice_changes_nothing(text):
     once = redact(text).text
@@ -358,6 +359,7 @@ def test_redacting_twice_changes_nothing(text):
     assert redact(once).text == once
 
 
+@pytest.mark.slow
 @given(HOSTILE)
 def test_no_email_survives_wherever_it_stands(text):
     found = re.findall(r"(?<![\w.%+-])[a-z]+@x\.com(?![\w.-])", redact(text).text, re.ASCII)

@@ -63,6 +63,7 @@ def test_what_a_turn_says_cannot_pass_for_another_turn():
     assert lines.count("Turn 1:") == 1
 
 
+@pytest.mark.slow
 def test_a_long_session_fits_and_says_which_steps_are_missing():
     said = tuple(ModelCall(f"{x}", None, "thinking about it " * 20) for x in range(30))
     found = render(session_of(*[replace(FIRST, model_calls=said)] * 6), max_tokens=2000)

@@ -71,6 +71,7 @@ def test_a_server_that_is_gone_is_a_failure(plan):
     }
 
 
+@pytest.mark.slow
 @plans
 @pytest.mark.parametrize("text", ['{"score": 0.', "", "I would rather not.", '"yes"'])
 def test_broken_json_is_repaired_once(plan, text):

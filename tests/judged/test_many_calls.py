@@ -64,6 +64,7 @@ def answered(server):
     return [call for request in server.calls for call in listed_calls(request)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", ["staged", "fused"])
 @pytest.mark.parametrize("count", [1, 150, 300])
 def test_every_call_has_a_verdict_of_its_own(make_trace, plan, count):
@@ -101,6 +102,7 @@ def test_the_reason_says_that_a_sample_was_judged(thousands):
     )
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_sample_holds_the_share_of_right_calls(thousands):
     low, high = thousands.metadata["interval"]
 

@@ -53,6 +53,7 @@ schemas = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(values, schemas)
 def test_it_agrees_with_jsonschema(value, schema):
     assert (not violations(value, schema)) == jsonschema.Draft202012Validator(schema).is_valid(

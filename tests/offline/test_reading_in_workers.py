@@ -44,6 +44,7 @@ def test_recordings_in_their_order_with_what_is_said_of_them(in_windows, pool):
     assert not_shown
 
 
+@pytest.mark.slow
 def test_attributes_that_rules_read_come_with_the_traces(in_windows, pool):
     folder, options = (
         ROOT / "examples" / "recordings" / "pydantic-ai",

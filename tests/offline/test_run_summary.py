@@ -68,6 +68,7 @@ def test_what_was_not_scored_for_the_same_reason_is_one():
     assert [x.count for x in found.outcomes] == [1000]
 
 
+@pytest.mark.slow
 def test_of_many_different_failures_some_are_told_apart():
     found = RunSummary.of([evaluation(x, Failure("E", str(x))) for x in range(11_000)])
     assert (len(found.outcomes), sum(x.count for x in found.outcomes)) == (10_001, 11_000)

@@ -64,6 +64,7 @@ def parsed_span(**fields):
     return json.parse("traces", span_json(**fields)).resource_spans[0].scope_spans[0].spans[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(trace_requests())
 def test_a_request_survives_printing_and_parsing(request):
@@ -103,6 +104,7 @@ def test_the_names_of_the_proto_file_are_read_as_well(request):
     assert json.from_object("traces", shown) == request
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),
@@ -271,6 +273,7 @@ def test_a_value_of_the_wrong_type_is_refused_with_its_place(fields, message):
         parsed_span(**fields)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(trace_requests())
 def test_decoding_what_json_carried_gives_the_same_spans(request):
@@ -278,6 +281,7 @@ def test_decoding_what_json_carried_gives_the_same_spans(request):
     assert list(decode.spans(read)) == list(decode.spans(request))
 
 
+@pytest.mark.slow
 @given(ATTRIBUTES)
 def test_attributes_survive_encoding_and_decoding(attributes):
     request = ExportTraceServiceRequest()

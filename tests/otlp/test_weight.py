@@ -59,6 +59,7 @@ def test_short_messages_are_counted_alike_with_numpy_and_without(body):
         assert weight.short_messages(body) == without
 
 
+@pytest.mark.slow
 @given(JSON, st.integers(1, 40))
 def test_no_json_text_has_more_values_than_a_limit_unnoticed(parsed, limit):
     text = json.dumps(parsed).encode()

@@ -34,6 +34,7 @@ def test_the_wheel_contains_what_the_program_reads(files, name):
     assert name in files
 
 
+@pytest.mark.slow
 def test_the_wheel_contains_one_package(files):
     assert {x.partition("/")[0].removesuffix(".dist-info").partition("-")[0] for x in files} == {
         "spanscore"

@@ -25,6 +25,7 @@ MAX_BYTES = 10**6
 encodings = pytest.mark.parametrize("encoding", ENCODINGS)
 
 
+@pytest.mark.slow
 @encodings
 @given(plain=st.binary(max_size=500), max_bytes=st.integers(0, 600))
 def test_what_was_compressed_comes_back_or_is_said_to_be_too_large(encoding, plain, max_bytes):

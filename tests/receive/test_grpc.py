@@ -193,6 +193,7 @@ async def test_health_is_serving_overall_and_for_each_service(serve, service):
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
+@pytest.mark.slow
 async def test_a_health_watch_is_told_when_the_server_stops(serve):
     async with serve() as up:
         watch = health_pb2_grpc.HealthStub(up.channel).Watch(

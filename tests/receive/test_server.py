@@ -56,6 +56,7 @@ async def test_the_http_exporter_of_the_sdk_is_understood(serve, compression):
     ]
 
 
+@pytest.mark.slow
 async def test_the_exporter_of_the_sdk_sends_again_what_could_not_be_taken(serve):
     async with serve() as up:
         up.intake.error = RetryableError("not now", retry_after_s=0.01)
@@ -107,6 +108,7 @@ async def test_an_http_request_under_way_is_finished(serve, traces):
         assert await sending == 200
 
 
+@pytest.mark.slow
 async def test_a_request_that_takes_too_long_does_not_hold_the_stop_up(serve, traces, caplog):
     async with serve() as up:
         up.intake.gate.clear()

@@ -46,6 +46,7 @@ def names(kept):
     return [z.name for x in kept.resource_spans for y in x.scope_spans for z in y.spans]
 
 
+@pytest.mark.slow
 def test_protobuf_over_http_is_kept(capture):
     post(
         f"{capture.http_url}/v1/traces",
@@ -55,6 +56,7 @@ def test_protobuf_over_http_is_kept(capture):
     assert capture.kept("traces") == request()
 
 
+@pytest.mark.slow
 def test_gzipped_json_over_http_is_kept(capture):
     content = gzip.compress(json.encode(request()).encode())
     post(
@@ -66,6 +68,7 @@ def test_gzipped_json_over_http_is_kept(capture):
     assert capture.kept("traces") == request()
 
 
+@pytest.mark.slow
 def test_grpc_is_kept(capture):
     with grpc.insecure_channel(capture.grpc_url.removeprefix("http://")) as channel:
         method = f"/{WIRE_TRACES.service}/Export"
@@ -75,12 +78,14 @@ def test_grpc_is_kept(capture):
     assert capture.kept("traces") == request()
 
 
+@pytest.mark.slow
 def test_requests_are_kept_in_their_order(capture):
     for name in ("first", "second"):
         post(f"{capture.http_url}/a/prefix/v1/traces", request(name).SerializeToString())
     assert names(capture.kept("traces")) == ["first", "second"]
 
 
+@pytest.mark.slow
 def test_metrics_are_taken_and_thrown_away(capture):
     assert post(f"{capture.http_url}/v1/metrics", b"") == 200
 

@@ -111,6 +111,7 @@ def test_content_in_log_records_is_read(application, instrumented):
     assert score.label == "pass"
 
 
+@pytest.mark.slow
 def test_scores_can_be_asked_for(application, instrumented):
     root = application.turn()
     instrumented.force_flush()
@@ -245,6 +246,7 @@ def test_what_the_scoring_itself_emits_is_not_scored(application, instrumented):
     assert {x.context.trace_id for x in application.emitted} <= {root.trace_id}
 
 
+@pytest.mark.slow
 def test_a_judge_that_hangs_holds_up_no_flush_for_longer_than_asked(application):
     judge = HangingJudge()
     instrumentation = application.instrument(metrics=["task_completion"], judge=judge)
@@ -289,12 +291,14 @@ def test_without_an_id_all_scores_that_are_kept_are_given(application, monkeypat
     assert sorted(found) == sorted((x, metric) for x in traces for metric in METRICS)
 
 
+@pytest.mark.slow
 def test_a_shutdown_that_a_judge_does_not_answer_in_time_is_not_done(application):
     instrumentation = application.instrument(metrics=["task_completion"], judge=HangingJudge())
     application.turn()
     assert not instrumentation.shutdown(1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("session", [{}, {"session.id": "s"}])
 def test_a_flush_that_runs_out_of_time_costs_no_trace_its_scores(application, monkeypatch, session):
     for bound in ("_QUEUED", "_JUDGED_WORKERS"):
@@ -425,6 +429,7 @@ def test_a_program_whose_scores_nobody_gets_is_told_so():
     assert "no TracerProvider was set up" in run(PROGRAM.replace(", on_scores=tell", "")).stderr
 
 
+@pytest.mark.slow
 def test_who_takes_the_scores_needs_no_provider(program):
     assert "no TracerProvider" not in program.stderr
 

@@ -40,6 +40,7 @@ def instrumented(metrics, make_trace):
     return {x.metric: x.outcome.value for x in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scored", [evaluated, tried, instrumented])
 @pytest.mark.parametrize(
     ("given", "value"),

@@ -28,6 +28,7 @@ def test_a_trace_that_is_forgotten_has_no_open_spans(spans):
     assert not spans.of_trace("t")
 
 
+@pytest.mark.slow
 def test_the_oldest_trace_is_forgotten_where_there_are_too_many(spans):
     for number in range(100_000):
         spans.begun(f"trace {number}", "a")

@@ -212,6 +212,7 @@ def test_the_rate_of_a_lenient_judge_does_not_hold_the_true_rate_uncorrected():
     assert both[:, 0].mean() not in rate(int(both[:, 1].sum()), len(both)).interval
 
 
+@pytest.mark.slow
 def test_prediction_powered_rates_of_real_verdicts_hold_the_true_rate():
     both = verdicts("quick_triage_v1").astype(float)
     rng = np.random.default_rng(7)

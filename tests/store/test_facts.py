@@ -228,6 +228,7 @@ def test_a_trace_that_became_part_of_another_has_none(store, make, rows):
     assert [x.number for x in rows()] == [2]
 
 
+@pytest.mark.slow
 def test_they_go_with_the_scores_that_are_pruned(open_store, make, clock, sql):
     store = open_store(max_age="1s")
     trace = make.trace()
@@ -489,6 +490,7 @@ def migration():
     return script.module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filling", [facts, migration()])
 def test_the_traces_of_the_scores_are_read_one_at_a_time(store, make, rows, filling):
     for number in range(1, 41):

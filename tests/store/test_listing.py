@@ -73,6 +73,7 @@ def test_scores_that_come_while_pages_are_read_move_nothing(store, make, commit)
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

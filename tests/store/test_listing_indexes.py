@@ -105,6 +105,7 @@ def test_in_the_order_of_their_start_their_index_is_walked_and_nothing_sorted(
         assert name in detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("tenant", ["", "acme"])
 @pytest.mark.parametrize("scoped", [False, True])

@@ -138,6 +138,7 @@ def test_sessions_whose_long_ids_begin_alike_count_each(any_store, make, look):
     assert sorted(look.sessions[1]) == [(0.25,), (0.5,)]
 
 
+@pytest.mark.slow
 def test_scores_of_other_metrics_are_left_out(any_store, make, look):
     put(any_store, make, 1, 0.25, metric="loop_detection")
     look()

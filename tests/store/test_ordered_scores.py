@@ -131,6 +131,7 @@ def test_of_one_who_changed_their_mind_the_order_of_values_lists_the_last_score_
     assert [x.value for x in store.list_scores(ScoreQuery(), 10).items] == [1.0, 0.5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

@@ -372,6 +372,7 @@ def test_a_session_that_goes_on_is_open_again(store, make, clock):
     assert store.open_sessions() == [("s", clock.now_ns)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("later_ns", [0, 10, -10], ids=["as soon", "later", "by a clock set back"])
 def test_a_session_whose_turn_was_stored_while_it_was_evaluated_is_open_after_a_restart(
     open_store, make, clock, later_ns

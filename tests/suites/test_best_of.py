@@ -234,6 +234,7 @@ def test_the_command_says_how_many_calls_there_would_be_and_sends_nothing(capsys
     assert f"{said} of the judge" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.slow
 def test_the_command_says_how_many_calls_there_will_be_before_it_asks(tmp_path, capsys):
     with ScriptedServer(
         answer({"winner": "tie", "confidence": 0.9, "reason": "the same"})

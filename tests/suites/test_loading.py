@@ -228,6 +228,7 @@ def test_a_weight_that_is_there_in_both_spellings_is_refused():
         suites.parse(f"{CASE}agentic: {{tool_weights: {{utilisation: 0.25, utilization: 0.25}}}}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spelling", ["utilisation", "utilization"])
 def test_the_schema_accepts_both_spellings(spelling):
     validator = jsonschema.Draft202012Validator(suites.json_schema())

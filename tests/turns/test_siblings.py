@@ -214,6 +214,7 @@ def test_the_order_of_the_spans_changes_nothing():
     assert rebuilt(*calls) == rebuilt(*reversed(calls))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shared", [{"gen_ai__response__id": "r"}, {"tokens": (7, 3)}], ids=["response id", "tokens"]
 )

@@ -137,6 +137,7 @@ def test_a_score_has_the_chance_that_its_rule_gives(make_engine, make_trace):
     assert evaluate(engine, make_trace())["coherence"].sampling == 0.9999999
 
 
+@pytest.mark.slow
 def test_what_is_drawn_with_a_small_share_is_drawn_with_a_greater_one(make_engine, make_trace):
     traces = [make_trace(x) for x in range(300)]
     small, great = (

@@ -87,16 +87,19 @@ def populations(engine):
     return asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_the_weighted_number_of_traces_is_that_of_the_population(engine):
     count, _ = truth([turn(0, x) for x in range(TURNS)])
     assert holds([sum(1 / x.sampling for x in found) for found in populations(engine)], count)
 
 
+@pytest.mark.slow
 def test_the_weighted_sum_of_scores_is_that_of_the_population(engine):
     _, total = truth([turn(0, x) for x in range(TURNS)])
     assert holds([sum(x.value / x.sampling for x in found) for found in populations(engine)], total)
 
 
+@pytest.mark.slow
 def test_an_unweighted_mean_is_not_that_of_the_population(engine):
     count, total = truth([turn(0, x) for x in range(TURNS)])
     assert not holds(
@@ -104,6 +107,7 @@ def test_an_unweighted_mean_is_not_that_of_the_population(engine):
     )
 
 
+@pytest.mark.slow
 def test_it_holds_for_traces_in_sessions(engine):
     async def run():
         found = []
@@ -117,6 +121,7 @@ def test_it_holds_for_traces_in_sessions(engine):
     assert holds([sum(x.value / x.sampling for x in found) for found in asyncio.run(run())], total)
 
 
+@pytest.mark.slow
 def test_it_holds_for_sessions(make_engine):
     engine = make_engine(sampling=SHARE, rules=RULES, metrics={"agent_reliability": {}})
 

@@ -33,6 +33,7 @@ def test_recorded_answers_need_no_judge(recorded):
     recorded.runpytest_inprocess("--spanscore-record=none").assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_they_are_replayed_without_any_option(recorded):
     recorded.runpytest_inprocess().assert_outcomes(passed=1)
 
@@ -54,6 +55,7 @@ def test_what_is_written_of_an_answer_is_redacted(recorded):
     assert "anna@example.com" not in cassette(recorded).read_text()
 
 
+@pytest.mark.slow
 def test_recording_again_writes_the_same_file(recorded):
     before = cassette(recorded).read_bytes()
     recorded.makeconftest(
