@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+export PYTHONDONTWRITEBYTECODE := # or each run of the tests would compile them anew
 LOCK := requirements/dev.txt
 
 .PHONY: help
