@@ -36,9 +36,12 @@ test: env ## the fast tests, before each commit
 test-all: env ## all tests that need no other program
 	@$(PYTEST)
 
+COVERED := dialects turns stats
+COVERING := $(COVERED:%=tests/%) $(COVERED:%=src/spanscore/%) tests/golden tests/turn_scheduling
+
 .PHONY: coverage
-coverage: env ## lines and branches of the dialects, the turns and the statistics that the fast tests reach, which have a floor
-	@$(PYTEST) -m 'not slow and not program' --cov --cov-report term
+coverage: env ## lines and branches of the dialects, the turns and the statistics that their tests reach, which have a floor
+	@$(PYTEST) --cov --cov-report term $(COVERING)
 
 test-%: env ## those with a marker: test-browser, test-collector, test-examples, test-packaging, test-postgresql, ...
 	@$(PYTEST) -rs -m $*
