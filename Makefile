@@ -84,7 +84,8 @@ lint: env
 .PHONY: ci
 ci: env lint proto-check site ## what CI runs: the fast tests as on a bare machine, then all others
 	@.ci/bare $(MAKE) --no-print-directory test
-	@$(PYTEST) -rs -m '(slow or program) and not ui'
+	@$(PYTEST) -rs -m browser # by itself: Playwright leaves an event loop running in its process
+	@$(PYTEST) -rs -m '(slow or program) and not browser and not ui'
 
 .PHONY: format
 format: env ## format the code, fix what lint can fix
