@@ -45,6 +45,7 @@ def test_no_style_loads_anything_from_elsewhere():
     } == set()
 
 
+@pytest.mark.site
 @pytest.mark.browser
 def test_a_page_and_a_search_ask_no_other_server(browser, serve_folder):
     asked = []
