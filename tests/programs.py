@@ -62,8 +62,10 @@ def postgresql() -> str | None:
 def registry() -> str | None:
     """A registry of Python packages that answers."""
     uv = Path(sys.executable).with_name("uv")
-    asked = ["pip", "install", "-q", "--dry-run", "--refresh-package", "six", "--target", "none"]
-    if subprocess.run([uv, *asked, "six"], capture_output=True, check=False).returncode:
+    asked = ["pip", "install", "-q", "--dry-run", "--refresh-package", "six", "--python"]
+    if subprocess.run(
+        [uv, *asked, sys.executable, "six"], capture_output=True, check=False
+    ).returncode:
         return (
             "no package registry answers: set UV_INDEX_URL or PIP_INDEX_URL, or see to the network"
         )

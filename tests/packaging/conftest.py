@@ -1,11 +1,10 @@
 """The distributions as they are published, and new environments to install them into."""
 
-import subprocess
 import sys
 import tarfile
 
 import pytest
-from installed import ROOT, UV, Environment, build, run
+from installed import ROOT, Environment, build, run
 
 
 @pytest.fixture(scope="session")
@@ -23,27 +22,8 @@ def wheel(sdist, tmp_path_factory):
     return build("wheel", source, tmp_path_factory.mktemp("wheel"))
 
 
-@pytest.fixture(scope="session")
-def registry():
-    """Skips where no package registry answers."""
-    words = [
-        UV,
-        "pip",
-        "install",
-        "-q",
-        "--dry-run",
-        "--refresh-package",
-        "six",
-        "--target",
-        "none",
-        "six",
-    ]
-    if subprocess.run(words, capture_output=True, check=False).returncode:
-        pytest.skip("no package registry answers, from which an environment could be installed")
-
-
 @pytest.fixture
-def environment(tmp_path, registry):
+def environment(tmp_path):
     folder = tmp_path / "environment"
     run(sys.executable, "-m", "venv", folder)
     return Environment(folder)
