@@ -69,6 +69,7 @@ def test_a_score_without_a_threshold_has_an_area_and_no_verdicts(study):
     ]
 
 
+@pytest.mark.slow
 def test_a_metric_whose_signals_need_a_judge_has_no_figures_and_says_why(study):
     assert [x[1:] for x in rows(study, "agent_consistency")] == [["0", *"-----"]] * 2
     said = [x for x in study.splitlines() if x.startswith("agent_consistency: ")]

@@ -185,6 +185,7 @@ def own_agent_traces(request):
 APPLICATION, MODELS = by_service("shop"), by_service("models")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [APPLICATION, MODELS])
 def test_a_gateways_traces_are_no_agent_traces_whichever_come_first(settings, first):
     expected = agent_traces(GATEWAY)
@@ -194,6 +195,7 @@ def test_a_gateways_traces_are_no_agent_traces_whichever_come_first(settings, fi
     assert sent(settings, requests, expected | nothing, traces=17) == expected | nothing
 
 
+@pytest.mark.slow
 def test_a_gateways_traces_are_no_agent_traces_though_the_applications_was_scored_before(settings):
     expected = agent_traces(GATEWAY)
     nothing = dict.fromkeys(ids(MODELS))
@@ -201,6 +203,7 @@ def test_a_gateways_traces_are_no_agent_traces_though_the_applications_was_score
     assert sent(settings, requests, expected | nothing, traces=17) == expected | nothing
 
 
+@pytest.mark.slow
 def test_a_gateways_traces_that_were_scored_before_the_application_came_give_way_to_it(settings):
     expected = agent_traces(GATEWAY)
     nothing = dict.fromkeys(own_agent_traces(MODELS))
@@ -212,6 +215,7 @@ DELEGATED = "pydantic_ai/desk-a2a"
 DESK, CLERK = by_service("desk", DELEGATED), by_service("clerk", DELEGATED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [DESK, CLERK])
 def test_what_a_tool_call_had_done_by_an_agent_elsewhere_is_in_the_turn_whichever_comes_first(
     settings, tmp_path, first
@@ -222,6 +226,7 @@ def test_what_a_tool_call_had_done_by_an_agent_elsewhere_is_in_the_turn_whicheve
     assert sent(settings, requests, expected) == expected
 
 
+@pytest.mark.slow
 def test_an_agents_trace_that_was_scored_by_itself_gives_way_to_the_turn_that_it_was_asked_by(
     settings,
 ):
@@ -231,12 +236,14 @@ def test_an_agents_trace_that_was_scored_by_itself_gives_way_to_the_turn_that_it
     assert sent(settings, requests, expected) == expected
 
 
+@pytest.mark.slow
 def test_a_turn_that_was_scored_without_the_agent_that_it_asked_is_scored_again_with_it(settings):
     expected = agent_traces(DELEGATED) | dict.fromkeys(own_agent_traces(CLERK))
     requests = [("traces", DESK, len(ids(DESK))), ("traces", CLERK, 0)]
     assert sent(settings, requests, expected) == expected
 
 
+@pytest.mark.slow
 def test_the_turn_is_found_by_the_trace_of_the_agent_that_it_asked(settings):
     (turn,) = (x for x in agent_traces(DELEGATED).values() if len(x.trace_ids) > 1)
     expected = {turn.trace_ids[1]: turn}

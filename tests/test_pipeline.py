@@ -150,6 +150,7 @@ def test_a_session_that_cannot_be_scored_does_not_count_as_evaluated(settings, m
     assert counters["sessions_evaluated"] == 1
 
 
+@pytest.mark.slow
 def test_a_later_revision_says_what_it_supersedes(settings):
     found = []
 

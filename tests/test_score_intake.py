@@ -167,6 +167,7 @@ def test_what_was_acknowledged_and_not_yet_stored_is_taken_up_after_a_restart(
     assert served(settings, until=taken(1), then=external) == [("helpful", 1.0)]
 
 
+@pytest.mark.slow
 def test_a_score_that_is_stored_is_not_counted_again_after_a_restart_or_a_re_send(settings):
     served(settings, agent(), thumbs_up(), until=taken(1))
 

@@ -63,6 +63,7 @@ def test_a_call_that_kills_each_process_is_an_error_that_names_what_it_was_about
         pool.submit(calls.kill_itself, about="trace a1 in f.jsonl").result()
 
 
+@pytest.mark.slow
 def test_other_calls_are_made_after_one_that_killed_its_processes(calls, pool):
     pool.submit(calls.kill_itself, about="a trace").exception()
     assert [pool.submit(abs, -1, about="a number").result() for _ in range(4)] == [1, 1, 1, 1]

@@ -195,6 +195,7 @@ def test_a_run_has_the_rows_that_its_list_has(exported):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GROUPS)
 def test_groups_are_those_of_the_exported_rows(exported, name):
     found = exported.analytics("summary", "--by", name)
@@ -345,6 +346,7 @@ def on_scale(row):
     return (row["value"] - low) / (high - low)
 
 
+@pytest.mark.slow
 def test_a_history_is_every_score_that_is_exported_of_a_trace(exported):
     of_runs = Counter((x["subject"], x["metric"]) for x in exported.measured_by_run)
     for row in exported.rows[::211]:

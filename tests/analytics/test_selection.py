@@ -39,6 +39,7 @@ def test_what_is_not_selected_changes_no_figure(population, selection):
     assert summarize(population, selection) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [2000, 0], ids=["few contexts", "many contexts"])
 def test_a_service_that_comes_while_figures_are_made_changes_none(population, named, monkeypatch):
     monkeypatch.setattr("spanscore.analytics.selection._MAX_NAMED_CONTEXTS", named)

@@ -70,6 +70,7 @@ def test_labels_have_their_share(population):
             require_share(label.share, rows, lambda x, label=label: x.label == label.label)
 
 
+@pytest.mark.slow
 def test_a_quantile_is_the_lowest_value_that_so_much_weight_does_not_exceed(population):
     for found in distributions(population):
         rows = [
@@ -91,6 +92,7 @@ def test_a_quantile_is_the_lowest_value_that_so_much_weight_does_not_exceed(popu
             assert interval.low <= expected <= interval.high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -154,6 +156,7 @@ def require_difference(found, old, new):
         assert found.pass_rate_difference.estimate is None
 
 
+@pytest.mark.slow
 def test_two_versions_differ_by_what_their_rows_differ_by(population):
     found = compared(
         population,
@@ -185,12 +188,14 @@ def test_two_periods_are_compared_by_group(population, named, monkeypatch):
         )
 
 
+@pytest.mark.slow
 def test_a_side_without_scores_has_no_difference(population):
     found = compared(population, {"filter": "version = 9"}, {"filter": "version = 1"})
     assert found
     assert all(x.mean_difference.estimate is None and x.mean_difference.why_not for x in found)
 
 
+@pytest.mark.slow
 def test_sessions_are_ranked_by_how_much_of_them_fails(population):
     rows = scored(population, source="spanscore")
     expected = defaultdict(list)
@@ -224,6 +229,7 @@ def test_sessions_are_ranked_by_how_much_of_them_fails(population):
         )
 
 
+@pytest.mark.slow
 def test_ranks_have_pages(population):
     def page(limit, offset):
         return population.store.read(
@@ -234,6 +240,7 @@ def test_ranks_have_pages(population):
     assert [*page(7, 0), *page(7, 7)] == everything[:14]
 
 
+@pytest.mark.slow
 def test_a_history_has_every_revision_run_and_author(population):
     trace = population.traces[0]
 

@@ -81,6 +81,7 @@ def require_figure(figure, rows, read, least_chance, scale):
         assert figure.estimate.interval.high == pytest.approx(expected.high, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_every_figure_is_what_the_rows_come_to(population):
     expected = by_key(wanted(population))
     found = {(x.metric, x.source, ()): x for x in summarize(population)}
@@ -89,6 +90,7 @@ def test_every_figure_is_what_the_rows_come_to(population):
         require_equal(found[key], rows)
 
 
+@pytest.mark.slow
 def test_an_evaluation_run_has_figures_of_its_own(population):
     expected = by_key(wanted(population, "a" * 32))
     found = {(x.metric, x.source, ()): x for x in summarize(population, run="a" * 32)}
@@ -119,6 +121,7 @@ def test_figures_are_grouped_by_what_was_scored(population, name, named, monkeyp
         require_equal(found[key], rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [2000, 0], ids=["few contexts", "many contexts"])
 def test_figures_are_grouped_by_several_at_once(population, named, monkeypatch):
     monkeypatch.setattr("spanscore.analytics.selection._MAX_NAMED_CONTEXTS", named)
@@ -176,6 +179,7 @@ def test_a_filter_takes_the_rows_that_meet_it(population, text):
         require_equal(one, expected.get(key, []))
 
 
+@pytest.mark.slow
 def test_only_what_was_measured_in_a_time_counts(population):
     times = sorted(x.at_ns for x in wanted(population))
     start_ns, end_ns = times[len(times) // 3], times[-len(times) // 3]

@@ -105,6 +105,7 @@ def cells(table):
     return table.true_pass, table.false_fail, table.false_pass, table.true_fail
 
 
+@pytest.mark.slow
 def test_all_labels_are_counted_beside_the_judges_verdicts(service, store):
     for number in NUMBERS:
         label(store, number)
@@ -113,6 +114,7 @@ def test_all_labels_are_counted_beside_the_judges_verdicts(service, store):
     assert (judge.model, judge.threshold, judge.HasField("at_random")) == ("m", 0.5, False)
 
 
+@pytest.mark.slow
 def test_measures_have_intervals(service, store):
     for number in NUMBERS:
         label(store, number)
@@ -143,6 +145,7 @@ def test_what_was_labelled_before_the_random_order_reached_it_is_of_the_sample(s
     assert sum(cells(agreement(service).judges[0].at_random)) == COUNT
 
 
+@pytest.mark.slow
 def test_agreement_is_shown_as_the_labels_grew(service, store):
     for place, number in enumerate(lease(service, 10)):
         label(store, number, evaluated_at_ns=1000 + place, label="pass")
@@ -225,6 +228,7 @@ def calibrate(service, call=CALL, **request):
     )
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_what_calibrating_by_a_file_of_the_same_labels_gives(
     service, store, config, tmp_path
 ):
@@ -251,6 +255,7 @@ def test_what_is_kept_is_what_calibrating_by_a_file_of_the_same_labels_gives(
     assert kept == of_file
 
 
+@pytest.mark.slow
 def test_it_rests_on_the_random_sample_unless_all_labels_are_asked_for(service, store, config):
     drawn = lease(service, 10)
     for number in (*drawn, next(x for x in NUMBERS if x not in drawn)):

@@ -126,6 +126,7 @@ def test_a_pass_rate_is_corrected_where_its_judge_was_calibrated(store, config):
     assert found.pass_rate.value == pytest.approx(6 / 9)
 
 
+@pytest.mark.slow
 def test_a_difference_is_corrected_where_the_judge_was_calibrated(store, config):
     kept = Calibration(CALIBRATED, Confusion(450, 50, 100, 400), 10**18)
     calibrations.keep(config, {kept.key: kept.to_json()}, 1)

@@ -177,6 +177,7 @@ def test_a_request_of_too_many_values_is_refused(method, body):
         check_shape(json.dumps(body).encode(), request_of(method))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("many", [b"{}," * 200_001, b"[" * 200_001, b'{"[":"\\"{"},' * 200_001])
 def test_a_request_of_too_many_objects_and_lists_is_refused_before_it_is_parsed(many):
     with pytest.raises(InputError, match="more than 200,000 values"):

@@ -219,6 +219,7 @@ def test_what_cannot_be_ordered_by_is_named(backend, order_by, problem):
         _ask(ScoreService(backend).list_scores(score_pb.ListScoresRequest(order_by=order_by), CALL))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order_by", ["", "value"])
 @pytest.mark.parametrize(
     ("field", "text"),

@@ -459,6 +459,7 @@ _TOKENS = open_authenticators({"bearertokenauth": BearerToken(tokens=["right"])}
 _AUTH = {"auth": {"authenticator": "bearertokenauth"}, "tokens": _TOKENS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [(), (("authorization", "Bearer wrong"),)])
 def test_only_a_known_token_may_ask(given):
     with _serving(**_AUTH) as channel:

@@ -504,6 +504,7 @@ def test_the_tenant_itself_is_answered(world_of, path):
 PAGED = [path for path, fields in FIELDS.items() if "page_token" in fields]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGED)
 def test_the_page_token_of_another_tenant_is_refused(world, path):
     name = path.rpartition("/")[2]

@@ -214,6 +214,7 @@ def test_no_such_scores_are_said(capsys, file):
     assert run(capsys, file, "summary", "--metric", "other") == (0, "no such scores\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

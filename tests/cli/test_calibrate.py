@@ -94,6 +94,7 @@ def write(path, rows):
     path.write_text("".join(f"{json.dumps(x)}\n" for x in rows), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_everything_is_reported_with_its_interval(ran, files):
     code, out, err = ran("calibrate", "labels.jsonl", "scores.jsonl", "--json")
     [found] = [json.loads(line) for line in out.splitlines()]
@@ -122,6 +123,7 @@ def test_a_person_sees_the_judge_and_the_table(ran, files):
     )
 
 
+@pytest.mark.slow
 def test_a_later_pass_rate_is_corrected_and_holds_the_truth(ran, files):
     ran("calibrate", "labels.jsonl", "scores.jsonl")
     [found] = json.loads(ran("compare", "more.jsonl", "more.jsonl", "--json")[1])[
@@ -131,6 +133,7 @@ def test_a_later_pass_rate_is_corrected_and_holds_the_truth(ran, files):
     assert found["corrected"]["low"] <= 0.5 <= found["corrected"]["high"]
 
 
+@pytest.mark.slow
 def test_a_comparison_says_what_the_correction_rests_on(ran, files):
     ran("calibrate", "labels.jsonl", "scores.jsonl")
     out = " ".join(ran("compare", "more.jsonl", "more.jsonl")[1].split())
@@ -151,6 +154,7 @@ def test_scores_by_another_prompt_are_not_corrected(ran, files):
     assert found["note"].endswith("is of another prompt")
 
 
+@pytest.mark.slow
 def test_eval_corrects_what_was_calibrated_on_the_same_recording(ran, place):
     by_spelling = {
         "embedding": {"provider": "ngrams"},
@@ -321,11 +325,13 @@ def test_a_score_that_is_no_number_of_its_scale_is_refused(ran, place, value, wh
     assert why in err
 
 
+@pytest.mark.slow
 def test_the_scores_on_which_the_judge_is_unsure_are_reported(ran, files):
     out = ran("calibrate", "labels.jsonl", "scores.jsonl", "--most-wrong", "0.45")[1]
     assert "unsure scores: " in out
 
 
+@pytest.mark.slow
 def test_the_unsure_scores_are_around_the_threshold(ran, place):
     said = [(0.1, "fail")] * 20 + [(0.6, "pass"), (0.6, "fail")] * 5 + [(0.9, "pass")] * 20
     write(place / "scores.jsonl", [score(x, value) for x, (value, _) in enumerate(said)])

@@ -145,6 +145,7 @@ def test_every_question_of_the_demo_has_a_recorded_answer(done):
     assert re.findall(r"\n(\S+) +- +failed", done.stdout) == []
 
 
+@pytest.mark.slow
 def test_the_demo_says_whose_answers_are_recorded_and_when(done):
     assert re.search(r"Judge: recorded answers of \S.*, given\s+on\s+\d{4}-\d\d-\d\d", done.stdout)
 

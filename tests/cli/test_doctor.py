@@ -369,6 +369,7 @@ def test_a_price_that_is_not_known_is_told(examine):
     assert (found["judge"]["status"], "judge.prices" in found["judge"]["fix"]) == ("warn", True)
 
 
+@pytest.mark.slow
 def test_the_models_that_a_metric_and_the_rubric_name_are_asked_too(examine):
     evaluation = {
         "metrics": {"confidence": {"model": "openai/of-metric"}},
@@ -479,6 +480,7 @@ def test_two_probes_are_two_traces():
     assert Probe().trace_id != Probe().trace_id
 
 
+@pytest.mark.slow
 def test_credentials_in_a_url_are_not_told():
     assert (
         cause_of(OSError("cannot reach https://me:secret@there:1/x"))

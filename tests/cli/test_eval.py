@@ -259,6 +259,7 @@ def test_a_dry_run_shows_prompts_only_when_asked(evaluated):
     assert "Move the booking to 20:00." in evaluated(*words, "-v")[1]
 
 
+@pytest.mark.slow
 def test_a_dry_run_shows_what_would_be_redacted_as_it_would_be_sent(evaluated, tmp_path):
     file = tmp_path / "spanscore.yaml"
     file.write_text("judge: {redact: {patterns: {booking: 'R-[0-9]{4}'}}}")

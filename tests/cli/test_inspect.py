@@ -267,6 +267,7 @@ class TestWithAConfiguration:
 
         return inspect
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("words", [(), ("--explain",)])
     def test_each_trace_has_the_rule_that_takes_it(self, inspected, words):
         text = inspected(*words)

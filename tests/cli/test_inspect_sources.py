@@ -56,6 +56,7 @@ def listed(unknown, capsys):
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.slow
 def test_each_fact_is_shown_with_its_attribute_and_span(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     assert main(["inspect", "--explain", _RECORDING]) == 0
@@ -64,6 +65,7 @@ def test_each_fact_is_shown_with_its_attribute_and_span(capsys, monkeypatch):
     assert "what the user said last in the outermost agent's input messages" in text
 
 
+@pytest.mark.slow
 def test_what_lost_is_shown(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     main(["inspect", "--explain", _RECORDING])

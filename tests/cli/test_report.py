@@ -140,6 +140,7 @@ def test_the_file_is_its_owners_alone_and_that_is_said(report, scores, tmp_path,
     assert "unredacted. Only you can read it" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

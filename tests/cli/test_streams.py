@@ -62,6 +62,7 @@ def test_where_nobody_reads_a_command_ends_as_others_do(words, output):
     assert main(words) == 141
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", _COMMANDS, ids=" ".join)
 def test_a_full_disk_is_said_in_one_line(words, output, capsys, full_device):
     output(os.open(full_device, os.O_WRONLY))

@@ -110,6 +110,7 @@ def test_what_kept_a_trial_from_passing_is_told(tested):
     assert "cheap-flight, trial 1: interaction 0: answer 0.45, below 0.7: " in tested()[1]
 
 
+@pytest.mark.slow
 def test_a_share_of_the_cases_may_be_enough(tested):
     assert [tested(_SUITE, "--fail-under", x)[0] for x in ("0.6", "0.7")] == [0, 1]
 
@@ -135,6 +136,7 @@ def test_the_run_file_has_cases_trials_and_their_scores(tested, tmp_path):
     assert [x["metric"] for x in trial["evaluations"]] == ["agentic"]
 
 
+@pytest.mark.slow
 def test_the_run_file_holds_numbers_as_numbers(tested, tmp_path):
     tested(_SUITE, "--output", tmp_path / "run.json", "--k", "2", "--statistics", "bayesian")
     run = json.loads((tmp_path / "run.json").read_text())
@@ -143,6 +145,7 @@ def test_the_run_file_holds_numbers_as_numbers(tested, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_the_scores_can_be_written_as_otlp(tested, tmp_path):
     tested(_SUITE, "--export", tmp_path / "scores.jsonl")
     spans = files.load([tmp_path / "scores.jsonl"]).spans
@@ -171,6 +174,7 @@ def test_nothing_is_sent_where_that_is_not_wanted(tested, tmp_path):
     assert not (tmp_path / "out.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_only_the_owner_reads_what_is_written_also_where_it_was_there_before(tested, tmp_path):
     files_ = {name: tmp_path / name for name in ("output", "junit", "export")}
     for path in files_.values():
@@ -179,6 +183,7 @@ def test_only_the_owner_reads_what_is_written_also_where_it_was_there_before(tes
     assert [path.stat().st_mode & 0o777 for path in files_.values()] == [0o600] * 3
 
 
+@pytest.mark.slow
 def test_a_run_that_does_not_fit_is_said_in_one_line(tested, full_device):
     code, _, err = tested(_SUITE, "--output", full_device)
     said = (

@@ -97,6 +97,7 @@ def test_no_line_is_too_long_and_nothing_is_cut(printed, words, columns):
     assert "…" not in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", _WIDTHS)
 def test_the_closing_table_of_eval_has_its_names_labels_and_intervals_whole(printed, columns):
     table = printed(columns, "eval", "-c", "recorded.yaml", _RECORDING).split("\nmetric ")[-1]

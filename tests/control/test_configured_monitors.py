@@ -39,6 +39,7 @@ def test_each_run_is_about_what_was_stored_since_the_one_before(world, server, t
     assert found == [("done", True)] * 3
 
 
+@pytest.mark.slow
 def test_a_restart_goes_on_where_the_last_run_ended(world, server, traces):
     world.start(m=RUN)
     server.keep(traces(1))
@@ -66,6 +67,7 @@ def test_one_that_has_not_changed_is_not_written_again(world):
     assert world.known().stored == before
 
 
+@pytest.mark.slow
 def test_one_that_was_taken_out_ticks_no_more_and_its_runs_stay(world, server, traces):
     world.start(m=RUN)
     server.keep(traces(1))
@@ -86,6 +88,7 @@ def test_one_that_comes_back_begins_anew(world, server, traces):
     assert world.subjects(tick) == ids
 
 
+@pytest.mark.slow
 def test_while_it_is_paused_nothing_is_due_and_no_trace_is_left_out(world, server, traces):
     world.start(m={**RUN, "paused": True})
     ids = server.keep(traces(2))
@@ -161,6 +164,7 @@ def test_one_whose_runs_are_taken_out_of_the_file_begins_with_the_scores_after_t
     assert (look.outcome, look.scores) == ("unchanged", 0)
 
 
+@pytest.mark.slow
 def test_somebody_may_trigger_it(world, server, traces):
     world.start(m=RUN)
     ids = server.keep(traces(2))

@@ -47,6 +47,7 @@ async def unfinished(server):
     return await asyncio.to_thread(server.store.read_runs, lambda x: x.unfinished())
 
 
+@pytest.mark.slow
 def test_of_more_runs_than_are_kept_the_oldest_are_deleted(open_server, traces):
     first = open_server()
     first.keep(traces(2))
@@ -55,6 +56,7 @@ def test_of_more_runs_than_are_kept_the_oldest_are_deleted(open_server, traces):
     assert kept == [ids[3], ids[2]]
 
 
+@pytest.mark.slow
 def test_a_run_that_has_not_ended_is_never_too_old(open_server, traces, judge):
     first = open_server()
     first.keep(traces(2))
@@ -65,6 +67,7 @@ def test_a_run_that_has_not_ended_is_never_too_old(open_server, traces, judge):
     assert left(second, lambda runs: done not in {x.id for x in runs}) == [run.id]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("delete_scores", "scores"), [(False, 2), (True, 0)])
 def test_scores_go_with_a_run_that_is_too_old_only_where_that_is_configured(
     open_server, traces, delete_scores, scores

@@ -75,6 +75,7 @@ def test_each_run_is_about_what_was_stored_since_the_one_before(world, server, t
     assert found == [("done", True)] * 3
 
 
+@pytest.mark.slow
 def test_a_trace_that_has_changed_is_evaluated_again(world, server, traces):
     [trace] = traces(1)
     world.create()
@@ -98,12 +99,14 @@ def test_a_look_back_takes_what_was_stored_in_that_time(world, server, traces, m
     assert [world.subjects(world.worked_off(world.later())) for _ in range(2)] == [expected] * 2
 
 
+@pytest.mark.slow
 def test_everything_and_named_ids_are_evaluated_each_time(world, server, traces):
     ids = server.keep(traces(3))
     world.create(everything=True)
     assert [world.subjects(world.worked_off(world.later())) for _ in range(2)] == [sorted(ids)] * 2
 
 
+@pytest.mark.slow
 def test_ids_are_evaluated_each_time(world, server, traces):
     ids = server.keep(traces(3))
     world.create(target={"trace_ids": ids[:2]})
@@ -112,6 +115,7 @@ def test_ids_are_evaluated_each_time(world, server, traces):
     ] * 2
 
 
+@pytest.mark.slow
 def test_sessions_with_a_new_turn_are_evaluated(world, server, traces):
     server.keep(traces(2, session_id="old"))
     world.create(target={"scope": "session"}, measure={"metrics": ["agent_reliability"]})
@@ -120,6 +124,7 @@ def test_sessions_with_a_new_turn_are_evaluated(world, server, traces):
     assert {x for x in world.subjects(tick) if not x.startswith("0") and len(x) < 32} == {"new"}
 
 
+@pytest.mark.slow
 def test_a_filter_and_a_sample_hold_in_each_run(world, server, traces):
     world.create(target={"filter": {"service": "bank"}, "sampling": {"count": 2}})
     server.keep(traces(5))
@@ -129,6 +134,7 @@ def test_a_filter_and_a_sample_hold_in_each_run(world, server, traces):
     assert set(world.subjects(tick)) < set(bank)
 
 
+@pytest.mark.slow
 def test_while_a_run_is_going_a_tick_is_skipped_and_its_traces_belong_to_the_next(
     world, server, traces
 ):
@@ -165,6 +171,7 @@ def test_of_ticks_that_wait_there_are_ten_at_most(world):
     assert "10 ticks wait" in made[-1].facts.reason
 
 
+@pytest.mark.slow
 def test_a_run_that_is_cancelled_for_the_next_leaves_it_what_it_was_about(world, server, traces):
     world.create(overlap="cancel_previous")
     one = server.keep(traces(2))
@@ -179,6 +186,7 @@ def test_a_run_that_is_cancelled_for_the_next_leaves_it_what_it_was_about(world,
     assert world.subjects(world.worked_off(second)) == sorted(one + two)
 
 
+@pytest.mark.slow
 def test_no_run_is_cancelled_for_one_that_may_not_start(world, server, traces, monkeypatch):
     world.create(overlap="cancel_previous")
     ids = server.keep(traces(2))
@@ -199,6 +207,7 @@ def test_a_condition_over_scores_needs_a_window_in_which_later_scores_are_seen(w
     assert caught.value.field == "run.target.where"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [{}, {"filter": {"service": "shop"}}, {"scope": "session"}])
 def test_a_tick_is_skipped_where_nothing_has_changed(world, server, traces, target):
     metrics = {"metrics": ["agent_reliability" if "scope" in target else "task_completion"]}
@@ -217,6 +226,7 @@ def test_a_tick_is_skipped_where_nothing_has_changed(world, server, traces, targ
     assert world.worked_off(world.later()).outcome == "done"
 
 
+@pytest.mark.slow
 def test_a_condition_over_scores_that_another_trace_meets_is_a_change(world, server, traces):
     first, second = traces(2)
     server.keep([first, second])
@@ -240,6 +250,7 @@ def test_named_traces_count_as_changed_where_one_is_stored_anew(world, server, t
     assert world.later().outcome == "running"
 
 
+@pytest.mark.slow
 def test_a_changed_measure_and_another_judge_are_changes(world, server, traces):
     server.keep(traces(1))
     world.create(only_if_changed=True)
@@ -359,6 +370,7 @@ def test_a_monitor_that_cannot_tick_says_so_in_its_history_and_holds_up_no_other
     assert len(world.do(world.monitors.ticks(faulty, 10))) == 1
 
 
+@pytest.mark.slow
 def test_a_tick_whose_scores_cannot_be_read_fails_and_holds_up_no_other(world, traces, monkeypatch):
     world.server.keep(traces(1))
     faulty = world.create(everything=True, watch={"floor": 0.95})
@@ -407,6 +419,7 @@ def test_the_scores_of_runs_raise_an_alert_and_a_session_counts_once(server, tra
     assert (again.outcome, again.sessions) == ("unchanged", 0)
 
 
+@pytest.mark.slow
 def test_a_tick_says_what_its_run_says_of_its_end(server, traces, judge):
     world = World(server)
     server.keep(traces(3))
@@ -416,6 +429,7 @@ def test_a_tick_says_what_its_run_says_of_its_end(server, traces, judge):
     assert (tick.scores, tick.facts.reason) == (2, "1 of 3 failed")
 
 
+@pytest.mark.slow
 def test_live_scores_are_no_matter_to_a_monitor_of_runs(server, traces):
     world = World(server, WEBHOOK)
     world.create(everything=True, watch={"floor": 0.95})

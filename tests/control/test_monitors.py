@@ -336,6 +336,7 @@ def test_an_alert_leaves_as_an_event_when_it_begins_and_when_it_ends(url):
     }
 
 
+@pytest.mark.slow
 def test_an_alert_of_a_tenants_monitor_leaves_with_its_tenant(url):
     async def scenario():
         async with world(url, {"otel_event": {"exporter": "otlp_grpc"}}, tenant="acme") as here:

@@ -82,6 +82,7 @@ async def one_call_tokens(server, model, run):
     return (await server.runs.get("", run.id)).progress.booked.tokens
 
 
+@pytest.mark.slow
 def test_what_a_call_may_have_cost_that_a_pause_gave_up_is_not_spent_again(
     open_server, traces, model
 ):
@@ -102,6 +103,7 @@ def test_what_a_call_may_have_cost_that_a_pause_gave_up_is_not_spent_again(
     assert (model.calls, run.progress.scores.skipped) == (1, {"task_completion\tbudget": 1})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [1])
 def test_calls_that_a_pause_gave_up_before_they_were_sent_cost_nothing(open_server, traces, model):
     server = open_server(runs={"max_concurrent": 3})

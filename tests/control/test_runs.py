@@ -44,6 +44,7 @@ def work(server, given=None, tenant=""):
     return server.do(scenario())
 
 
+@pytest.mark.slow
 def test_every_stored_trace_is_scored_once(server, traces):
     ids = server.keep(traces(30))
     run = work(server)
@@ -52,6 +53,7 @@ def test_every_stored_trace_is_scored_once(server, traces):
     assert sorted(x.subject_id for x in scores_of(server, run)) == sorted(ids)
 
 
+@pytest.mark.slow
 def test_no_question_is_asked_twice(server, traces, judge):
     server.keep(traces(30))
     work(server)
@@ -59,6 +61,7 @@ def test_no_question_is_asked_twice(server, traces, judge):
     assert set(judge.asked.values()) == {1}
 
 
+@pytest.mark.slow
 def test_the_scores_name_their_run_and_leave_the_live_ones_as_they_were(server, traces):
     server.keep(traces(3))
     run = work(server)
@@ -67,6 +70,7 @@ def test_the_scores_name_their_run_and_leave_the_live_ones_as_they_were(server, 
     assert server.store.list_scores(ScoreQuery(), 100).items == []
 
 
+@pytest.mark.slow
 def test_two_runs_do_not_take_the_place_of_each_other(server, traces):
     server.keep(traces(3))
     one, other = (
@@ -123,6 +127,7 @@ def test_a_sample_of_a_seed_is_the_same_in_every_run(server, traces):
     assert 10 < len(drawn[0]) < 40
 
 
+@pytest.mark.slow
 def test_a_count_draws_exactly_so_many_with_their_chance(server, traces):
     server.keep(traces(40))
     run = work(server, spec(target={"sampling": {"count": 10}}))
@@ -165,6 +170,7 @@ def test_what_was_skipped_is_counted_by_its_cause(server, traces):
     assert run.progress.scores.skipped == {"check.errors_recovered\tnot_applicable": 4}
 
 
+@pytest.mark.slow
 def test_only_what_failed_is_asked_again_on_a_retry(server, traces, judge):
     server.keep(traces(10))
     judge.errors = {"Where is order 4?": JudgeUnavailableError("no connection")}

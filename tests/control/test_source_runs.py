@@ -129,6 +129,7 @@ def test_a_trace_that_came_stays_as_it_is_when_it_is_read(elsewhere, recorded):
     assert run.progress.done == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "left"),
     [
@@ -158,6 +159,7 @@ def test_what_started_after_the_run_was_created_is_no_part_of_it(elsewhere):
     assert work(server).progress.candidates == 1
 
 
+@pytest.mark.slow
 def test_only_what_is_drawn_is_stored(elsewhere):
     server = elsewhere([request_of(n) for n in range(100)])
     run = work(server, spec(sampling={"share": 0.2, "seed": 5}))
@@ -208,6 +210,7 @@ def test_the_same_seed_draws_the_same_traces_of_a_source_as_of_the_store(elsewhe
     }
 
 
+@pytest.mark.slow
 def test_sessions_of_a_source_are_evaluated_with_all_of_their_traces(elsewhere):
     server = elsewhere([request_of(n, session=f"s{n % 3}") for n in range(12)])
     given = spec(scope="session", measure={"metrics": ["agent_reliability"]})
@@ -250,6 +253,7 @@ def committed(server, monkeypatch):
     return commits
 
 
+@pytest.mark.slow
 def test_an_earlier_turn_is_stored_once(elsewhere, monkeypatch):
     server = elsewhere([request_of(n, session="s") for n in range(12)])
     commits = committed(server, monkeypatch)
@@ -338,6 +342,7 @@ def test_a_source_that_cannot_be_reached_is_asked_again_some_times(elsewhere, fa
     assert sources.asked <= failures + 1
 
 
+@pytest.mark.slow
 def test_a_run_whose_source_could_not_be_read_is_retried_from_where_it_stood(elsewhere):
     server = elsewhere([request_of(0)])
     server.runs._active_runs._sources = Unreachable(
@@ -358,6 +363,7 @@ def test_a_source_with_more_than_may_be_stored_is_refused(elsewhere):
     assert (run.state, "more than 5 traces" in run.progress.reason) == ("FAILED", True)
 
 
+@pytest.mark.slow
 def test_a_sample_of_a_source_with_more_is_drawn(elsewhere):
     server = elsewhere([request_of(n) for n in range(20)], runs={"max_from_source": 5})
     assert work(server, spec(sampling={"count": 5})).progress.done == 5

@@ -122,6 +122,7 @@ def test_a_quirk_under_a_dialect_that_is_not_there_is_refused(monkeypatch):
         entry_points.installed([dialect("semconv")])
 
 
+@pytest.mark.slow
 def test_a_distribution_may_import_this_package_before_it_has_made_its_dialect(tmp_path):
     (tmp_path / "parley_spanscore.py").write_text(shown("python"), encoding="utf-8")
     (tmp_path / "parley-1.dist-info").mkdir()

@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 from spanscore import dialects, discovery
 
 FOLDER = Path(dialects.__file__).parent
@@ -25,6 +27,7 @@ def texts(tree):
     ]
 
 
+@pytest.mark.slow
 def test_no_module_has_a_literal_of_a_key():
     found = [
         f"{path.relative_to(FOLDER)}:{x.lineno}: use {KEYS[x.value]}"

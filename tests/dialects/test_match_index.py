@@ -21,6 +21,7 @@ def parley(matches=lambda _span, _logs: True, **more):
     return Dialect("parley", lambda _span, _context: {"kind": "agent"}, (), matches=matches, **more)
 
 
+@pytest.mark.slow
 def test_the_index_finds_the_first_dialect_that_matches():
     index = MatchIndex.of(LOOKING)
     for given in load(TRACES).spans:

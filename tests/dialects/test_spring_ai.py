@@ -201,6 +201,7 @@ def test_what_a_vector_store_found_is_retrieved():
     )
 
 
+@pytest.mark.slow
 def test_thousands_of_streamed_loops_cost_no_more_than_their_number(lines_run):
     def loops(count):
         pairs = [(model(f"{i}a", "0"), model(f"{i}b", f"{i}a", start_ns=2)) for i in range(count)]

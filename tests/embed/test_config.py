@@ -58,6 +58,7 @@ def test_n_grams_run_where_they_are_asked_for_by_name():
     assert embed.open_embedder(embed.Config(provider="ngrams")).name == "ngrams-1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", ["", "model='openai/small'"])
 def test_opening_imports_no_library_that_is_not_asked_yet(options):
     code = (

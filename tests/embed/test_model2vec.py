@@ -39,6 +39,7 @@ def vectors(folder, *texts):
     return asyncio.run(opened(folder).embed(texts))
 
 
+@pytest.mark.slow
 def test_a_text_is_the_mean_of_its_words_vectors_at_length_one(folder):
     mean = TABLE[2] + TABLE[3]
     np.testing.assert_allclose(

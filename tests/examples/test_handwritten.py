@@ -43,6 +43,7 @@ def test_it_ends_with_the_scores_of_each_turn(shown):
     assert rows == [["check.arguments_match_schema", "1.00", "pass"]] * 2
 
 
+@pytest.mark.slow
 def test_it_complains_of_nothing(shown):
     assert shown.stderr == ""
 

@@ -211,6 +211,7 @@ async def test_failures_and_skips_are_not_filed(make):
     assert tool.requests == []
 
 
+@pytest.mark.slow
 async def test_many_long_scores_leave_in_requests_that_langfuse_takes(make):
     long = [make.score(f"m{n}", outcome=Score(1.0, "é" * 8000)) for n in range(200)]
     async with langfuse() as (sink, tool):

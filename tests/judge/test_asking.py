@@ -447,6 +447,7 @@ def test_the_key_goes_to_the_configured_models_provider():
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
+@pytest.mark.slow
 def test_the_key_goes_to_no_other_provider(monkeypatch):
     monkeypatch.setenv("DEEPSEEK_API_KEY", "its-own")
     with ScriptedServer(refusal(404)) as own, ScriptedServer(answer(GOOD)) as other:

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ def word_of(fenced):
     return re.match(r"<untrusted-data (\w+)>\n", fenced)[1]
 
 
+@pytest.mark.slow
 @given(HOSTILE)
 def test_the_closing_marker_stands_once_at_the_very_end(text):
     fenced = fence(text)
@@ -53,6 +55,7 @@ def test_the_same_text_has_the_same_fence(text):
     assert fence(text) == fence(text)
 
 
+@pytest.mark.slow
 @given(HOSTILE)
 def test_what_a_fence_has_neutralised_stays_as_it_is(text):
     inside = fence(text).split("\n", 1)[1].rsplit("\n", 1)[0]

@@ -82,6 +82,7 @@ def test_a_sliding_window_is_used_nearly_whole(hint):
     assert provider.share_of(10) >= 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [1, 3, 50])
 def test_any_rate_is_found(rate):
     provider = LimitedProvider(Bucket(rate, rate), 0.3, in_milliseconds)
@@ -90,6 +91,7 @@ def test_any_rate_is_found(rate):
     assert provider.share_of(rate) >= 0.9
 
 
+@pytest.mark.slow
 def test_few_calls_are_refused_once_the_pace_is_known():
     provider = LimitedProvider(Bucket(10, 10), hint=in_milliseconds)
     run(sent(provider, 2000))
@@ -263,6 +265,7 @@ def test_a_model_that_is_closed_for_an_hour_is_given_up_at_once():
     assert (run(scenario()) < 1, provider.refused <= 32) == (True, True)
 
 
+@pytest.mark.slow
 def test_a_call_that_is_refused_whatever_the_others_do_is_given_up():
     async def refuse():
         await asyncio.sleep(0.01)

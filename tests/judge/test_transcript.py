@@ -319,6 +319,7 @@ def test_an_empty_result_is_said_to_be_empty():
     assert "   result: (empty)" in text_of(trace(tool_calls=(ToolCall("1", "note", {}, ""),)))
 
 
+@pytest.mark.slow
 def test_what_is_too_long_to_be_searched_counts_as_left_out():
     found = render(trace(user_input="x" * (MAX_CHARACTERS + 5)), max_tokens=MAX_CHARACTERS)
     assert found.elided

@@ -10,6 +10,7 @@ from spanscore.judge.cache import MemoryCache
 plans = pytest.mark.parametrize("plan", ["staged", "fused"])
 
 
+@pytest.mark.slow
 @plans
 def test_the_sum_over_the_scores_is_what_was_spent(plan):
     with ScriptedServer(
@@ -49,6 +50,7 @@ def test_the_second_evaluation_of_a_trace_asks_nobody(plan):
     }
 
 
+@pytest.mark.slow
 def test_staged_every_score_says_that_it_is_from_the_cache():
     cache = MemoryCache(100)
     with ScriptedServer(ObligingModel(verdict="no")) as server:
@@ -58,6 +60,7 @@ def test_staged_every_score_says_that_it_is_from_the_cache():
     assert {name: x.usage.cached for name, x in found.items()} == STAGES
 
 
+@pytest.mark.slow
 @plans
 def test_another_trace_is_asked_about_anew(plan):
     cache = MemoryCache(100)
@@ -68,6 +71,7 @@ def test_another_trace_is_asked_about_anew(plan):
     assert spent(second).calls > 0
 
 
+@pytest.mark.slow
 @plans
 def test_scores_of_one_model_and_plan_have_the_same_prompt_hashes(plan):
     with ScriptedServer(ObligingModel()) as server:

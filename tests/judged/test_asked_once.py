@@ -4,6 +4,7 @@ time.
 
 import json
 
+import pytest
 from judged_harness import engine_for, evaluate, recorded, spent
 from obliging_model import ObligingModel, asked_for
 from scripted_server import ScriptedServer, answer
@@ -43,6 +44,7 @@ def test_more_metrics_ask_only_what_is_new():
     ]
 
 
+@pytest.mark.slow
 def test_what_was_asked_stage_by_stage_is_not_asked_together():
     assert asked_after(None, None, plans=("staged", "fused"))[0] == []
 

@@ -63,6 +63,7 @@ def longest(calls):
     return found
 
 
+@pytest.mark.slow
 def test_a_model_on_the_command_line_judges_where_none_is_configured(evaluated, model):
     code, out, _ = evaluated(model, "--jsonl", "--model", MODEL, judge={"model": None})
     judged = [x for x in lines(out) if x["metric"] in STAGES]
@@ -247,6 +248,7 @@ def test_the_provider_of_a_model_that_nobody_asks_does_not_matter(evaluated):
 UNREACHABLE = {"model": MODEL, "api_base": NOWHERE, "max_retries": 0}
 
 
+@pytest.mark.slow
 def test_a_server_that_is_gone_gives_failures_and_exit_code_1(evaluated):
     code, out, _ = evaluated(NOWHERE, "--jsonl", judge=UNREACHABLE)
     judged = [x for x in lines(out) if x["metric"] in STAGES]
@@ -322,6 +324,7 @@ def test_a_run_without_a_key_is_no_success(evaluated, model, monkeypatch):
     assert (code, "the judge gave no score" in err, model.calls) == (1, True, [])
 
 
+@pytest.mark.slow
 def test_an_interrupt_while_a_model_is_asked_keeps_what_was_answered(
     evaluated, monkeypatch, tmp_path
 ):

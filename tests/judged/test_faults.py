@@ -28,6 +28,7 @@ def told(found):
     return {(x.status, x.outcome.type) for x in found.values()}
 
 
+@pytest.mark.slow
 @plans
 def test_a_429_is_waited_out_as_long_as_it_says(plan):
     world = World()
@@ -64,6 +65,7 @@ def test_a_failure_is_written_down_with_its_error_and_without_a_value(plan):
     }
 
 
+@pytest.mark.slow
 @plans
 def test_a_server_that_is_gone_is_a_failure(plan):
     assert told(evaluate(engine_for(NOWHERE, plan, max_retries=1), recorded()[0])) == {
@@ -157,6 +159,7 @@ def test_a_verdict_on_a_call_that_was_not_listed_is_left_out(plan):
     assert len(found["argument_correctness"].outcome.metadata["verdicts"]) == 2
 
 
+@pytest.mark.slow
 @plans
 def test_two_verdicts_on_one_call_are_asked_for_once_more(plan):
     verdicts = in_turn(

@@ -55,6 +55,7 @@ def everywhere(text):
     }
 
 
+@pytest.mark.slow
 @plans
 def test_an_attack_never_leaves_the_fence(plan, make_trace):
     with ScriptedServer(ObligingModel(verdict="no")) as server:
@@ -100,6 +101,7 @@ def test_placeholders_in_a_trace_are_not_filled_in(plan, make_trace):
     assert any("what was $outcome or {plan}?" in question_of(call) for call in server.calls)
 
 
+@pytest.mark.slow
 @plans
 def test_no_secret_reaches_the_model(plan, make_trace):
     with ScriptedServer(ObligingModel(verdict="no")) as server:

@@ -88,6 +88,7 @@ def test_another_file_knows_nothing_of_the_first(run, tmp_path):
     assert run(EVAL, "--cache", str(tmp_path / "two.db"))[0] == first[0]
 
 
+@pytest.mark.slow
 def test_what_eval_asked_is_not_asked_by_another_metric_selection(run):
     run(EVAL, "--metric", "tool_correctness")
 
@@ -107,6 +108,7 @@ def test_both_options_at_once_are_refused(capsys):
     assert (code, "not allowed with" in capsys.readouterr().err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_suite_asks_nothing_in_its_second_run(run):
     first, second = run(SUITE), run(SUITE)
 

@@ -75,6 +75,7 @@ def test_every_call_has_a_verdict_of_its_own(make_trace, plan, count):
     assert score.value == round(1 - -(-count // 10) / count, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 150, 300])
 def test_no_metric_fails_however_many_calls_there_are(make_trace, count):
     found, _ = judged(make_trace, count, metrics=STAGES)
@@ -150,6 +151,7 @@ def test_verdicts_are_asked_only_of_calls_whose_arguments_are_there_whole(make_t
         assert shown.issuperset(listed_calls(request))
 
 
+@pytest.mark.slow
 def test_an_answer_that_breaks_off_is_taken_as_far_as_it_goes(make_trace):
     found, server = judged(make_trace, 150, max_output_tokens=2000)
 
@@ -157,6 +159,7 @@ def test_an_answer_that_breaks_off_is_taken_as_far_as_it_goes(make_trace):
     assert len(answered(server)) < 2 * 150
 
 
+@pytest.mark.slow
 def test_a_model_with_little_room_for_answers_is_asked_for_one_thing_at_a_time(make_trace):
     found, server = judged(make_trace, 4, max_output_tokens=64, metrics=STAGES)
 
@@ -180,6 +183,7 @@ def test_a_model_that_can_read_nothing_is_a_failure_that_says_so(make_trace):
     assert len(server.calls) < 20
 
 
+@pytest.mark.slow
 def test_a_model_that_can_write_nothing_is_a_failure_after_few_calls(make_trace):
     with ScriptedServer(
         LimitedModel(CONTEXT, verdicts=lambda _: [{"reason": "x" * 100_000}])

@@ -45,6 +45,7 @@ def test_metadata_is_what_the_metric_says(plan):
     assert {name: set(x.outcome.metadata) for name, x in found.items()} == METADATA
 
 
+@pytest.mark.slow
 def test_both_plans_give_the_same_scores():
     with ScriptedServer(ObligingModel(**WRONG)) as server:
         staged, fused = (
@@ -131,6 +132,7 @@ def test_the_model_of_a_run_judges_every_metric(plan):
     assert {x.evaluator.model for x in found.values()} == {"openai/other"}
 
 
+@pytest.mark.slow
 @plans
 def test_a_threshold_changes_labels_and_neither_scores_nor_questions(plan):
     with ScriptedServer(ObligingModel()) as server:

@@ -60,6 +60,7 @@ def asked_of_claude(metrics=None, **judge):
     return server.calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", ["fused", "staged"])
 def test_claude_is_told_to_keep_the_transcript_which_all_calls_begin_with(plan):
     calls = asked_of_claude(plan=plan)

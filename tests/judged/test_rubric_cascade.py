@@ -126,6 +126,7 @@ def test_what_both_models_cost_is_on_the_scores():
     assert sum(x.usage.calls for x in found.values()) == len(asked) == 2
 
 
+@pytest.mark.slow
 def test_the_mean_of_the_first_models_samples_decides():
     found, asked = judged(3, samples=2)
 

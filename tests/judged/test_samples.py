@@ -90,6 +90,7 @@ def test_samples_at_temperature_0_are_refused():
         Config(model="openai/x", samples=3, temperature=0)
 
 
+@pytest.mark.slow
 def test_what_all_samples_cost_is_on_the_scores():
     found, server = judged(0.8, metrics=dict.fromkeys(STAGES), samples=3)
 

@@ -161,6 +161,7 @@ def test_deep_parameters_do_not_exhaust_the_stack():
     assert measured([ExpectedCall("a", {"x": deep})], calls(("a", {"x": deep}))).parameters < 1
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.lists(st.sampled_from([0, 0.25, 0.5, 1]), min_size=4, max_size=4), min_size=1, max_size=7

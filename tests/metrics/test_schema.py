@@ -113,6 +113,7 @@ def test_what_was_found_before_the_steps_ran_out_is_kept():
     assert violations({}, schema) == ["'day' is missing"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "schema"),
     [

@@ -302,6 +302,7 @@ def test_what_follows_a_look_up_may_ask_for_a_change(request_text):
     assert not only_asks_to_see(request_text)
 
 
+@pytest.mark.slow
 def test_an_answer_of_blank_lines_is_read_in_the_time_of_its_length():
     request_text = "Book and cancel and order and pay and schedule, refund, send, delete, transfer"
     assert claims("\n" * 19_000, request_text) == []

@@ -55,6 +55,7 @@ def test_attributes_that_rules_read_come_with_the_traces(in_windows, pool):
     assert (batches, [], []) == read(folder, **options)
 
 
+@pytest.mark.slow
 def test_a_damaged_line_is_refused_by_its_place(in_windows, pool, tmp_path):
     file = tmp_path / "traces.jsonl"
     file.write_text('{"resourceSpans": []}\n{"resourceSpans": [')

@@ -56,6 +56,7 @@ def test_a_long_name_is_cut():
     assert len(check.describe([Refusal("n" * 10_000, "why")])) < 150
 
 
+@pytest.mark.slow
 def test_of_very_many_damaged_spans_the_sound_ones_stay_in_their_order():
     request = request_of(
         *[{**GOOD, "name": str(i)} if i % 3 else {"name": str(i)} for i in range(30_000)]

@@ -36,6 +36,7 @@ def is_any_in(body, wanted):
     return any(x in body for x in wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", PREFILTERS, ids=["of dialects", "of scores"])
 def test_a_recorded_request_passes_if_one_of_them_is_in_it(wanted):
     passed = [x for x in RECORDED if PREFILTERS[wanted].passes(body_of(x))]

@@ -43,6 +43,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.text(), st.text(max_size=40)), max_size=20), st.integers(0, 50))
 def test_a_request_has_more_messages_than_a_limit_or_not(attributes, limit):
     request = request_of(*attributes)

@@ -58,6 +58,7 @@ def test_no_dependency_of_the_core_has_an_upper_bound(metadata):
     assert [x for x in core if "<" in x or "==" in x or "~=" in x] == []
 
 
+@pytest.mark.slow
 def test_the_sdist_has_the_tests_and_the_docs(sdist):
     with tarfile.open(sdist) as archive:
         tops = {x.partition("/")[2].partition("/")[0] for x in archive.getnames()}

@@ -42,6 +42,7 @@ def test_any_bytes_are_decompressed_or_refused_with_a_value_error(encoding, body
         assert str(error)  # noqa: PT017 - either outcome is right
 
 
+@pytest.mark.slow
 @encodings
 @given(plain=st.binary(min_size=50, max_size=500), end=st.integers(1, 5))
 def test_a_body_that_is_cut_is_refused(encoding, plain, end):
@@ -50,6 +51,7 @@ def test_a_body_that_is_cut_is_refused(encoding, plain, end):
         decompress(encoding, packed[:-end], MAX_BYTES)
 
 
+@pytest.mark.slow
 @encodings
 def test_a_small_body_that_would_be_huge_is_said_to_be_too_large(encoding):
     assert decompress(encoding, bytes(COMPRESS[encoding](bytes(50 * MAX_BYTES))), MAX_BYTES) is None

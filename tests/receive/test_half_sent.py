@@ -101,6 +101,7 @@ async def test_bodies_that_do_not_arrive_take_no_place_of_those_that_do(serve, t
             assert answer.status == 200
 
 
+@pytest.mark.slow
 async def test_messages_that_do_not_arrive_take_no_place_of_those_that_do(serve, traces):
     async with (
         serve(grpc={"max_recv_msg_size_mib": 1}, max_bytes_in_flight="1GiB") as up,

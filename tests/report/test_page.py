@@ -116,6 +116,7 @@ def test_a_long_text_is_cut_and_says_by_how_much(opened):
     assert "80,000 characters are left out" in text
 
 
+@pytest.mark.slow
 def test_past_its_size_what_passes_is_listed_without_steps(opened):
     turns = [
         agent_trace(x, final_output=" ".join(str(y * x) for y in range(3_000)))

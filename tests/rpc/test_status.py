@@ -24,6 +24,7 @@ def published(code, message, *details):
     return status
 
 
+@pytest.mark.slow
 @given(STATUSES)
 def test_the_published_messages_read_what_is_written(status):
     read = status_pb2.Status.FromString(write_status(status))

@@ -16,6 +16,7 @@ def covered(yes, n, total, level):
     return chance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0.8, 0.95])
 @pytest.mark.parametrize(("n", "total"), [(1, 7), (5, 12), (11, 30), (29, 30), (25, 80)])
 def test_the_interval_covers_at_least_its_level_whatever_the_share_is(n, total, level):

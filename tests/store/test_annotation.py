@@ -348,6 +348,7 @@ def test_what_people_were_asked_goes_with_retention(open_store, fill, clock):
         assert connection.execute(select(annotation_items)).all() == []
 
 
+@pytest.mark.slow
 def test_an_item_that_was_settled_is_passed_over_without_a_look_at_its_labels(
     store, fill, label, asked
 ):

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from spanscore.model.headers import TENANT, with_headers
 
 
@@ -52,6 +54,7 @@ def test_those_of_another_tenant_are_not_counted(open_store, make):
     ]
 
 
+@pytest.mark.slow
 def test_more_than_one_step_of_rows_is_read(open_store, clock, make):
     store, ids = filled(open_store, clock, make, [10] * 130)
     assert found(store, 99, 120) == ids[:9:-1]

@@ -263,6 +263,7 @@ def test_sessions_come_in_the_order_asked_for_each_with_its_own(store, make):
     ]
 
 
+@pytest.mark.slow
 def test_more_sessions_than_one_statement_can_name_are_found(store, make):
     traces = [make.trace(n, session_id=f"s{n}") for n in range(1, 1001)]
     store.commit([make.stored(t) for t in traces], [make.score(t) for t in traces])
@@ -298,6 +299,7 @@ def test_of_a_session_with_large_traces_the_newest_are_read(store, make):
     assert [x.id for x in found.session.traces] == [traces[3].id, traces[4].id]
 
 
+@pytest.mark.slow
 def test_of_a_session_the_newest_trace_is_read_however_large_it_is(store, make):
     trace = make.trace(1, session_id="s", user_input="x" * MAX_SESSION_BYTES)
     store.commit([make.stored(trace)], [])

@@ -47,6 +47,7 @@ def test_the_types_are_those_that_are_declared():
     }
 
 
+@pytest.mark.slow
 @given(some.text(max_size=40))
 def test_any_label_comes_back_as_it_was(label):
     meter = Meter()

@@ -299,6 +299,7 @@ def test_parallel_calls_of_one_tool_each_name_their_own_attribute():
     assert [x["name"].origin.attributes[0].split(".")[-4] for x in calls] == ["0", "1"]
 
 
+@pytest.mark.slow
 def test_a_conversation_of_thousands_of_messages_names_the_one_attribute():
     given = {
         f"llm.input_messages.{at}.message.{key}": value

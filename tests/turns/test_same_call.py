@@ -341,6 +341,7 @@ def test_the_work_grows_with_the_calls_that_have_one_id_and_not_with_their_squar
     assert compared(800) < 4 * compared(400)
 
 
+@pytest.mark.slow
 def test_traces_that_repeat_each_other_in_a_chain_are_not_followed_one_by_one(lines_run):
     def reports(count):
         traces = (

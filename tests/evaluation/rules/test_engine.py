@@ -121,6 +121,7 @@ def test_who_names_a_metric_gets_it_where_a_rule_has_nothing_measured(make_engin
     assert set(evaluate(engine, make_trace(), Overrides(("coherence",)))) == {"coherence"}
 
 
+@pytest.mark.slow
 def test_each_rule_has_its_own_share(make_engine, make_trace):
     engine = make_engine(
         sampling=0.1, rules=[{"name": "a", "when": {"error": True}, "sampling": 0.6}], **COHERENCE

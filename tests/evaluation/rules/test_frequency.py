@@ -141,6 +141,7 @@ def test_it_is_looked_up_only_where_a_rule_asks_for_it(when, asks):
     assert {Config(rules=[{"name": "a", "when": x}]).uses_frequency for x in alternatives} == {asks}
 
 
+@pytest.mark.slow
 def test_a_weighted_count_of_rare_and_common_traces_is_that_of_the_population():
     config = Config(
         metrics={"check.answer_present": {}},

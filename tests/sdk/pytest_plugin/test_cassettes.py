@@ -44,6 +44,7 @@ def test_replay_needs_no_litellm(recorded):
     recorded.runpytest_subprocess("--spanscore-record=none").assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_a_file_names_the_model_the_question_and_the_answer(recorded):
     entry = json.loads(cassette(recorded).read_text())["answers"][0]
     assert entry["model"] == "a-model"
@@ -66,6 +67,7 @@ def test_recording_again_writes_the_same_file(recorded):
     assert cassette(recorded).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_question_that_is_not_recorded_fails_with_what_has_changed(recorded):
     recorded.makepyfile(test_shop=TEST.format(question="I want a new one"))
     run = recorded.runpytest_inprocess("--spanscore-record=none")
@@ -82,6 +84,7 @@ def test_a_question_that_is_not_recorded_fails_with_what_has_changed(recorded):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "asked"), [("none", 0), ("once", 0), ("replay", 2), ("new", 2), ("all", 2)]
 )
@@ -104,6 +107,7 @@ def test_a_mode_says_whether_a_new_question_is_asked(recorded, mode, asked):
     run.stdout.fnmatch_lines([f"*asked: {asked}*"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "entries"), [("once", 2), ("replay", 2), ("new", 4), ("all", 2)])
 def test_a_mode_says_what_is_kept(recorded, mode, entries):
     recorded.makeconftest(
@@ -115,6 +119,7 @@ def test_a_mode_says_what_is_kept(recorded, mode, entries):
     assert len(json.loads(cassette(recorded).read_text())["answers"]) == entries
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_named(recorded):
     cassette(recorded).write_text("{")
     recorded.runpytest_inprocess().stdout.fnmatch_lines(
@@ -143,6 +148,7 @@ def test_the_configuration_may_name_mode_and_folder(judged):
     assert (judged.path / "answers" / "test_shop" / "test_it.json").exists()
 
 
+@pytest.mark.slow
 def test_all_keeps_the_answers_of_the_whole_test(judged):
     judged.makepyfile(
         test_shop="""
@@ -159,6 +165,7 @@ def test_all_keeps_the_answers_of_the_whole_test(judged):
     judged.runpytest_inprocess("--spanscore-record=none").assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_all_leaves_a_file_for_which_no_new_answer_was_given(recorded):
     before = cassette(recorded).read_bytes()
     recorded.runpytest_inprocess("--spanscore-record=all").assert_outcomes(failed=1)

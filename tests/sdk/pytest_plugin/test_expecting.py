@@ -58,6 +58,7 @@ def test_without_a_judge_it_fails_and_says_how_to_name_one(project):
     )
 
 
+@pytest.mark.slow
 def test_a_metric_that_there_is_not_is_named_with_the_nearest(project):
     run = lines_of(project, '"task_completon", at_least=0.7')
     run.stdout.fnmatch_lines(["E * there is no metric 'task_completon'; *task_completion*"])
@@ -200,6 +201,7 @@ def test_a_turn_that_came_to_something_else_fails(judged, expectation, told):
     run.stdout.fnmatch_lines([f"E {told}"])
 
 
+@pytest.mark.slow
 def test_tool_calls_need_no_judge_and_an_answer_does(project):
     lines_of(project, 'tools=["find_order", "refund"]').assert_outcomes(passed=1)
     run = lines_of(project, 'answer="The money comes back."')
@@ -225,6 +227,7 @@ def test_an_outcome_that_a_judge_finds_not_to_hold_fails_with_its_words(project)
     run.stdout.fnmatch_lines(["E *the order is refunded*"])
 
 
+@pytest.mark.slow
 def test_outcomes_are_replayed_without_a_judge(judged):
     lines_of(judged, OUTCOMES, "--spanscore-record=once").assert_outcomes(passed=1)
     judged.path.joinpath("conftest.py").unlink()

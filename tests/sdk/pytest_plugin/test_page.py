@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 pytest_plugins = ["pytester"]
 
 PAGE = (Path(__file__).parents[3] / "docs" / "pytest.md").read_text()
@@ -20,6 +22,7 @@ emitted, agent = agent, by_question
 """
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_page_run(judged):
     (judged.path / "agent.py").write_text((judged.path / "agent.py").read_text() + ANOTHER)
     judged.makepyfile(test_page="\n\n".join(["from agent import agent", *BLOCKS]))

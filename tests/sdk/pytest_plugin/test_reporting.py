@@ -58,6 +58,7 @@ def content_of(page):
     return page + "".join(found)
 
 
+@pytest.mark.slow
 def test_the_section_at_the_end_has_scores_trials_and_the_judges_calls(tested):
     stdout, _ = tested
     stdout.fnmatch_lines(
