@@ -9,7 +9,7 @@ from sqlalchemy import delete, select
 from spanscore.model.headers import with_headers
 from spanscore.model.score import Annotation, Evaluator, Failure, Score, Skip
 from spanscore.model.trace import ModelCall, Target, ToolCall
-from spanscore.store import dimensions, facts, migrating
+from spanscore.store import dimensions, facts
 from spanscore.store.schema import evaluations, score_contexts, score_facts, score_procedures
 
 ADA = Evaluator("HUMAN", "review", "1", source="human", author="ada")
@@ -485,14 +485,8 @@ def test_a_damaged_score_has_none_and_holds_up_no_other(store, make, rows, sql, 
     assert [x.number for x in rows()] == [1, 5]
 
 
-def migration():
-    [script] = [x for x in migrating.scripts().walk_revisions() if x.revision == "0014"]
-    return script.module
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("filling", [facts, migration()])
-def test_the_traces_of_the_scores_are_read_one_at_a_time(store, make, rows, filling):
+def test_the_traces_of_the_scores_are_read_one_at_a_time(store, make, rows):
     for number in range(1, 41):
         trace = make.trace(number, final_output="x" * 1_000_000)
         store.commit([make.stored(trace)], [make.score(trace)])
@@ -500,7 +494,7 @@ def test_the_traces_of_the_scores_are_read_one_at_a_time(store, make, rows, fill
     with store._database.writing() as connection:
         connection.execute(score_facts.delete())
         tracemalloc.start()
-        while filling.fill(connection):
+        while facts.fill(connection):
             pass
         _, peak_bytes = tracemalloc.get_traced_memory()
         tracemalloc.stop()

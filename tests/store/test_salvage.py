@@ -179,7 +179,7 @@ def test_each_tenant_has_its_own_after_the_repair(filled, config, file):
 
 
 def test_every_table_of_the_store_is_saved_or_made_again():
-    made_again = {"spanscore_schema", "alembic_version", "otel_traces", "session_keys"}
+    made_again = {"spanscore_schema", "otel_traces", "session_keys"}
     made_again |= {"model_responses", "response_scores", "scored_turns", "secrets"}
     made_again.add("trace_measures")
     made_again.add("evaluated_sessions")

@@ -474,13 +474,6 @@ def test_text_that_no_database_takes_as_it_is_comes_back(store, make):
     assert (store.trace(trace.id), store.sessions(["a\0b"])[0].session.traces) == (trace, (trace,))
 
 
-def test_a_newer_schema_is_refused(open_store, sql):
-    open_store().close()
-    sql("UPDATE spanscore_schema SET version = 99")
-    with pytest.raises(ConfigError, match="newer spanscore"):
-        open_store()
-
-
 @pytest.mark.parametrize(
     ("url", "message"),
     [

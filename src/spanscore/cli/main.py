@@ -51,9 +51,6 @@ COMMANDS = {
         " history"
     ),
     "quarantine": "list the requests that a server put aside since it could not read them",
-    "migrate": (
-        "change the tables of a store that an older version wrote, as the server's start does"
-    ),
     "repair": "save what can be read of a damaged journal or store, and put the damaged file aside",
     "demo": "replay recorded traces through a server of its own and show their scores",
 }

@@ -1,6 +1,4 @@
-"""How the store reaches its database: one engine for SQLite and PostgreSQL, its tables as this
-version has them.
-"""
+"""Connects the store to its database, SQLite or PostgreSQL, and makes its tables."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +13,8 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from spanscore import private_files
 from spanscore.errors import ConfigError, PermanentError, RetryableError
-from spanscore.store import migrating, schema
+from spanscore.store import schema
 from spanscore.store.config import Config
-from spanscore.store.locking import DatabaseLock, FileLock, Lock
 from spanscore.store.transactions import WRITES, snapshot, transaction
 
 MEMORY = "sqlite+pysqlite://"
@@ -32,22 +29,17 @@ silent.
 _PAGE_BYTES = 16384  # records are large: a tenth less CPU a commit than with 4096
 
 
-def connect(config: Config, *, is_locked: bool = False) -> Engine:
-    """An engine for `config.url`, its tables created where there are none, and changed where their
-    version is older.
+def connect(config: Config) -> Engine:
+    """An engine for `config.url`, its tables created where there are none.
 
-    `is_locked`: the caller has the lock of the file, which they are changed under. Raises
-    ConfigError where the store cannot be opened, a newer spanscore has written it, or another one
-    uses it while its tables need a change.
+    Raises ConfigError where the store cannot be opened, or has the tables of another version.
     """
     url = _url(config)
     shown = url.render_as_string(hide_password=True)
     with _config_errors(shown):
         engine = _sqlite(url, config) if url.get_backend_name() == "sqlite" else _server(url)
         try:
-            if _version(engine, shown) < schema.VERSION:
-                with _lock(engine, file_of(config), shown, is_locked=is_locked):
-                    migrating.migrate(engine, shown)
+            _create(engine, shown)
         except BaseException:
             engine.dispose()
             raise
@@ -61,25 +53,17 @@ def connect_reading(config: Config, *, is_limited: bool = False) -> Engine | Non
     ConfigError where the URL is none, its database has no driver here, or the store has the tables
     of another version; RetryableError or PermanentError where it cannot be read.
     """
-    found = version(config, is_limited=is_limited)
-    if found is None:
+    if version(config, is_limited=is_limited) is None:
         return None
     url = _url(config)
     shown = url.render_as_string(hide_password=True)
-    if found < schema.VERSION:
-        raise ConfigError(
-            f"store.url: {shown}: an older spanscore made its tables (version {found}, this one"
-            f" reads version {schema.VERSION}); run `spanscore migrate` with the server's"
-            " configuration, or start its server"
-        )
     return _reader(url, shown, is_limited=is_limited)
 
 
 def version(config: Config, *, is_limited: bool = False) -> int | None:
     """The version of the tables at `config.url`; None where there is no store.
 
-    Connects as `connect_reading` does. Raises ConfigError where a newer spanscore has made them,
-    else as that does.
+    Connects and raises as `connect_reading` does.
     """
     url = _url(config)
     shown = url.render_as_string(hide_password=True)
@@ -188,35 +172,13 @@ def _config_errors(shown: str) -> Iterator[None]:
         raise ConfigError(f"store.url: {shown} cannot be opened ({error})") from error
 
 
-def _version(engine: Engine, shown: str) -> int:
-    """The version of the tables; where there are none they are made."""
+def _create(engine: Engine, shown: str) -> None:
+    """Make the tables where there are none."""
     with snapshot(engine) as connection:
         found = schema.version_of(connection, shown)
-    if found is not None:
-        return found
-    with transaction(engine) as connection:
-        return schema.create(connection, shown)
-
-
-@contextmanager
-def _lock(engine: Engine, file: Path | None, shown: str, *, is_locked: bool) -> Iterator[None]:
-    """Keep everybody else from the store while its tables are changed."""
-    if is_locked:
-        yield
-        return
-    try:
-        lock: Lock = (
-            DatabaseLock(engine, shown) if file is None else FileLock(file, "store", "store.url")
-        )
-    except ConfigError as error:
-        raise ConfigError(
-            f"store.url: {shown}: an older spanscore made its tables, which nobody else may use"
-            f" while they are changed ({error})"
-        ) from error
-    try:
-        yield
-    finally:
-        lock.close()
+    if found is None:
+        with transaction(engine) as connection:
+            schema.create(connection, shown)
 
 
 def _server(url: URL) -> Engine:

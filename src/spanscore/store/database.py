@@ -48,7 +48,7 @@ class Database:
         if alone and self._file is not None:
             self._lock = FileLock(self._file, "store", "store.url")
         try:
-            self.engine = connecting.connect(config, is_locked=self._lock is not None)
+            self.engine = connecting.connect(config)
             if alone and self._file is None:
                 self._lock = _database_lock(self.engine)
         except BaseException:
@@ -133,9 +133,7 @@ class Database:
         """
         self.engine.dispose()
         try:
-            self.engine = connecting.connect(
-                self._config, is_locked=isinstance(self._lock, FileLock)
-            )
+            self.engine = connecting.connect(self._config)
         except ConfigError as error:
             raise RetryableError(str(error), retry_after_s=5.0, why="store") from error
         with transactions.snapshot(self.engine) as connection:

@@ -7,7 +7,6 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
-    PrimaryKeyConstraint,
     String,
     Table,
     Text,
@@ -21,8 +20,8 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError
 
-VERSION = 23
-"""The number of the last of the `migrations`, which every change of a table here has."""
+VERSION = 1
+"""The number of these tables. Each change of a table in a release raises it."""
 
 tables = MetaData()
 
@@ -55,17 +54,7 @@ def _index_of_tenants(table: Table, *columns: str) -> None:
 versions = Table(
     "spanscore_schema", tables, Column("version", Integer, primary_key=True, autoincrement=False)
 )
-"""One row: the version of the tables, by which a spanscore of any version knows whether it can use
-them.
-"""
-
-alembic_versions = Table(
-    "alembic_version",
-    tables,
-    Column("version_num", String(32), nullable=False),
-    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
-)
-"""One row, as Alembic has it: the last migration that was made, `VERSION` in four digits."""
+"""One row: the version of the tables, by which each spanscore knows whether it can use them."""
 
 agent_traces = Table(
     "agent_traces",
@@ -403,9 +392,7 @@ unanswered = Table(
     Column("due_ns", _BIG, nullable=False, index=True),
     sqlite_with_rowid=False,
 )
-"""What nobody answered and is asked again later: written with the evaluations, which an older
-spanscore does alone.
-"""
+"""What nobody answered and is asked again later: written with the evaluations."""
 
 undelivered = Table(
     "undelivered",
@@ -604,32 +591,33 @@ alert_notices = Table(
 def version_of(connection: Connection, url: str) -> int | None:
     """The version of the tables in a database; None where there are none.
 
-    Raises ConfigError where a newer spanscore has made them.
+    Raises ConfigError where it is not `VERSION`.
     """
-    if not inspect(connection).has_table(versions.name):
+    database = inspect(connection)
+    if database.has_table(versions.name):
+        found: int | None = connection.execute(select(versions.c.version)).scalar()
+        # unreleased versions also began with 1, and lacked the latest tables
+        if found == VERSION and database.has_table(trace_measures.name):
+            return found
+    elif any(database.has_table(name) for name in tables.tables):
+        found = None
+    else:
         return None
-    found: int | None = connection.execute(select(versions.c.version)).scalar()
-    if found is not None and found > VERSION:
-        raise ConfigError(
-            f"{url}: written by a newer spanscore (schema {found}, this one knows {VERSION}); "
-            "use that version, or another store.url"
-        )
-    return found
+    is_of = f"of version {found}" if found and found != VERSION else "without a known version"
+    raise ConfigError(
+        f"{url}: its tables are {is_of}, and this spanscore reads version {VERSION}: read them with"
+        " the spanscore that wrote them, or set another store.url, where a new store begins"
+    )
 
 
-def create(connection: Connection, url: str) -> int:
-    """Make the tables, unless another process has made them meanwhile; returns their version, as
-    `version_of` does.
-    """
+def create(connection: Connection, url: str) -> None:
+    """Make the tables, unless another process has made them meanwhile. Raises as `version_of`."""
     if connection.dialect.name == "postgresql":
         # what others commit is to be seen
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_CREATING})"))
         for index in _of_tenants:  # only here: it imports SQLAlchemy's PostgreSQL
             index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
-    found = version_of(connection, url)
-    if found is None:
+    if version_of(connection, url) is None:
         tables.create_all(connection)
         connection.execute(insert(versions).values(version=VERSION))
-        connection.execute(insert(alembic_versions).values(version_num=f"{VERSION:04}"))
-    return VERSION if found is None else found

@@ -1,0 +1,86 @@
+"""A store begins with the tables of this version, and one of another version is refused."""
+
+import subprocess
+import sys
+
+import pytest
+from sqlalchemy import create_engine, inspect
+
+from spanscore.errors import ConfigError
+from spanscore.store import calibrations, connecting, external, schema, undelivered
+from spanscore.store.config import Config
+from spanscore.store.store import Store
+
+OPENINGS = {
+    "server": lambda x: Store.open(x, alone=True),
+    "calibrations": calibrations.kept,
+    "undelivered": lambda x: list(undelivered.kept(x)),
+    "external scores": lambda x: external.named(x, "a"),
+}
+
+
+@pytest.fixture
+def config(database_url):
+    return Config(url=database_url)
+
+
+@pytest.fixture
+def tables(database_url):
+    engine = create_engine(database_url)
+    yield lambda: set(inspect(engine).get_table_names())
+    engine.dispose()
+
+
+def test_a_new_store_has_all_tables_and_their_version(config, tables):
+    assert connecting.connect(config).dispose() is None
+    assert tables() == set(schema.tables.tables)
+    assert connecting.version(config) == schema.VERSION == 1
+
+
+@pytest.mark.parametrize("found", [23, 2])
+@pytest.mark.parametrize("opening", OPENINGS)
+def test_a_store_of_another_version_is_refused_and_left_as_it_is(config, sql, found, opening):
+    Store.open(config).close()
+    sql("UPDATE spanscore_schema SET version = :found", found=found)
+    with pytest.raises(ConfigError, match=rf"of version {found}, .*reads version 1: .*store\.url"):
+        OPENINGS[opening](config)
+    assert sql("SELECT version FROM spanscore_schema") == [(found,)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP TABLE spanscore_schema",
+        "DELETE FROM spanscore_schema",
+        "DROP TABLE trace_measures",  # an unreleased store of version 1 had no such table
+    ],
+)
+@pytest.mark.parametrize("opening", OPENINGS)
+def test_a_store_without_a_known_version_is_refused_in_one_line(
+    config, sql, tables, change, opening
+):
+    Store.open(config).close()
+    sql(change)
+    before = tables()
+    with pytest.raises(ConfigError, match="without a known version") as caught:
+        OPENINGS[opening](config)
+    assert "\n" not in str(caught.value)
+    assert tables() == before
+
+
+def test_tables_of_others_are_no_store(config, sql):
+    sql("CREATE TABLE customers (id INTEGER)")
+    Store.open(config).close()
+    assert connecting.version(config) == schema.VERSION
+
+
+@pytest.mark.slow
+def test_a_new_store_may_be_made_by_processes_that_start_at_once(config):
+    code = (
+        "import sys\n"
+        "from spanscore.store.config import Config\n"
+        "from spanscore.store.store import Store\n"
+        "Store.open(Config(url=sys.argv[1])).close()\n"
+    )
+    children = [subprocess.Popen([sys.executable, "-c", code, config.url]) for _ in range(4)]
+    assert [x.wait() for x in children] == [0] * 4
