@@ -6,6 +6,7 @@ import contextlib
 import json
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -234,6 +235,16 @@ def test_a_damaged_store_fails_and_names_the_repair(examine, tmp_path):
         "FAIL",
         True,
     )
+
+
+def test_a_store_of_another_version_fails(examine, tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "older.db")) as db:
+        db.executescript(
+            "CREATE TABLE spanscore_schema (version); INSERT INTO spanscore_schema VALUES (23)"
+        )
+    code, found = examine(settings={"store": {"url": f"sqlite:///{tmp_path}/older.db"}})
+    assert (code, found["store"]["status"]) == (1, "FAIL")
+    assert "of version 23, and this spanscore reads version 1" in found["store"]["message"]
 
 
 @pytest.mark.parametrize(("free_mib", "status"), [(10, "FAIL"), (1000, "warn"), (10_000, "ok")])

@@ -1,5 +1,8 @@
 """`spanscore repair` says what it saved, and leaves alone what is sound or in use."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 import yaml
 
@@ -38,10 +41,28 @@ def test_what_is_damaged_is_repaired_with_counts_and_put_aside(configured, tmp_p
             file.write(b"\0" * 200)
     assert main(["repair", "-c", str(configured)]) == 0
     told = capsys.readouterr().out
-    assert "requests: 1 saved, 0 lost" in told
-    assert "evaluations: 0 saved, 0 lost" in told
+    assert "requests: 0 rows saved, 1 lost" in told
+    assert "evaluations: 0 rows saved, how many are lost is not known" in told
+    assert told.count(".recover") == 2
     assert len(list(tmp_path.glob("*.damaged-*"))) == 2
     assert main(["repair", "-c", str(configured)]) == 0
+
+
+def test_where_an_index_is_damaged_all_rows_are_there(configured, tmp_path, capsys):
+    with closing(sqlite3.connect(tmp_path / "store.db")) as db:
+        db.execute("INSERT INTO judge_answers VALUES (1, 'question', 1, 1, 'answer')")
+        db.commit()
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_judge_answers_1'"
+        (page,) = db.execute(query).fetchone()
+        (page_bytes,) = db.execute("PRAGMA page_size").fetchone()
+    with (tmp_path / "store.db").open("r+b") as file:
+        file.seek((page - 1) * page_bytes + 3)
+        file.write(b"\0\0")  # as if it had no entries
+    assert main(["repair", "-c", str(configured)]) == 0
+    told = capsys.readouterr().out
+    assert "judge_answers: 1 rows saved, 0 lost" in told
+    assert "all rows are there" in told
+    assert ".recover" not in told
 
 
 def test_beside_a_running_server_it_changes_nothing(configured, tmp_path, capsys):

@@ -42,7 +42,7 @@ def make_score(trace, metric="coherence", value=0.75, **facts):
     return Evaluation(**{**defaults, **facts})
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make():
     """`make.trace(number, **facts)`, `make.score(trace, metric, value, **facts)`,
     `make.stored(trace, revision)`.

@@ -1,6 +1,5 @@
 """The facts that analytics reads are those of the newest scores, whatever becomes of them."""
 
-import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -455,48 +454,3 @@ def test_of_many_tools_the_first_by_name_are_kept(store, make, sql):
     trace = make.trace(tool_calls=(*calls, ToolCall("c", "\0", {}, "")))
     store.commit([make.stored(trace)], [make.score(trace)])
     assert sql("SELECT count(*), max(tool) FROM context_tools") == [(32, "tool 031")]
-
-
-def test_scores_without_facts_are_filled_in_parts_and_as_they_were(store, make, rows, monkeypatch):
-    trace = make.trace(session_id="s")
-    store.commit([make.stored(trace)], [make.score(trace, f"m{n}") for n in range(5)])
-    store.commit([make.stored(trace, 2)], [make.score(trace, "m1", revision=2)])
-    for value, at_ns in ((1.0, 9), (0.5, 7), (0.0, 5)):
-        store.put_external([make.score(trace, **given(trace, value, at_ns))])
-    before = rows()
-    monkeypatch.setattr(facts, "_BATCH", 2)
-    with store._database.writing() as connection:
-        connection.execute(score_facts.delete())
-        parts = 1
-        while facts.fill(connection):
-            parts += 1
-    assert rows() == before
-    assert parts > 3
-
-
-def test_a_damaged_score_has_none_and_holds_up_no_other(store, make, rows, sql, monkeypatch):
-    store.commit([], [make.score(make.trace(), f"m{n}") for n in range(5)])
-    sql("UPDATE evaluations SET record = '{' WHERE seq IN (2, 3, 4)")
-    sql("DELETE FROM score_facts")
-    monkeypatch.setattr(facts, "_BATCH", 1)
-    with store._database.writing() as connection:
-        while facts.fill(connection):
-            pass
-    assert [x.number for x in rows()] == [1, 5]
-
-
-@pytest.mark.slow
-def test_the_traces_of_the_scores_are_read_one_at_a_time(store, make, rows):
-    for number in range(1, 41):
-        trace = make.trace(number, final_output="x" * 1_000_000)
-        store.commit([make.stored(trace)], [make.score(trace)])
-    before = rows()
-    with store._database.writing() as connection:
-        connection.execute(score_facts.delete())
-        tracemalloc.start()
-        while facts.fill(connection):
-            pass
-        _, peak_bytes = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-    assert rows() == before
-    assert peak_bytes < 20_000_000

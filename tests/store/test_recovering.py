@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from spanscore.errors import ConfigError
-from spanscore.store import quarantine, salvage
+from spanscore.store import quarantine, repair
 from spanscore.store.journal import Config, Journal
 from spanscore.store.recovering import Lost
 
@@ -72,7 +72,7 @@ def test_a_flipped_byte_in_the_log_costs_one_request_at_most(reopen, killed, sha
 
 def test_looking_for_faults_takes_nothing_from_a_damaged_log(reopen, killed):
     flip(killed / "journal.db-wal", 10_000)
-    assert salvage.fault_of(killed / "journal.db") is None
+    assert repair.fault_of(killed / "journal.db") is None
     assert len(bodies(reopen())) >= COUNT - 1
 
 

@@ -1,28 +1,14 @@
-"""`spanscore repair`: a damaged journal or store written anew with what can still be read."""
+"""`spanscore repair`: writes a damaged journal or store anew."""
 
 import argparse
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spanscore import config
-from spanscore.errors import InputError
-from spanscore.store import connecting, salvage
+from spanscore.store import connecting, repair
 from spanscore.store.locking import FileLock
-
-if TYPE_CHECKING:
-    from spanscore.store.salvage import Salvaged
-
-_CALLED = {
-    "requests": "requests",
-    "quarantine": "requests that were put aside",
-    "agent_traces": "agent traces",
-    "evaluations": "evaluations",
-    "judge_answers": "the judge's answers",
-    "export_cursors": "exporters' places",
-    "calibrations": "calibrations",
-}
+from spanscore.store.repair import Copied
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,11 +26,12 @@ def run(args: argparse.Namespace) -> int:
         _hold(stack, settings.journal.path, "journal", "journal.path")
         if store is not None:
             _hold(stack, store, "store", "store.url")
-        _repair("journal", settings.journal.path, salvage.journal)
+        journal = settings.journal.path
+        _repair("journal", journal, lambda: repair.journal(journal))
         if store is None:
             print("store: not an SQLite file; repair it with its database's own tools")
         else:
-            _repair("store", store, lambda file: salvage.store(settings.store, file))
+            _repair("store", store, lambda: repair.store(settings.store))
     return 0
 
 
@@ -53,29 +40,24 @@ def _hold(stack: ExitStack, file: Path, what: str, key: str) -> None:
         stack.callback(FileLock(file, what, key).close)
 
 
-def _lost(name: str, count: int) -> str:
-    """What is lost; only the journal's ledger says how much there was."""
-    return f"{count:,} lost" if name == "requests" or not count else f"at least {count:,} lost"
-
-
-def _repair(what: str, file: Path, save: "Callable[[Path], Salvaged]") -> None:
-    fault = salvage.fault_of(file)
+def _repair(what: str, file: Path, save: Callable[[], tuple[list[Copied], Path]]) -> None:
+    fault = repair.fault_of(file)
     if fault is None:
         print(f"{what}: {file}: {'sound' if file.exists() else 'is not there'}, left as it is")
         return
     print(f"{what}: {file}: damaged ({fault})")
-    try:
-        result = save(file)
-    except OSError as error:
-        raise InputError(
-            f"{file}: cannot be written anew ({error.strerror or error}); make room, and try again"
-        ) from error
-    for name, called in _CALLED.items():
-        if name in result.saved:
-            lost = f", {_lost(name, result.lost[name])}" if name in result.lost else ""
-            print(f"  {called}: {result.saved[name]:,} saved{lost}")
-    if result.unreadable:
-        print(f"  records that could not be read: {result.unreadable:,}")
-    for note in result.notes:
-        print(f"  {note}")
-    print(f"  the damaged file is kept: {result.aside}")
+    copied, aside = save()
+    for table in copied:
+        if table.saved or table.lost or not table.is_exact:
+            print(f"  {table.table}: {table.saved:,} rows saved, {_lost(table)}")
+    print(f"  the damaged file is kept: {aside}")
+    if any(x.lost or not x.is_exact for x in copied):
+        print(f"  SQLite's own tool may read more of it: sqlite3 {aside} .recover | sqlite3 NEW.db")
+    else:
+        print("  all rows are there: the damage was in an index, or where no rows are")
+
+
+def _lost(table: Copied) -> str:
+    if table.is_exact:
+        return f"{table.lost:,} lost"
+    return f"at least {table.lost:,} lost" if table.lost else "how many are lost is not known"

@@ -7,10 +7,10 @@ after the other, so whatever a reading did not see has a higher row than all tha
 
 from collections.abc import Mapping
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.engine import Connection
 
-from spanscore.store.schema import agent_traces, evaluated_sessions, evaluations
+from spanscore.store.schema import agent_traces, evaluated_sessions
 from spanscore.store.writing import IMPORTED, chunks, put_rows
 
 _LAST_ROW = select(func.coalesce(func.max(agent_traces.c.row), 0))
@@ -56,23 +56,3 @@ def forget_deleted(connection: Connection) -> None:
     if oldest is not None:
         stale = stale.where(evaluated_sessions.c.until_row < oldest)
     connection.execute(stale)
-
-
-def derive(connection: Connection) -> None:
-    """Note all sessions that have scores of their own, where nothing else is known, by when these
-    were made.
-    """
-    scored = (
-        select(evaluations.c.subject_id, func.max(evaluations.c.evaluated_ns).label("scored_ns"))
-        .where(evaluations.c.scope == "session", evaluations.c.run == "")
-        .group_by(evaluations.c.subject_id)
-        .subquery()
-    )
-    table = agent_traces.c
-    is_known = (scored.c.subject_id == table.session_id) & (table.stored_ns <= scored.c.scored_ns)
-    found = (
-        select(table.session_id, func.max(table.row))
-        .join(scored, is_known)
-        .group_by(table.session_id)
-    )
-    connection.execute(insert(evaluated_sessions).from_select(["session_id", "until_row"], found))

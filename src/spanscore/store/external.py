@@ -43,17 +43,9 @@ def put(
     ).scalar_one()
     rows = [_row(score, last + place, now_ns) for place, score in enumerate(new.values(), 1)]
     put_rows(connection, external_scores, rows)
-    note_responses(connection, enumerate(new.values(), last + 1))
+    _note_responses(connection, enumerate(new.values(), last + 1))
     facts.put_external(connection, list(enumerate(new.values(), last + 1)))
     return list(new.values()), sum(x[_SIZE] for x in rows)
-
-
-def note_responses(connection: Connection, scored: Iterable[tuple[int, Evaluation]]) -> None:
-    """Write which of these external scores, by their rows, name a model's response."""
-    named = ((row, score.target.response_id) for row, score in scored)
-    put_rows(
-        connection, response_scores, [(key(id_), row) for row, id_ in named if id_ is not None]
-    )
 
 
 def of_traces(
@@ -203,3 +195,11 @@ _OF_RESPONSES = (
     .where(_ANSWER.tenant == external_scores.c.tenant)
     .where(_ANSWER.agent_trace_id.in_(bindparam("agent_traces", expanding=True)))
 )
+
+
+def _note_responses(connection: Connection, scored: Iterable[tuple[int, Evaluation]]) -> None:
+    """Write which of these external scores, by their rows, name a model's response."""
+    named = ((row, score.target.response_id) for row, score in scored)
+    put_rows(
+        connection, response_scores, [(key(id_), row) for row, id_ in named if id_ is not None]
+    )

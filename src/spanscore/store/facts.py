@@ -29,10 +29,8 @@ from spanscore.store.placing import Named
 from spanscore.store.schema import evaluations, external_scores, response_scores, score_facts
 from spanscore.store.writing import chunks, key, put_rows, subject_of
 
-__all__ = ["fill", "forget", "forget_traces", "put", "put_external"]
+__all__ = ["forget", "forget_traces", "put", "put_external"]
 
-_BATCH = 500
-_DAMAGED_RECORD = (ValueError, LookupError, TypeError)
 _UNKNOWN = OfTrace()
 _VERDICTS = frozenset({"pass", "fail"})
 _NO_VERDICT = (None, None, None)
@@ -220,34 +218,6 @@ def forget_traces(connection: Connection, ids: Sequence[str]) -> None:
         connection.execute(delete(score_facts).where(score_facts.c.number.in_(of_traces)))
 
 
-def fill(connection: Connection) -> bool:
-    """Write the facts of some scores that have none yet, those stored first; False: all have.
-
-    Scores whose records are damaged have none.
-    """
-    last = connection.execute(select(func.coalesce(func.max(score_facts.c.number), 0))).scalar_one()
-    query = select(evaluations.c.seq, evaluations.c.record)
-    for rows in _batches(connection, query, evaluations.c.seq, max(last, 0)):
-        if scored := list(_decoded(rows)):
-            put(
-                connection,
-                scored,
-                scored_turns.stored(
-                    connection, [x.subject_id for _, x in scored if x.scope == "trace"]
-                ),
-            )
-            return True
-    lowest = select(func.coalesce(func.min(score_facts.c.number), 0))
-    last = connection.execute(lowest).scalar_one()
-    query = select(external_scores.c.row, external_scores.c.record)
-    for rows in _batches(connection, query, external_scores.c.row, max(-last, 0)):
-        put_external(connection, list(_decoded(rows)))
-        # else all were given before those that are there
-        if connection.execute(lowest).scalar_one() < last:
-            return True
-    return False
-
-
 def _write(connection: Connection, dimensions: Dimensions, rows: list[_Row]) -> None:
     dimensions.write(connection)
     put_rows(connection, score_facts, rows)
@@ -345,21 +315,11 @@ def _given_to(scores: Iterable[Evaluation]) -> Iterator[ColumnElement[bool]]:
         yield table.session_key.in_(some)
 
 
-def _batches(
-    connection: Connection, query: Any, number: Any, after: int
-) -> Iterator[Sequence[Any]]:
-    while rows := connection.execute(
-        query.where(number > after).order_by(number).limit(_BATCH)
-    ).all():
-        yield rows
-        after = rows[-1][0]
-
-
 def _decoded(rows: Sequence[Any]) -> Iterator[_Numbered]:
     for number, record in rows:
         try:
             [evaluation] = records.decode_evaluations([record])
-        except _DAMAGED_RECORD:
+        except (ValueError, LookupError, TypeError):  # a damaged record
             continue
         yield number, evaluation
 

@@ -131,7 +131,7 @@ def put_traces(
         pairs.difference_update(map(tuple, connection.execute(_STORED_IDS, {"ids": ids})))
     put_rows(connection, agent_traces, rows)
     measured = enumerate(newest.values(), after_row + 1)
-    put_measures(connection, [(row, stored.trace) for row, stored in measured])
+    _put_measures(connection, [(row, stored.trace) for row, stored in measured])
     put_rows(connection, otel_traces, sorted(pairs))
     _note_keys(connection, [stored.trace for stored in newest.values()])
     _note_responses(connection, [stored.trace for stored in newest.values()])
@@ -181,7 +181,7 @@ def _note_responses(connection: Connection, traces: Sequence[AgentTrace]) -> Non
     put_rows(connection, model_responses, sorted(rows))
 
 
-def put_measures(connection: Connection, traces: Iterable[tuple[int, AgentTrace]]) -> None:
+def _put_measures(connection: Connection, traces: Iterable[tuple[int, AgentTrace]]) -> None:
     """Write what agent traces are ordered by; each comes with its row."""
     rows = [trace_measures.row_of(trace, row) for row, trace in traces]
     put_rows(connection, measures_table, rows)
@@ -191,13 +191,6 @@ def _measures_of(ids: Sequence[str]) -> Delete:
     """Deletes what agent traces are ordered by, which are still there themselves."""
     rows = select(agent_traces.c.row).where(agent_traces.c.id.in_(ids))
     return delete(measures_table).where(measures_table.c.row.in_(rows))
-
-
-def note_traces(connection: Connection, traces: Sequence[AgentTrace]) -> None:
-    """Write what agent traces are found by, for such as are there already without it."""
-    put_rows(connection, otel_traces, sorted(_otel_rows(traces)))
-    _note_keys(connection, traces)
-    _note_responses(connection, traces)
 
 
 def take_out(connection: Connection, ids: Sequence[str]) -> int:

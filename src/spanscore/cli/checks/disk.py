@@ -19,7 +19,7 @@ from spanscore.config import Settings
 from spanscore.errors import SpanscoreError
 from spanscore.export.config import JsonFileConfig
 from spanscore.model.quantity import size_text
-from spanscore.store import connecting, salvage
+from spanscore.store import connecting, repair
 
 _LITTLE_BYTES = 64 * 2**20
 _MIB = 2**20
@@ -44,13 +44,16 @@ def check(settings: Settings) -> Iterator[Finding]:
 def _store(settings: Settings, url: URL) -> Finding:
     if url.get_backend_name() == "sqlite":
         wanted = settings.store.retention.max_bytes or 0
-        return _sqlite("store", "store.url", Path(url.database or ""), wanted)
-    shown = url.render_as_string(hide_password=True)
+        found = _sqlite("store", "store.url", Path(url.database or ""), wanted)
+    else:
+        found = ok("store", f"{url.render_as_string(hide_password=True)} answers")
+    if found.status == "FAIL":
+        return found
     try:
         connecting.version(settings.store)
     except (SpanscoreError, OSError) as error:
         return fail("store", cause_of(error), "start the database, or mend store.url")
-    return ok("store", f"{shown} answers")
+    return found
 
 
 def _sqlite(about: str, key: str, path: Path, max_bytes: int) -> Finding:
@@ -65,7 +68,7 @@ def _sqlite(about: str, key: str, path: Path, max_bytes: int) -> Finding:
     if path.exists() and not os.access(path, os.W_OK):
         return fail(about, f"{path} cannot be written", f"make it writable, or set another {key}")
     try:
-        fault = salvage.fault_of(path)
+        fault = repair.fault_of(path)
     except SpanscoreError as error:
         return fail(about, cause_of(error), f"see {key}")
     if fault is not None:
