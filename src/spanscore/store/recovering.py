@@ -7,18 +7,19 @@ Nothing is written before that: SQLite would write over what a damaged write-ahe
 import logging
 import shutil
 import sqlite3
+import struct
+import tempfile
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from spanscore import private_files
 from spanscore.errors import ConfigError
 from spanscore.store import leaving, ledger, quarantine
 from spanscore.store.ledger import Entry, Ledger
-from spanscore.store.pages import Pages, Record
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ NULL) WITHOUT ROWID;
 # since schema 1, which had none
 _PARTS = "CREATE TABLE IF NOT EXISTS parts (trace_id BLOB PRIMARY KEY) WITHOUT ROWID"
 _PAGE_BYTES = 16_384  # requests are large: fewer pages to write and to checksum
+_LOG_HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
 _NS = 10**9
 REPAIR = "run `spanscore repair` with this server's configuration, which saves what can be read"
 
@@ -144,16 +146,6 @@ def is_damaged(error: Exception) -> bool:
     )
 
 
-def headers_of(records: Iterable[Record]) -> dict[int, str]:
-    """The headers of requests, as text, by row."""
-    found = {}
-    for record in records:
-        match record.values:
-            case (None, str(headers)) if record.rowid is not None:
-                found[record.rowid] = headers
-    return found
-
-
 def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
     db = sqlite3.connect(path, check_same_thread=False, timeout=10.0)
     db.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
@@ -191,27 +183,86 @@ def _saved(
     is in it.
     """
     log = path.with_name(f"{path.name}-wal")
+    if not log.exists() or not log.stat().st_size:
+        return {}
+    aside = log.with_name(f"{log.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
     with suppress(OSError):
-        if log.exists() and log.stat().st_size:
-            aside = log.with_name(f"{log.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
-            shutil.copyfile(log, aside)
-            aside.chmod(private_files.MODE)
-            _log.error("the journal lacks requests; what is left of its log is kept in %s", aside)
+        shutil.copyfile(log, aside)
+        aside.chmod(private_files.MODE)
+        _log.error("the journal lacks requests; what is left of its log is kept in %s", aside)
+    frames = _frames(log.read_bytes(), path.stat().st_size // _PAGE_BYTES)
     found: dict[int, tuple[str, int, bytes, str | None]] = {}
-    with Pages(path) as pages:
-        headers = headers_of(pages.records_of_log()) | headers_of(pages.records())
-        for records in (pages.records(), pages.records_of_log()):
-            for record in records:
-                row = record.rowid
-                if row is None or row not in missing or row in found:
-                    continue
-                match record.values:
-                    case (None, str(signal), int(received_ns), bytes(body)):
-                        if ledger.checksum(body, headers.get(row, "")) == missing[row].checksum:
-                            found[row] = signal, received_ns, body, headers.get(row)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
+        copy = Path(folder) / path.name
+        # Of a page that is damaged in the log, other requests may be whole; else it counts as of
+        # the time before.
+        for some in (frames, [x for x in frames if x.is_whole]):
+            shutil.copyfile(path, copy)
+            with copy.open("r+b") as pages:
+                for frame in some:
+                    pages.seek((frame.number - 1) * _PAGE_BYTES)
+                    pages.write(frame.page)
+            found |= _found_in(copy, ledger.without(missing, found))
     if found:
         _log.error("%d requests of the journal were saved from its damaged log", len(found))
     return found
+
+
+def _found_in(
+    copy: Path, missing: Mapping[int, Entry]
+) -> dict[int, tuple[str, int, bytes, str | None]]:
+    """Those of the missing requests that a database has as they were kept."""
+    query = (
+        "SELECT signal, received_ns, body, headers FROM requests LEFT JOIN headers USING (row)"
+        " WHERE row = ?"
+    )
+    found = {}
+    with closing(sqlite3.connect(copy)) as db:
+        for row, entry in missing.items():
+            with suppress(sqlite3.Error, TypeError):
+                signal, received_ns, body, headers = db.execute(query, (row,)).fetchone()
+                if ledger.checksum(body, headers or "") == entry.checksum:
+                    found[row] = signal, received_ns, body, headers
+    return found
+
+
+class _Frame(NamedTuple):
+    """A page in a write-ahead log. See https://www.sqlite.org/fileformat2.html#walformat."""
+
+    number: int
+    page: bytes
+    is_whole: bool
+
+
+def _frames(log: bytes, pages: int) -> list[_Frame]:
+    """The pages of a log since it was begun anew, whether or not they are damaged.
+
+    `pages`: how many the database has by itself.
+    """
+    size = _FRAME_HEADER_BYTES + _PAGE_BYTES
+    frames = [log[x : x + size] for x in range(_LOG_HEADER_BYTES, len(log) - size + 1, size)]
+    salts = [x[8:16] for x in frames]
+    salt = log[16:24] if log[16:24] in salts else salts[0] if salts else b""
+    order = ">" if log[3:4] == b"\x83" else "<"
+    found = []
+    before = log[24:32]
+    for frame in frames:
+        number = int.from_bytes(frame[:4], "big")
+        if frame[8:16] == salt and 0 < number <= pages + len(frames):
+            is_whole = _checksum(order, before, frame[:8] + frame[24:]) == frame[16:24]
+            found.append(_Frame(number, frame[24:], is_whole))
+        before = frame[16:24]
+    return found
+
+
+def _checksum(order: str, before: bytes, content: bytes) -> bytes:
+    """SQLite's checksum of a frame, which goes on from that of the frame before it."""
+    first, second = struct.unpack(">2I", before)
+    words = iter(struct.unpack(f"{order}{len(content) // 4}I", content))
+    for one, other in zip(words, words, strict=True):
+        first = (first + one + second) & 0xFFFFFFFF
+        second = (second + other + first) & 0xFFFFFFFF
+    return struct.pack(">2I", first, second)
 
 
 def _put_right(
