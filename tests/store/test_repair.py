@@ -151,6 +151,14 @@ def test_damage_in_an_index_costs_no_row(file, config, name, content):
     assert rows_of(file) == before
 
 
+def test_of_a_table_that_is_not_there_nothing_is_known(file, config):
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("DROP TABLE runs")
+    overwrite(file, pages_of(file, "evaluations")[5])
+    copied, _ = repair.store(config)
+    assert [x.table for x in copied if not x.is_exact] == ["runs"]
+
+
 def test_a_header_that_is_damaged_leaves_nothing_to_sql(file, config):
     overwrite(file, 1)
     damaged = file.read_bytes()

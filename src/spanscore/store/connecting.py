@@ -1,4 +1,4 @@
-"""Connects the store to its database, SQLite or PostgreSQL, and makes its tables."""
+"""Connects the store to SQLite or PostgreSQL, and makes its tables."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Copies what SQL can read of a damaged SQLite file into a new one."""
+"""Copies what SQL reads of a damaged file into a new one."""
 
 import heapq
 import re
@@ -181,17 +181,18 @@ class _Copy:
         """Copy what can be read, and count what cannot."""
         faults = self._faults()
         is_whole = self._insert("", ())
-        indexed = [self._scan(f"INDEXED BY {x}") for x in self._table.indexes] if faults else []
+        if is_whole and not faults and known is None:
+            query = f"SELECT count(*) FROM main.{self._table.name}"  # noqa: S608 - names of the schema
+            return Copied(self._table.name, self._db.execute(query).fetchone()[0], 0, is_exact=True)
+        indexed = [self._scan(f"INDEXED BY {x}") for x in self._table.indexes]
         seen: set[_Key] = set()
         if not is_whole:
             from_indexes = set[_Key]().union(*(keys for keys, _ in indexed))
             seen = self._seen(from_indexes)
             seen |= self._insert_keys(sorted(seen | from_indexes))
-        saved = set(self._db.execute(f"SELECT {self._key} FROM main.{self._table.name}"))  # noqa: S608 - names of the schema
+        saved = set(self._db.execute(f"SELECT {self._key} FROM main.{self._table.name}"))  # noqa: S608 - as above
         if known is not None:
             lost, is_exact = len({(x,) for x in known} - saved), True
-        elif not faults:
-            lost, is_exact = 0, True
         # An index that was read to its end and has all that was saved knows all rows.
         elif losses := {len(x - saved) for x, is_all in indexed if is_all and x >= saved}:
             lost, is_exact = min(losses), len(losses) == 1
