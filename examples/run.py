@@ -86,7 +86,7 @@ def command(name: str, folder: Path) -> list[str]:
     if not _is_node(name):
         return [str(folder / "bin/python"), str(HERE / name / _SCRIPT)]
     (folder / "agent.ts").write_bytes((HERE / name / "agent.ts").read_bytes())
-    checks = ("arguments_match_schema", "arguments_grounded", "claims_backed_by_calls")
+    checks = ("arguments_match_schema", "arguments_grounded")
     metrics = [word for check in checks for word in ("--metric", f"check.{check}")]
     served = [
         sys.executable,

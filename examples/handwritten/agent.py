@@ -28,7 +28,6 @@ CHECKS = [
     "check.answer_present",
     "check.arguments_grounded",
     "check.arguments_match_schema",
-    "check.claims_backed_by_calls",
     "check.errors_recovered",
     "check.tools_on_offer",
 ]

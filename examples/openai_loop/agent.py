@@ -25,7 +25,6 @@ METRICS = (
     "task_completion",
     "check.arguments_match_schema",
     "check.arguments_grounded",
-    "check.claims_backed_by_calls",
 )
 QUESTION = "I want my money back for order SO-4821."
 

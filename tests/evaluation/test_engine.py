@@ -317,11 +317,9 @@ def test_nothing_is_kept_of_a_trace_whose_checks_are_done(make_engine, make_trac
     text = Text("Book a flight")
     trace = make_trace(user_input=text, final_output="Booked.", tool_calls=())
     asked = weakref.ref(text)
-    engine = make_engine(
-        None, metrics={"check.answer_present": {}, "check.claims_backed_by_calls": {}}
-    )
+    engine = make_engine(None, metrics={"check.answer_present": {}, "check.repeated_calls": {}})
     found = asyncio.run(engine.evaluate_trace(trace))
-    assert {x.metric for x in found} >= {"check.answer_present", "check.claims_backed_by_calls"}
+    assert {x.metric for x in found} >= {"check.answer_present", "check.repeated_calls"}
     del text, trace
     gc.collect()
     assert asked() is None

@@ -20,7 +20,7 @@ def test_only_so_many_calls_are_looked_at(make_trace):
 
 def test_only_so_much_of_what_calls_hold_is_read(make_trace):
     evidence = Evidence(make_trace(tool_calls=many(MAX_CALLS, "word " * 400)))
-    assert sum(map(len, evidence.raw_results)) <= MAX_CALLS_CHARS
+    assert sum(len(x.strip()) for x in evidence.results) <= MAX_CALLS_CHARS
 
 
 def test_the_first_call_is_looked_at_however_much_it_holds(make_trace):

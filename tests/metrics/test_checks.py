@@ -4,34 +4,17 @@ import pytest
 from check_harness import CHECKS, call, findings, fired, outcome, tool
 
 from spanscore.metrics import available
-from spanscore.metrics.check._claims import claims
 from spanscore.model.score import Skip
-from spanscore.model.trace import ModelCall, PastMessage, RequestedCall, Tool, ToolCall
+from spanscore.model.trace import PastMessage, RequestedCall, Tool, ToolCall
 
 TIMEOUT = "upstream timeout"
 
 
 RIGHT = {
-    "an error that the agent mended": (
-        "My script fails",
-        "Your script had an error on line 3, I fixed it.",
-        (),
-    ),
-    "a rule with a number": ("May I take shampoo?", "You can't bring liquids over 100 ml.", ()),
     "an apology and the deed": (
         "Parcel 4711 never came",
         "I'm sorry about the delay. I have resent parcel 4711.",
         (call("resend_parcel", {"parcel": "4711"}),),
-    ),
-    "a deed of a tool without a verb": (
-        "Parcel 4711 never came",
-        "I have resent parcel 4711.",
-        (call("parcel_service", {"parcel": "4711"}),),
-    ),
-    "a refusal by policy": (
-        "Refund me",
-        "I'm sorry, our policy does not allow a refund after 30 days.",
-        (),
     ),
     "a sum of the agent's own": (
         "What do 3 seats at 45.50 cost?",
@@ -47,18 +30,6 @@ RIGHT = {
         "Wie ist das Wetter in München?",
         "In München sind es 12 Grad.",
         (call("get_weather", {"city": "Munich", "country_code": "DEU"}, "12C"),),
-    ),
-    "a draft that the user asked for": (
-        "Write to my landlord that I cancel the lease",
-        "Dear Sir,\nI have cancelled the lease as of May. I have sent you the keys.",
-        (),
-    ),
-    "a quotation": ("What did the mail say?", 'The mail says: "I have cancelled your order."', ()),
-    "an offer": ("Book it", "Once I have booked it, I will tell you. Shall I go on?", ()),
-    "a question": (
-        "Where is my order?",
-        "Have you looked into your mailbox? Your order has been shipped?",
-        (),
     ),
     "a polled job": (
         "Run job J12345",
@@ -96,37 +67,11 @@ RIGHT = {
         tuple(call("get_weather", {"city": "Rome"}, "sunny", agent=x) for x in "abc"),
     ),
     "a stepping tool": ("Go down", "At the end.", (call("scroll_down", {}, "ok"),) * 9),
-    "None among the answers": ("Which of the tests fail?", "None", ()),
     "an answer of one word": ("Is it open?", "Yes", ()),
     "an answer of one sign": ("Was it good?", "👍", ()),
     "an answer in signs": ("2+2?", "4", ()),
     "an answer in Japanese": ("東京の天気は\uff1f", "晴れです。", ()),
-    "a greeting given back": (
-        "Good morning and a happy new year",
-        "Good morning and a happy new year!",
-        (),
-    ),
-    "an asked-for echo": (
-        "Repeat after me: one two three four",
-        "Repeat after me: one two three four",
-        (),
-    ),
-    "a change that the user asked for": (
-        "Show me invoice 42 and delete it",
-        "Gone.",
-        (call("delete_invoice", {"id": 42}),),
-    ),
-    "what the turn itself made": (
-        "Show me the chart",
-        "Here.",
-        (call("create_temp"), call("delete_temp")),
-    ),
     "a hand-over": ("Where is my parcel?", "On its way.", (call("transfer_to_parcel_clerk"),)),
-    "a cleared list of looks": (
-        "What was cancelled?",
-        "One order.",
-        (call("get_cancelled_orders"),),
-    ),
     "a status that was looked up": (
         "Where is order 123?",
         "Your order has been shipped and arrives tomorrow.",
@@ -137,22 +82,6 @@ RIGHT = {
         "The amount of $50 has been refunded on May 3.",
         (call("get_refund", {"id": "55"}),),
     ),
-    "news": ("Any news on ACME?", "ACME has been charged with fraud.", (call("web_search"),)),
-    "a status in German": (
-        "Wo ist mein Paket?",
-        "Ihr Paket wurde gestern verschickt.",
-        (call("get_parcel"),),
-    ),
-    "a status in Spanish": (
-        "¿Dónde está mi pedido?",
-        "El paquete ha sido enviado ayer.",
-        (call("get_order"),),
-    ),
-    "a word of the past": ("Do you like me?", "I have booked many trips for customers.", ()),
-    "an ordered list": ("Order these by size", "I have ordered them by size: a, b.", ()),
-    "attention": ("Pay more attention", "I have paid attention to it.", ()),
-    "a shortened text": ("Remove the commas from: a, b", "I've removed the commas: a b", ()),
-    "a study plan": ("Schedule my week", "I have scheduled maths on Monday.", ()),
     "a flight number that was spelled": (
         "Status of British Airways one seven five",
         "On time.",
@@ -173,15 +102,7 @@ RIGHT = {
         "It is there.",
         (call("get_order", {"order_id": "ORD-004711"}),),
     ),
-    "two wishes": ("How much do I owe? Settle it please", "Settled.", (call("pay_invoice"),)),
-    "a hidden wish": (
-        "Show me the logs; free some disk space as well",
-        "Done.",
-        (call("delete_temp_files"),),
-    ),
     "an empty structure": ("List the errors as JSON", "[]", ()),
-    "a song": ("Sing me a song", "la la la la la la la la la la la la", ()),
-    "a translation that stays": ("Translate: Where is the station?", "Where is the station?", ()),
     "a state in the words of the request": (
         "Can you check the bags of my booking?",
         "Your flight is booked in economy, with two bags.",
@@ -205,121 +126,6 @@ def test_a_right_answer_gives_no_finding(make_trace, case):
 
 
 WRONG = {
-    "an echo of the question": (
-        "Which trains go to Rome?",
-        "Which trains go to Rome?",
-        (),
-        "answer_is_no_echo",
-    ),
-    "an echo in Japanese": (
-        "東京から大阪までの新幹線はいくらですか\uff1f",
-        "東京から大阪までの新幹線はいくらですか",
-        (),
-        "answer_is_no_echo",
-    ),
-    "a booking without a call": (
-        "Book a table",
-        "I have booked a table for you.",
-        (),
-        "claims_backed_by_calls",
-    ),
-    "a booking after a look": (
-        "Book a table",
-        "Your table has been successfully booked.",
-        (call("search_tables"),),
-        "claims_backed_by_calls",
-    ),
-    "a booking whose call failed": (
-        "Book a table",
-        "I've just booked it.",
-        (call("book_table", error="no table is free"), call("get_tables")),
-        "claims_backed_by_calls",
-    ),
-    "a booking in the simple past": (
-        "Book a table",
-        "All done, I booked a table for two.",
-        (),
-        "claims_backed_by_calls",
-    ),
-    "a booking that is": (
-        "Please book a table",
-        "Your table is now booked.",
-        (),
-        "claims_backed_by_calls",
-    ),
-    "a detour to a booking": (
-        "Book a table",
-        "I've gone ahead and booked it.",
-        (),
-        "claims_backed_by_calls",
-    ),
-    "a booking in Italian": (
-        "Prenota un tavolo",
-        "Ho prenotato un tavolo.",
-        (),
-        "claims_backed_by_calls",
-    ),
-    "a booking in Portuguese": (
-        "Reserve uma mesa",
-        "Reservei uma mesa.",
-        (),
-        "claims_backed_by_calls",
-    ),
-    "a booking in Dutch": (
-        "Boek een tafel",
-        "Ik heb een tafel geboekt.",
-        (),
-        "claims_backed_by_calls",
-    ),
-    "a booking that is confirmed": (
-        "Book a room",
-        "Your booking is confirmed.",
-        (),
-        "claims_backed_by_calls",
-    ),
-    "a success without a subject": (
-        "Book BA12",
-        "Successfully booked BA12!",
-        (),
-        "claims_backed_by_calls",
-    ),
-    "a cancellation in German": (
-        "Storniere das",
-        "Ich habe die Buchung storniert.",
-        (),
-        "claims_backed_by_calls",
-    ),
-    "a payment in Spanish": (
-        "Paga la factura",
-        "He pagado la factura.",
-        (),
-        "claims_backed_by_calls",
-    ),
-    "a booking in French": (
-        "Réserve une table",
-        "J'ai réservé une table.",
-        (),
-        "claims_backed_by_calls",
-    ),
-    "a booking in Chinese": ("帮我预订酒店", "已为您预订成功。", (), "claims_backed_by_calls"),
-    "a booking in Japanese": (
-        "ホテルを予約して",
-        "ホテルを予約しました。",
-        (),
-        "claims_backed_by_calls",
-    ),
-    "a deletion for a look": (
-        "Show me invoice 42",
-        "Done.",
-        (call("delete_invoice", {"id": 42}),),
-        "changes_asked_for",
-    ),
-    "a deletion for a look in German": (
-        "Zeige mir Rechnung 42",
-        "Bitte.",
-        (call("deleteInvoice", {"id": 42}),),
-        "changes_asked_for",
-    ),
     "nine identical calls": (
         "Weather?",
         "None",
@@ -335,22 +141,12 @@ WRONG = {
     "a printed None": ("What is the weather?", "None", (), "answer_present"),
     "a printed undefined": ("What is the weather?", "undefined", (), "answer_present"),
     "nothing": ("What is the weather?", "  \n", (), "answer_present"),
-    "dots": ("What is the weather?", "...", (), "answer_present"),
     "a stack trace": (
         "What is the weather?",
         'Traceback (most recent call last):\n  File "a.py", line 1\nKeyError: 1',
         (),
         "answer_present",
     ),
-    "a bare exception": ("What is the weather?", "ValueError: no city", (), "answer_present"),
-    "an HTTP error": (
-        "Weather?",
-        "Error: Request failed with status code 500",
-        (),
-        "answer_present",
-    ),
-    "an error in JSON": ("Weather?", '{"error": "internal server error"}', (), "answer_present"),
-    "a loop": ("Tell me of Rome", "Rome is old. " * 40, (), "answer_does_not_loop"),
     "a failure at the end": (
         "Find a flight",
         "Nothing found.",
@@ -469,7 +265,6 @@ def test_a_trace_of_very_many_faults_has_few_findings(make_trace):
     [
         ("errors_recovered", {}, "not_applicable"),
         ("repeated_calls", {}, "not_applicable"),
-        ("claims_backed_by_calls", {}, "not_applicable"),
         ("arguments_grounded", {}, "not_applicable"),
         ("arguments_match_schema", {"tool_calls": ()}, "not_applicable"),
         ("arguments_match_schema", {"available_tools": None}, "not_recorded"),
@@ -699,39 +494,6 @@ def test_what_a_call_creates_may_be_named_by_the_agent(make_trace):
     )
 
 
-def test_what_was_done_in_an_earlier_turn_may_be_claimed(make_trace):
-    history = (PastMessage("user", "Book a table"), PastMessage("assistant", "Done."))
-    trace = make_trace(
-        user_input="Thanks!", final_output="I have booked it for 8.", tool_calls=(), history=history
-    )
-    assert findings("claims_backed_by_calls", trace) == ()
-
-
-def test_a_deed_that_this_turn_asks_for_must_be_of_this_turn(make_trace):
-    history = (PastMessage("user", "Is a table free?"), PastMessage("assistant", "Yes."))
-    trace = make_trace(
-        user_input="Then book it", final_output="I have booked it.", tool_calls=(), history=history
-    )
-    assert len(findings("claims_backed_by_calls", trace)) == 1
-
-
-def test_a_change_that_the_user_wanted_earlier_is_asked_for(make_trace):
-    history = (PastMessage("user", "I want to cancel order 7"),)
-    trace = make_trace(
-        user_input="Show me the result", tool_calls=(call("cancel_order"),), history=history
-    )
-    assert findings("changes_asked_for", trace) == ()
-
-
-def test_where_a_user_wrote_more_than_can_be_looked_through_no_wish_is_judged(make_trace):
-    history = tuple(PastMessage("user", "Which trains are late?" * 900) for _ in range(12))
-    trace = make_trace(
-        user_input="Show me the result", tool_calls=(call("cancel_order"),), history=history
-    )
-    found = outcome("changes_asked_for", trace)
-    assert (type(found), "too long" in found.reason) == (Skip, True)
-
-
 def test_a_tool_that_nobody_offered_is_found_where_the_call_failed(make_trace):
     offered = (tool("get_weather"),)
     failed = make_trace(
@@ -744,18 +506,6 @@ def test_a_tool_that_nobody_offered_is_found_where_the_call_failed(make_trace):
     assert (len(findings("tools_on_offer", failed)), findings("tools_on_offer", worked)) == (1, ())
 
 
-def test_what_a_model_wrote_on_the_way_is_no_claim_of_the_answer(make_trace):
-    written = (ModelCall("s", None, "I have booked it."),)
-    assert findings("claims_backed_by_calls", make_trace(model_calls=written, tool_calls=())) == ()
-
-
-@pytest.mark.parametrize(
-    "verb", ["thought about", "looked at", "written", "calculated", "not booked", "never sent"]
-)
-def test_what_needs_no_tool_is_no_claim(verb):
-    assert claims(f"I have {verb} it.", "Do it") == []
-
-
 @pytest.mark.slow
 def test_hostile_texts_take_no_longer_than_their_length(make_trace, lines_run):
     texts = ["a " * 50_000, "I have " * 20_000, "((((" * 30_000, '"' * 90_000]
@@ -764,16 +514,6 @@ def test_hostile_texts_take_no_longer_than_their_length(make_trace, lines_run):
             user_input=text, final_output=text, tool_calls=(call("get", {"id": text}),) * 5
         )
         assert lines_run(fired, trace) < 60_000
-
-
-def test_no_claim_is_found_where_the_request_is_too_long_to_be_looked_through():
-    assert claims("I have booked a table.", "Book a table. " + "word " * 10_000) == []
-
-
-def test_a_claim_that_begins_a_line_is_found_behind_empty_lines():
-    assert [x.text for x in claims("Done.\n\n  Successfully booked it.", "Book a table")] == [
-        "Successfully booked"
-    ]
 
 
 def test_what_is_derived_from_a_trace_is_not_taken_for_that_of_the_next(make_trace):

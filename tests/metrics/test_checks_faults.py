@@ -78,156 +78,24 @@ def test_a_number_that_a_call_contains_is_no_number_of_calls(make_trace):
 
 
 @pytest.mark.parametrize(
-    "instructions",
+    "answer",
     [
-        "You give information on trains.",
-        "Answer in Markdown format.",
-        "Give correct answers.",
-        "Format the answer as a list.",
-        "Format all final answers as Markdown.",
-        "Correct the user politely.",
-        "Do not translate names.",
-        "Normally you are brief and clean.",
-        "Never repeat the question.",
+        *("None", "null", "undefined", "nil", "NaN", "`None`", '"null"', "[object Object]", " \n"),
+        TRACEBACK,
+        "panic: index out of range",
+        "TypeError: x is undefined\n    at f (a.js:1:2)",
     ],
 )
-def test_words_on_the_form_of_answers_allow_no_echo(make_trace, instructions):
-    question = "Which trains go to Rome?"
-    trace = make_trace(user_input=question, final_output=question, system_instructions=instructions)
-    assert len(findings("answer_is_no_echo", trace)) == 1
+def test_a_value_that_is_not_there_or_a_stack_trace_is_no_answer(make_trace, answer):
+    assert len(findings("answer_present", make_trace(final_output=answer))) == 1
 
 
 @pytest.mark.parametrize(
-    "instructions",
-    [
-        "Translate into English.",
-        "Format this as SQL.",
-        "Reformat the code.",
-        "Correct my sentences.",
-        "Korrigiere die Texte.",
-        "Traduis en anglais.",
-        "You are a translator.",
-        "You are a spell checker. Return the corrected text.",
-        "把用户的话翻译成英文",
-    ],
+    "answer",
+    ["No", "0", ":-)", "[]", "None of them.", "ValueError: no city", f"It printed:\n{TRACEBACK}"],
 )
-def test_an_agent_that_is_given_texts_to_work_on_may_give_one_back(make_trace, instructions):
-    text = "Which trains go to Rome?"
-    trace = make_trace(user_input=text, final_output=text, system_instructions=instructions)
-    assert isinstance(outcome("answer_is_no_echo", trace), Skip)
-
-
-@pytest.mark.parametrize("question", ["What did Ann order?", "What is the difference of A and B?"])
-def test_an_echo_of_a_question_is_found_whatever_its_words_begin_with(make_trace, question):
-    trace = make_trace(user_input=question, final_output=question)
-    assert len(findings("answer_is_no_echo", trace)) == 1
-
-
-@pytest.mark.parametrize(
-    ("request_", "answer"),
-    [
-        ("What's your return policy?", "None"),
-        ("When can I return my parcel?", "null"),
-        ("What is my order code?", "null"),
-        ("When is it due (roughly)?", "undefined"),
-        ("Which item(s) are late?", "undefined"),
-        ("What is open 24/7?", "NaN"),
-        ("What is the status, id=5?", "null"),
-        ("Print my ticket", "null"),
-        ("How are my finances?", "NaN"),
-        ("Evaluate my offer", "undefined"),
-        ("My payment failed, can you retry it?", TRACEBACK),
-        ("What happened to my order?", "Error: connect ECONNREFUSED status code 500"),
-        ("I can't log in", TRACEBACK),
-        ("What's wrong with my order?", "ValueError: no such order"),
-        ("Mein Toaster ist kaputt", TRACEBACK),
-        ("付款失败。请重试", TRACEBACK),
-        ("Where is my order?", "<think>The user asks about the order.</think>"),
-        ("Where is my order?", "<think>The user asks"),
-        ("Where is my order?", "<|im_end|>"),
-        ("Where is my order?", '<tool_call>{"name": "get_order"}</tool_call>'),
-        ("Where is my order?", "undefined undefined"),
-        ("Where is my order?", "`None`"),
-        ("Where is my order?", "(no content)"),
-        ("Where is my order?", "Exception: connection reset by peer"),
-        ("Where is my order?", '{"status": "error", "message": "internal"}'),
-        ("Where is my order?", "Agent stopped due to iteration limit or time limit."),
-    ],
-)
-def test_a_printed_value_or_error_is_no_answer_to_a_common_question(make_trace, request_, answer):
-    trace = make_trace(user_input=request_, final_output=answer)
-    assert len(findings("answer_present", trace)) == 1
-
-
-@pytest.mark.parametrize(
-    ("request_", "answer"),
-    [
-        ("What does this function return?", "None"),
-        ("What does f(3) return?", "None"),
-        ("这个函数返回什么?", "null"),
-        ("What is 5/0?", "undefined"),
-        ("Why does the build fail?", "ImportError: no module named x"),
-        ("What happened?", TRACEBACK),
-        ("Show me the last log", TRACEBACK),
-        ("Was ist schiefgelaufen?", TRACEBACK),
-        ("What went wrong with job 5512?", TRACEBACK),
-        ("Result of [].find(x => x)?", "undefined"),
-        ("Is there a middle name?", "None"),
-        ("Show all overdue invoices", "None"),
-        ("What does the stack trace say?", "ValueError: bad input"),
-        ("Why does my code crash? print(1/0)", "ZeroDivisionError: division by zero"),
-        ("How should the API respond to a missing id?", '{"error": "missing id"}'),
-        ("Thanks!", ":-)"),
-        ("How many stars does it get?", "*****"),
-        ("What is the default value of the timeout?", "null"),
-        ("Which token ends a turn: <|im_end|> or </s>?", "<|im_end|>"),
-        ("Where is my order?", "<think>I look it up.</think>In Cologne."),
-    ],
-)
-def test_what_a_program_prints_answers_a_question_about_programs(make_trace, request_, answer):
-    trace = make_trace(user_input=request_, final_output=answer)
-    assert findings("answer_present", trace) == ()
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        "Book a table tonight",
-        "What's on my list?",
-        "Book a single room",
-        "Is it normal?",
-        "I can't log in",
-        "You lied to me",
-    ],
-)
-def test_a_loop_is_found_where_no_data_are_wanted(make_trace, request_):
-    trace = make_trace(user_input=request_, final_output="It is old and grey. " * 40)
-    assert len(findings("answer_does_not_loop", trace)) == 1
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        "Print a table of zeros",
-        "List the results of tests",
-        "Write a short song",
-        "Give me the CSV",
-        "Print hello forever",
-        "Give me a long laugh",
-    ],
-)
-def test_data_and_songs_may_repeat_a_passage(make_trace, request_):
-    trace = make_trace(user_input=request_, final_output="test passed ok\n" * 40)
-    assert isinstance(outcome("answer_does_not_loop", trace), Skip)
-
-
-def test_laughter_in_chinese_is_no_loop_and_a_long_row_of_it_is(make_trace):
-    answers = ["哈" * 70, "哈" * 149, "哈" * 150]
-    found = [
-        len(findings("answer_does_not_loop", make_trace(user_input="讲个笑话", final_output=x)))
-        for x in answers
-    ]
-    assert found == [0, 0, 1]
+def test_anything_else_is_an_answer(make_trace, answer):
+    assert findings("answer_present", make_trace(final_output=answer)) == ()
 
 
 def order(value="ORD998877", argument="order_id"):
@@ -340,73 +208,6 @@ def test_what_the_caller_chooses_or_computes_is_not_looked_at(make_trace, value,
     assert isinstance(outcome("arguments_grounded", trace), Skip)
 
 
-@pytest.mark.parametrize(
-    ("request_", "name"),
-    [
-        ("Zeig meine Rechnungen", "remove_invoice"),
-        ("Muestra mis pedidos", "remove_order"),
-        ("显示我的订单", "remove_order"),
-        ("List the users", "drop_database"),
-        ("Show my companies", "remove_company"),
-        ("Show my data", "erase_disk"),
-        ("Show my contacts", "remove_duplicate_contacts"),
-        ("Show my cards", "remove_expired_card"),
-        ("Show my files", "remove"),
-        ("I want to see my bookings", "cancel_booking"),
-        ("Could you please give me the details of contract 7?", "terminate_contract"),
-        ("How is my account doing?", "close_account"),
-        ("Let me see my portfolio", "buy_shares"),
-        ("Get the customer record of Ann", "delete_customer"),
-    ],
-)
-def test_what_is_taken_away_unasked_is_found_in_any_language(make_trace, request_, name):
-    trace = make_trace(user_input=request_, tool_calls=(call(name),))
-    assert len(findings("changes_asked_for", trace)) == 1
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "drop_na",
-        "removeBackground",
-        "remove_duplicates",
-        "drop_columns",
-        "remove_stop_words",
-        "erase_image_background",
-        "drop_duplicate_rows",
-        "drop_temp_views",
-        "purge_cache",
-    ],
-)
-def test_what_is_taken_away_to_show_the_rest_is_no_finding(make_trace, name):
-    trace = make_trace(user_input="Show the picture", tool_calls=(call(name),))
-    assert findings("changes_asked_for", trace) == ()
-
-
-@pytest.mark.parametrize(
-    "sql",
-    ["DELETE FROM invoices WHERE id = 42", "select 1; drop table invoices", "TRUNCATE TABLE a"],
-)
-def test_sql_that_deletes_where_the_user_asks_to_see_is_found(make_trace, sql):
-    trace = make_trace(user_input="Show invoice 42", tool_calls=(call("run_sql", {"query": sql}),))
-    assert len(findings("changes_asked_for", trace)) == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "sql"),
-    [
-        ("run_sql", "SELECT * FROM invoices WHERE note = 'delete from'"),
-        ("run_sql", "DROP TABLE IF EXISTS shown"),
-        ("run_sql", "DELETE FROM tmp_invoices"),
-        ("run_sql", "CREATE VIEW v AS SELECT 1; SELECT * FROM v; DROP TABLE v"),
-        ("search_docs", "delete from table syntax"),
-    ],
-)
-def test_sql_that_deletes_nothing_of_the_users_is_no_finding(make_trace, name, sql):
-    trace = make_trace(user_input="Show invoice 42", tool_calls=(call(name, {"query": sql}),))
-    assert findings("changes_asked_for", trace) == ()
-
-
 def test_what_is_wanted_every_minute_is_repeated_for_good_reason(make_trace):
     trace = make_trace(user_input="Take a picture every minute", tool_calls=(call("take"),) * 5)
     assert findings("repeated_calls", trace) == ()
@@ -474,8 +275,6 @@ def test_checks_of_hostile_texts_run_few_lines(make_trace, lines_run):
         "3 a ",
         "三",
         "a_" * 50,
-        "correct the ",
-        "list table ",
     ]
     for text in texts:
         hostile = text * (100_000 // len(text))
@@ -486,5 +285,5 @@ def test_checks_of_hostile_texts_run_few_lines(make_trace, lines_run):
             system_instructions=hostile,
             tool_calls=order(hostile) * 3 + order() * 3,
         )
-        for name in ("repeated_calls", "arguments_grounded", "answer_is_no_echo"):
+        for name in ("repeated_calls", "arguments_grounded"):
             assert lines_run(findings, name, trace) < 60_000

@@ -3,71 +3,9 @@
 import pytest
 from check_harness import call, findings, fired
 
-from spanscore.model.trace import PastMessage, Tool
+from spanscore.model.trace import Tool
 
 QUIET = {
-    "a deed of somebody else": (
-        "Book the blue room",
-        "The blue room has been booked by another guest. Would you like the green one?",
-        (call("get_rooms", result="blue: no"),),
-    ),
-    "a deed before this turn": (
-        "Cancel my appointment",
-        "Your appointment has been cancelled by the clinic last week.",
-        (call("get_appointment"),),
-    ),
-    "a state that was looked up": (
-        "Pay my invoice",
-        "The invoice has been paid on May 1, so no payment is due.",
-        (call("get_invoice", result={"paid": "May 1"}),),
-    ),
-    "a possibility": (
-        "Delete notes.txt",
-        "There is no such file; it may have been deleted.",
-        (call("list_files", result=[]),),
-    ),
-    "a wish withdrawn in German": (
-        "Storniere Bestellung 31",
-        "Die Bestellung 31 wurde bereits am Montag storniert.",
-        (call("get_order"),),
-    ),
-    "nothing done yet, in German": (
-        "Buche einen Tisch",
-        "Ich habe noch nichts gebucht, denn mir fehlt die Uhrzeit.",
-        (),
-    ),
-    "a question of state in German": (
-        "Wurde mein Paket verschickt?",
-        "Ja, Ihr Paket wurde verschickt.",
-        (call("get_parcel"),),
-    ),
-    "a condition in Japanese": ("ホテルを予約して", "予約が完了しましたらお知らせします。", ()),
-    "a state of yesterday in Chinese": (
-        "帮我取消订单",
-        "您的订单昨天已经取消了。",
-        (call("get_order"),),
-    ),
-    "an offer in Chinese": ("帮我预订酒店", "确认日期后我会为您预订。", ()),
-    "a deed before this turn in Spanish": (
-        "Envía el paquete",
-        "El paquete se ha enviado esta mañana, antes de su mensaje.",
-        (call("get_package"),),
-    ),
-    "a deed by SQL": (
-        "Delete customer 4",
-        "I have deleted customer 4.",
-        (call("query", {"sql": "DELETE FROM customers WHERE id = 4"}),),
-    ),
-    "a deed by GraphQL": (
-        "Cancel order 9",
-        "Order 9 has been cancelled.",
-        (call("graphql_query", {"query": "mutation { cancelOrder(id: 9) { ok } }"}),),
-    ),
-    "a deed by HTTP": (
-        "Cancel order 9",
-        "Order 9 has been cancelled.",
-        (call("fetch", {"method": "POST", "url": "/orders/9/cancel"}),),
-    ),
     "a date with signs": (
         "Which day is free? The 3rd of May 2026?",
         "It is free.",
@@ -131,31 +69,6 @@ QUIET = {
         "还在处理。",
         (call("query_task", result="处理中"),) * 4,
     ),
-    "null as an answer": ("What does JSON print for a missing value?", "null", ()),
-    "NaN as an answer": ("What is 0/0?", "NaN", ()),
-    "an exception as the cause": ("What went wrong?", "ValueError: no such city", ()),
-    "a drawn line": ("Draw a line", "- - - - " * 10, ()),
-    "a song with refrain": ("Sing me a song", "na na na na " * 30, ()),
-    "data that a tool returned": (
-        "Give me all the values",
-        "true false\n" * 60,
-        (call("get_values", result="true false\n" * 60),),
-    ),
-    "work on data": (
-        "Find the outliers in the data",
-        "Three.",
-        (call("drop_na"), call("find_outliers", result=3)),
-    ),
-    "a look without something": (
-        "Display the article without ads",
-        "Here.",
-        (call("remove_ads"),),
-    ),
-    "a trial run": (
-        "Find duplicates in my contacts",
-        "Three.",
-        (call("remove_contacts", {"dry_run": True}),),
-    ),
 }
 
 
@@ -169,59 +82,11 @@ def test_what_only_looks_like_a_fault_gives_no_finding(make_trace, case):
 
 
 FOUND = {
-    "a state in the first turn": (
-        "Please book me a flight to Rome on May 3.",
-        "Your flight to Rome on May 3 is booked! Have a nice trip.",
-        (),
-        "claims_backed_by_calls",
-    ),
-    "a state in German": (
-        "Kündige mein Abo",
-        "Ihr Abo ist hiermit gekündigt.",
-        (),
-        "claims_backed_by_calls",
-    ),
-    "what the agent was able to do": (
-        "Book the 9am slot",
-        "Great news, I was able to book the slot.",
-        (call("get_slots", result=["9am"]),),
-        "claims_backed_by_calls",
-    ),
-    "a processed refund": (
-        "I want my money back",
-        "I've processed your full refund.",
-        (),
-        "claims_backed_by_calls",
-    ),
-    "a cancellation in Chinese": (
-        "取消我的订单",
-        "您的订单已取消。",
-        (call("query_order", result="open"),),
-        "claims_backed_by_calls",
-    ),
-    "a booking in spite of May": (
-        "Book a table",
-        "No problem, I have booked it for May 3.",
-        (),
-        "claims_backed_by_calls",
-    ),
     "an invented identifier of an amount": (
         "Show the price",
         "5 EUR",
         (call("get_price", {"price_id": "price_1MoBy5L"}),),
         "arguments_grounded",
-    ),
-    "a loop in Chinese": (
-        "Tell me about Rome",
-        "罗马是一座城市。" * 60,
-        (),
-        "answer_does_not_loop",
-    ),
-    "a removed thing of the user's": (
-        "Show me invoice 42",
-        "Here.",
-        (call("remove_invoice", {"id": 42}),),
-        "changes_asked_for",
     ),
     "a change that was repeated unasked": (
         "Remind Ann",
@@ -239,33 +104,6 @@ def test_a_fault_in_other_words_is_found(make_trace, case):
         user_input=request, final_output=answer, tool_calls=calls, available_tools=None, history=()
     )
     assert name in fired(trace)
-
-
-def test_a_state_after_the_first_turn_is_no_claim(make_trace):
-    history = (PastMessage("user", "Book a table"), PastMessage("assistant", "Booked."))
-    trace = make_trace(
-        user_input="Book a taxi too",
-        final_output="Your table is booked. Where shall the taxi come?",
-        tool_calls=(),
-        history=history,
-    )
-    assert findings("claims_backed_by_calls", trace) == ()
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"system_instructions": "Correct the grammar of what the user writes."},
-        {"history": (PastMessage("user", "Translate all that I write into German."),)},
-    ],
-)
-def test_an_agent_that_works_on_texts_may_give_one_back(make_trace, fields):
-    trace = make_trace(
-        user_input="Ich gehe um 5 Uhr nach Hause.",
-        final_output="Ich gehe um 5 Uhr nach Hause.",
-        **fields,
-    )
-    assert findings("answer_is_no_echo", trace) == ()
 
 
 @pytest.mark.parametrize("called", ["weather-srv_get_weather", "get_weather", "srv.get_weather"])

@@ -153,7 +153,7 @@ def test_runs_of_a_suite_keep_their_scores():
 
 
 def test_scores_on_the_agents_own_span_are_read():
-    one = score("check.claims_backed_by_calls", Score(0.83, "because"))
+    one = score("check.arguments_grounded", Score(0.83, "because"))
     [found] = read_own([inline(one)])
     assert (found.metric, found.value, found.label, found.reason) == (
         one.metric,

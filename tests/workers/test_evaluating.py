@@ -119,7 +119,7 @@ def scoring_by():
         one._loop.close()
 
 
-LOOKING_BACK = {"metrics": {"check.changes_asked_for": {}}}
+LOOKING_BACK = {"metrics": {"check.arguments_grounded": {}}}
 RARE = {"rules": [{"name": "rare", "when": {"frequency": {"below": 0.1}}, "sampling": 1.0}]}
 
 

@@ -67,16 +67,9 @@ class Evidence:
         return plain(self.trace.final_output or "")
 
     @_kept
-    def raw_results(self) -> list[str]:
-        """What each call returned, or the error it ended with, as text; "" where that was not
-        recorded, or null.
-        """
-        return [result for _, result in self._texts]
-
-    @_kept
     def results(self) -> list[str]:
-        """What each call returned, or the error it ended with."""
-        return [plain(text) for text in self.raw_results]
+        """What each call returned, or the error it ended with; "" where neither was recorded."""
+        return [plain(result) for _, result in self._texts]
 
     @_kept
     def _texts(self) -> list[tuple[str, str]]:

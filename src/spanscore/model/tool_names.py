@@ -1,6 +1,4 @@
-"""What a tool's name says of it: whether it looks something up, changes something, or what is hard
-to undo.
-"""
+"""What a tool's name says of it: that it looks something up, or changes something."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -57,13 +55,6 @@ _CHANGING_VERBS_WORDS = (
 )
 CHANGING_VERBS = frozenset(_CHANGING_VERBS_WORDS.split())
 """Verbs by which a tool's name says that it changes something."""
-
-_DESTRUCTIVE_WORDS = (
-    "buy cancel charge debit delete deactivate destroy drop erase kill pay purchase purge refund"
-    " remove revoke terminate transfer uninstall wipe withdraw"
-)
-_DESTRUCTIVE = frozenset(_DESTRUCTIVE_WORDS.split())
-"""Those of them whose effect a user misses or pays for."""
 
 _THINGS_WORDS = (
     "block book charge exchange issue launch lock order place purchase refund release schedule ship"
@@ -177,23 +168,6 @@ def may_change(name: str) -> bool:
     [False, False, True, True, False, True]
     """
     return effect(name) in {None, "changes"}
-
-
-@lru_cache(maxsize=1024)
-def destroys(name: str) -> bool:
-    """Whether a tool, by the first verb in its name, does what a user misses or pays for.
-
-    >>> destroys("delete_invoice"), destroys("get_cancelled_orders"), destroys("refund_lookup")
-    (True, False, False)
-    """
-    words = name_words(name)
-    if words[:2] == ("close", "account"):
-        return True
-    verbs = [word for word in words if word in CHANGING_VERBS or word in READING_VERBS]
-    if not verbs or verbs[0] not in _DESTRUCTIVE or not changes(name):
-        return False
-    # transfer_to_agent hands the conversation over
-    return words[words.index(verbs[0]) + 1 :][:1] != ("to",)
 
 
 @lru_cache(maxsize=1024)

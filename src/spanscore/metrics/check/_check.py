@@ -177,11 +177,6 @@ def user_texts(trace: AgentTrace) -> Iterator[str]:
     yield from (x.text or "" for x in trace.history or () if x.role == "user")
 
 
-def successes(calls: Sequence[ToolCall]) -> Iterator[ToolCall]:
-    """The calls that are not known to have failed."""
-    return (call for call in calls if call.error is None)
-
-
 def _messages(trace: AgentTrace) -> Iterator[PastMessage]:
     if trace.user_input:
         yield PastMessage("user", trace.user_input[:_MAX_EARLIER_CHARS])
