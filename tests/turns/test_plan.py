@@ -15,7 +15,7 @@ def plan(*spans):
     return trace.plan
 
 
-PLAN = "I look up the weather, then I pack."
+PLAN = "1. look up the weather\n2. pack the bag"
 CALLS = call("weather", {"city": "Paris"}, "c1", said=PLAN)
 RETURNED = json.dumps([ASK, CALLS, told("15C", "c1"), ANSWER])
 
@@ -73,7 +73,7 @@ def test_an_agent_that_only_goes_on_has_no_plan():
     )
 
 
-def test_an_earlier_text_is_the_plan_where_the_one_beside_the_calls_announces_nothing():
+def test_an_earlier_text_is_the_plan_where_the_one_beside_the_calls_lists_nothing():
     bare = call("weather", {"city": "Paris"}, "c1", said="OK.")
     spans = (chat("1", 1, [ASK], [text("assistant", PLAN)]), chat("2", 5, [ASK], [bare]))
     assert plan(agent(), *spans) == PLAN

@@ -398,11 +398,9 @@ def test_text_before_a_last_message_that_was_redacted_is_no_answer():
 
 
 def test_the_plan_is_the_text_beside_the_first_calls():
-    asked = call("f", {}, "c1", said="FirstOf I look up the city, then I ask for its weather.")
-    assert (
-        only(agent(), chat("1", 1, [ASK], [asked])).plan
-        == "FirstOf I look up the city, then I ask for its weather."
-    )
+    plan = "Plan: 1. look up the city 2. ask for its weather"
+    asked = call("f", {}, "c1", said=plan)
+    assert only(agent(), chat("1", 1, [ASK], [asked])).plan == plan
 
 
 def test_an_answer_is_no_plan():

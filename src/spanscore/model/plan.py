@@ -1,6 +1,6 @@
-"""Which steps an agent announces: in a text, or in the list that it gives to a tool for plans.
+"""Steps of a plan: a list in a text, or what a tool for plans was given.
 
-A text that announces two steps or more is a plan; "OK.", "Next step." and "I look it up." are none.
+Sentences are not read: "First I look it up, then I book it." is no plan.
 """
 
 import re
@@ -9,51 +9,46 @@ from functools import lru_cache
 from typing import Any
 
 from spanscore.model.json import Json, loads
-from spanscore.model.plan_sentences import announces, is_definite, steps_in_sentences
 
 LEAST_STEPS = 2
-"""Fewer announced steps are no plan."""
+"""Fewer steps are no plan."""
 
 MAX_STEPS = 50
 _MAX_CHARS = 8_000
 _MAX_STEP_CHARS = 500
 _MAX_DEPTH = 3
 
-_PLAN_WORD = re.compile(
-    r"\b(?:plan\w*|steps?|to-?dos?|approach|checklist|schritte?|vorgehen|ablauf|étapes?|pasos|passi|passos|piano|"
-    r"plano|stappen|kroki|adımlar|план\w*|шаги)\b|计划|計劃|計画|步骤|步驟|手順|계획|단계|خطة|योजना",
-    re.IGNORECASE,
+_HEADING = re.compile(
+    r"^[#*_> \t]{0,8}(?:[\w'\u2019]+ ){0,4}(?:plan|steps?|to-?dos?|checklist)"
+    r"(?: [\w'\u2019]+){0,5}[*_ \t]{0,4}(?:[:：]|$)",
+    re.IGNORECASE | re.MULTILINE,
 )
 _FENCED = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 _HAN = "一二三四五六七八九十"
-_ROMAN = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x")
-_BEFORE = (
-    r"(?<![\w.,/$€£%-])[*_(\[（]{0,3}"
-    r"(?:(?:step|schritt|étape|etape|paso|passo|stap|krok|adım|шаг|ステップ|단계|步骤|步驟|手順|第)\s?#?)?"
-)
-_AFTER = r"(?:\s?(?:[.)\]:）．：](?!\d)|、|[-–—](?=\s))|단계[:：.]?|步[:：,，]?)[*_]{0,2}"
 _ENUMERATORS: tuple[tuple[re.Pattern[str], Callable[[str], int]], ...] = (
-    (re.compile(rf"{_BEFORE}(\d{{1,2}}){_AFTER}", re.IGNORECASE), int),
+    (
+        re.compile(
+            r"(?<![\w.,/$€£%-])[*_(\[（]{0,3}(?:step\s?#?)?"
+            r"(\d{1,2})\s?(?:[.)\]:）．：](?!\d)|、|[-–—](?=\s))[*_]{0,2}",
+            re.IGNORECASE,
+        ),
+        int,
+    ),
     (re.compile(r"([\u2460-\u2473])"), lambda sign: ord(sign) - 0x245F),
     (re.compile(rf"第?([{_HAN}])(?:步[:：,，]?|[、.：:])"), lambda sign: _HAN.index(sign) + 1),
     (re.compile(r"(?<![\w.])\(?([a-h])\)", re.IGNORECASE), lambda sign: ord(sign.lower()) - 0x60),
-    (
-        re.compile(r"(?<![\w.])\(?([ivx]{1,4})[.)](?=\s)", re.IGNORECASE),
-        lambda sign: _roman(sign.lower()),
-    ),
 )
 """How the items of a list are numbered, and the number that a sign stands for."""
-
-_SECOND = ("2", "b)", "ii")
-"""The numbers of second items in ASCII and lower case."""
 
 _BULLET = re.compile(
     r"^[ \t]*(#{1,6}|[-*+•◦▪‣–—☐☑□■○●➡→]|\[[ xX]?\])[ \t]*(?:\[[ xX]?\]["
     r" \t]*)?(?![-*_=#])(\S[^\n]*)$",
     re.MULTILINE,
 )
-_ARROW = re.compile(r"→|⇒|->|=>")
 _PAIR = re.compile(r"[*_]*[^:：]{1,40}[:：]\s*\S")
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff"
+_TWO_WORDS = re.compile(rf"[^\W\d_][\W\d_]+[^\W\d_]|[{_UNSPACED}]{{4}}")
+_WORD = re.compile(rf"[^\W\d_]{{2}}|[{_UNSPACED}]")
 _TRIMMED = " \t\r\n*_`#;,，；-–—→"
 
 _LISTS = ("steps", "plan", "todos", "todo", "tasks", "items", "checklist", "subtasks", "actions")
@@ -79,21 +74,18 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def announced_steps(text: str) -> tuple[str, ...]:
-    """The steps that a text announces, in order, at most 50; empty where it announces fewer than
-    two.
+    """The steps that a text lists, in order, at most 50; empty where it lists fewer than two.
 
-    They are the elements of a JSON list, the items of a list with numbers or bullets, also on one
-    line, the parts of a chain of arrows, else the clauses of the sentences that announce them.
+    They are the elements of a JSON list, or the items of a list with numbers, also on one line, or
+    with bullets.
 
     >>> announced_steps("Plan: 1. find a flight 2. book it 3. send the ticket")
     ('find a flight', 'book it', 'send the ticket')
     >>> announced_steps("I'll look up the order and then refund it.")
-    ("I'll look up the order", 'refund it')
-    >>> announced_steps("Sure, one moment please.")
     ()
     """
     text = text[:_MAX_CHARS]
-    for look in (_in_json, _numbered, _bulleted, _chained, steps_in_sentences):
+    for look in (_in_json, _numbered, _bulleted):
         steps = _trimmed(look(text))
         if len(steps) >= LEAST_STEPS:
             return steps
@@ -114,10 +106,9 @@ def set_down_steps(tool: str, arguments: Json) -> tuple[str, ...]:
     steps = _trimmed(_listed_in(arguments, 0))
     if len(steps) >= LEAST_STEPS:
         return steps
-    texts = (
-        [x for x in arguments.values() if isinstance(x, str)] if isinstance(arguments, dict) else []
-    )
-    return next((found for found in map(announced_steps, texts) if found), ())
+    values = arguments.values() if isinstance(arguments, dict) else ()
+    found = (announced_steps(x) for x in values if isinstance(x, str))
+    return next(filter(None, found), ())
 
 
 @lru_cache(maxsize=1024)  # an agent calls few tools, each many times
@@ -130,22 +121,19 @@ def is_for_plans(tool: str) -> bool:
     return _FOR_PLANS.search(_CAMEL.sub("_", tool[:200])) is not None
 
 
-def _in_json(text: str) -> Iterator[str]:
+def _in_json(text: str) -> Sequence[str]:
     """The elements of a list that the text is, or that stands fenced in it or after a heading."""
     fenced = _FENCED.search(text)
     body = text if fenced is None else fenced[1]
     start = min((at for at in (body.find("["), body.find("{")) if at >= 0), default=-1)
     if start < 0 or body.rstrip()[-1:] not in ("]", "}"):
-        return
+        return ()
     try:
         value = loads(body[start:])
     except ValueError:
-        return
+        return ()
     listed = _listed_in(value, 0)
-    if isinstance(value, dict) or _are_steps(
-        listed, text[:start] if fenced is None else text[: fenced.start()]
-    ):
-        yield from listed
+    return listed if isinstance(value, dict) or _are_steps(listed, text) else ()
 
 
 def _listed_in(value: Json, depth: int) -> list[str]:
@@ -163,9 +151,9 @@ def _listed_in(value: Json, depth: int) -> list[str]:
 
 
 def _texts(elements: Sequence[Json]) -> list[str]:
-    """What the elements of a list announce; empty where some of them are no steps."""
+    """What the elements of a list name; empty where some of them are no steps."""
     found = [x if isinstance(x, str) else _text(x) for x in elements[:MAX_STEPS]]
-    texts = [x for x in found if x and is_definite(x)]
+    texts = [x for x in found if x and _WORD.search(x)]
     return texts if len(texts) == len(found) else []
 
 
@@ -180,15 +168,9 @@ def _plain_key(key: str) -> str:
     return key.replace("_", "").replace("-", "").lower()
 
 
-def _numbered(text: str) -> Iterable[str]:
-    # as most texts, which are not searched further
-    if text.isascii() and not any(x in text.lower() for x in _SECOND):
-        return ()
-    for pattern, number in _ENUMERATORS:
-        items = list(_run(text, pattern, number))
-        if _are_steps(items, text):
-            return items
-    return ()
+def _numbered(text: str) -> Sequence[str]:
+    found = (list(_run(text, pattern, number)) for pattern, number in _ENUMERATORS)
+    return next((items for items in found if _are_steps(items, text)), ())
 
 
 def _run(text: str, pattern: re.Pattern[str], number: Callable[[str], int]) -> Iterator[str]:
@@ -209,11 +191,7 @@ def _run(text: str, pattern: re.Pattern[str], number: Callable[[str], int]) -> I
         yield text[places[-1].end() :].strip().partition("\n")[0]
 
 
-def _roman(sign: str) -> int:
-    return _ROMAN.index(sign) + 1 if sign in _ROMAN else 0
-
-
-def _bulleted(text: str) -> Iterable[str]:
+def _bulleted(text: str) -> Sequence[str]:
     """The items with that bullet which most items have."""
     kinds: dict[str, list[str]] = {}
     for kind, item in _BULLET.findall(text):
@@ -222,30 +200,21 @@ def _bulleted(text: str) -> Iterable[str]:
     return items if _are_steps(items, text) else ()
 
 
-def _chained(text: str) -> Iterable[str]:
-    """The parts of "find it → book it"; what stands before a colon in front of them is a
-    heading.
-    """
-    line = next((x for x in text.splitlines() if _ARROW.search(x)), "")
-    parts = [x.rpartition(":")[2] for x in _ARROW.split(line)[:MAX_STEPS]]
-    return parts if _are_steps(parts, text) else ()
-
-
 def _are_steps(items: Sequence[str], text: str) -> bool:
-    """Whether the items of a list are things to do: by what is said around them, else by what they
-    look like.
-    """
-    if len(items) < LEAST_STEPS or sum(x.rstrip().endswith(("?", "？")) for x in items) * 2 > len(
-        items
-    ):
+    """Whether the items of a list are things to do: by a heading, else by what they look like."""
+    if len(items) < LEAST_STEPS:
         return False
-    if _PLAN_WORD.search(text) or announces(text):
-        return True
-    long = sum(is_definite(x, least=2) and not _PAIR.match(x.strip()) for x in items)
-    return long * 2 >= len(items)
+    return _HEADING.search(text) is not None or sum(map(_is_step, items)) * 2 >= len(items)
+
+
+def _is_step(item: str) -> bool:
+    """Whether an item has several words and is neither a question nor a name with its value."""
+    item = item.strip()
+    is_other = item.endswith(("?", "？")) or _PAIR.match(item) is not None
+    return not is_other and _TWO_WORDS.search(item) is not None
 
 
 def _trimmed(steps: Iterable[str]) -> tuple[str, ...]:
-    """The steps on one line each, without those that name nothing to do."""
+    """The steps on one line each, without those that hold no word."""
     found = (" ".join(x.split()).strip(_TRIMMED)[:_MAX_STEP_CHARS].rstrip(" .。") for x in steps)
-    return tuple(x for x in found if is_definite(x))[:MAX_STEPS]
+    return tuple(x for x in found if _WORD.search(x))[:MAX_STEPS]

@@ -100,7 +100,7 @@ class AgentTrace(_message.Message):
     final_output: _builtins.str
     system_instructions: _builtins.str
     plan: _builtins.str
-    """What the agent wrote before it acted that announces two steps or more."""
+    """The list of two steps or more that the agent wrote before it acted."""
     unread_spans: _builtins.int
     """Spans of the trace that no dialect could read."""
     session_key: _builtins.str

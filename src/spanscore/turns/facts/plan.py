@@ -15,7 +15,7 @@ from spanscore.turns.facts.turn_steps import TurnSteps
 
 def _before_tool_calls(turn: TurnSteps) -> Sourced | None:
     """The last text of the main agent's models before the first tool calls, or beside them, that
-    announces steps.
+    lists steps.
 
     Some emitters leave the calls out beside a text: then the finish reason shows them. The last
     model call answers.
@@ -25,7 +25,7 @@ def _before_tool_calls(turn: TurnSteps) -> Sourced | None:
         texts = [x for x in model.output or () if x.text and x.text.strip()]
         announced = _announced(model, texts)
         if announced is None and is_damaged(model, "output", texts or model.output or ()):
-            announced = Sourced(model, "output", None, damaged=True)  # it may have announced some
+            announced = Sourced(model, "output", None, damaged=True)  # it may have listed some
         planned = announced or planned
         if any(x.calls for x in model.output or ()):
             return planned
@@ -35,7 +35,7 @@ def _before_tool_calls(turn: TurnSteps) -> Sourced | None:
 
 
 def _announced(step: Step, messages: Sequence[Message]) -> Sourced | None:
-    """The text of messages where it announces steps."""
+    """The text of messages where it lists steps."""
     text = "\n".join(message.text or "" for message in messages)
     return (
         Sourced(step, "output", text, is_damaged(step, "output", messages))
@@ -46,7 +46,7 @@ def _announced(step: Step, messages: Sequence[Message]) -> Sourced | None:
 
 def _in_returned_messages(turn: TurnSteps) -> Sourced | None:
     """The last text before the first tool calls, or beside them, among the messages that an agent
-    or workflow returned, if it announces steps.
+    or workflow returned, if it lists steps.
 
     It is looked for only where no model call shows a tool call.
     """
@@ -69,7 +69,7 @@ def _returning(turn: TurnSteps) -> Iterator[Step]:
 
 
 def _announced_before_calls(step: Step) -> Sourced | None:
-    """The last text before the first tool calls, or beside them, that announces steps."""
+    """The last text before the first tool calls, or beside them, that lists steps."""
     output = step.output or ()
     of_turn = output[conversation.last_user_message(output) + 1 :]
     calling = next((at for at, message in enumerate(of_turn) if message.calls), None)
@@ -111,7 +111,7 @@ SOURCES: FirstOf[TurnSteps] = (
     ),
     Source(
         "the text beside the first tool calls of the main agent, else the last text before"
-        " them, that announces two steps or more",
+        " them, that lists two steps or more",
         _before_tool_calls,
     ),
     Source(
