@@ -189,7 +189,7 @@ class _Copy:
         if not is_whole:
             from_indexes = set[_Key]().union(*(keys for keys, _ in indexed))
             seen = self._seen(from_indexes)
-            seen |= self._insert_keys(sorted(seen | from_indexes))
+            seen |= self._insert_keys(sorted(seen | from_indexes, key=_in_order))
         saved = set(self._db.execute(f"SELECT {self._key} FROM main.{self._table.name}"))  # noqa: S608 - as above
         if known is not None:
             lost, is_exact = len({(x,) for x in known} - saved), True
@@ -265,7 +265,8 @@ class _Copy:
         query = f"SELECT {self._key} FROM damaged.{self._table.name} {by} {rest}"  # noqa: S608 - as above
         try:
             for key in self._db.execute(query, values):
-                seen.add(key)
+                if None not in key:  # no table's key is; a damaged index has some
+                    seen.add(key)
         except sqlite3.Error as error:
             _raise_if_of_writing(error)
             return seen, False
@@ -302,6 +303,11 @@ class _Copy:
             _raise_if_of_writing(error)
             return False
         return True
+
+
+def _in_order(key: _Key) -> list[tuple[int, Any]]:
+    """Sort keys as SQLite does: numbers, texts, bytes. A damaged key may be any of them."""
+    return [(isinstance(x, str) + 2 * isinstance(x, bytes), x) for x in key]
 
 
 def _raise_if_of_writing(error: sqlite3.Error) -> None:

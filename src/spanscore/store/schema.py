@@ -633,6 +633,9 @@ def _statements(dialect: str) -> list[str]:
     """Return what makes the tables, compiled once a process: it takes longer than to run it."""
     made: list[ExecutableDDLElement] = []
     for table in tables.sorted_tables:
-        made += [CreateTable(table), *map(CreateIndex, table.indexes)]
+        made += [
+            CreateTable(table),
+            *map(CreateIndex, sorted(table.indexes, key=lambda x: str(x.name))),
+        ]
     used = registry.load(dialect)()
     return [str(x.compile(dialect=used)) for x in made]
