@@ -4,6 +4,7 @@ whole traces.
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -176,6 +177,9 @@ class RebuiltUnit:
     fragment: turns.TraceFragment | None = None
     """What ties it to others; None for an ordinary unit, to which no other refers."""
 
+    hints: turns.DelegationHints | None = None
+    """The texts by which a calling or called agent is recognised, as `RebuiltTrace` has them."""
+
 
 class Units(Protocol):
     """Units that were rebuilt by themselves, of which some are now read together with others."""
@@ -199,7 +203,7 @@ def join_units(
     """
     found = {name: unit.traces for name, unit in rebuilt.items()}
     fragments = {name: unit.fragment for name, unit in rebuilt.items() if unit.fragment is not None}
-    fragments.update(units.referred(_referred_to(rebuilt, stitching)))
+    fragments.update(units.referred(_referred_to(rebuilt)))
     groups = [group for group in stitching.group(fragments.values()) if len(group) > 1]
     joins: list[turns.Join] = []
     for group, traces in zip(groups, units.joined(groups), strict=True):
@@ -256,7 +260,8 @@ class ReceivedUnits:
         fragment = trace.fragment(self._stitching, is_referred_to=is_referred_to)
         if fragment is not None and trace.reading is not None:
             self._readings[name] = trace.reading
-        return RebuiltUnit(trace.traces, trace.ids_of_calls, fragment)
+        hints = trace.hints() if self._stitching.uses("delegation") else None
+        return RebuiltUnit(trace.traces, trace.ids_of_calls, fragment, hints)
 
     def _joined(self, group: Sequence[turns.TraceFragment]) -> list[AgentTrace]:
         ids = [part.trace_id for part in group]
@@ -275,7 +280,7 @@ class ReceivedUnits:
         return "truncated" if name in self._truncated else "complete"
 
 
-def _referred_to(rebuilt: Mapping[str, RebuiltUnit], stitching: turns.Stitching) -> list[str]:
+def _referred_to(rebuilt: Mapping[str, RebuiltUnit]) -> list[str]:
     """The ordinary units that others link to, whose model calls they repeat, or that a delegation
     may tie to them.
     """
@@ -283,15 +288,25 @@ def _referred_to(rebuilt: Mapping[str, RebuiltUnit], stitching: turns.Stitching)
     for unit in rebuilt.values():
         if unit.fragment is not None:
             sought.update(unit.fragment.seeks)
-    delegating: set[str] = set()
-    if len(rebuilt) > 1 and stitching.uses("delegation"):
-        delegating = turns.may_delegate({name: unit.traces for name, unit in rebuilt.items()})
+    delegating = _delegating({name: x.hints for name, x in rebuilt.items() if x.hints is not None})
     ordinary = {name: unit for name, unit in rebuilt.items() if unit.fragment is None}
     return [
         name
         for name, unit in ordinary.items()
         if name in delegating or _is_sought(name, unit, sought)
     ]
+
+
+def _delegating(hints: Mapping[str, turns.DelegationHints]) -> set[str]:
+    """The units that may have delegated a turn to each other."""
+    index = turns.DelegationIndex(sys.maxsize, sys.maxsize)
+    for name, of_unit in hints.items():
+        index.add(name, of_unit, 0)
+    found: set[str] = set()
+    for name, of_unit in hints.items():
+        others = index.of(name, of_unit)
+        found.update(others, (name,) if others else ())
+    return found
 
 
 def _is_sought(name: str, unit: RebuiltUnit, sought: Collection[str]) -> bool:

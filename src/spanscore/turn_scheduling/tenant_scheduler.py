@@ -67,7 +67,7 @@ class TenantScheduler:
         )
         self._states = TraceStates(self._pending.is_waiting)
         self._recent_calls = RecentCalls(config)
-        self._delegations = turns.DelegationIndex(_MAX_TEXTS)
+        self._delegations = turns.DelegationIndex(_MAX_TEXTS, config.late_window)
         self._delegations_lock = threading.Lock()  # traces are read in several threads
         self._continuations = turns.UnmatchedContinuations()
 
@@ -85,8 +85,7 @@ class TenantScheduler:
         """Remember no more than one of so many tenants may."""
         self._pending.limit(self._config.max_parts // tenants)
         self._recent_calls.limit(MAX_IDS // tenants)
-        with self._delegations_lock:
-            self._delegations.limit(_MAX_TEXTS // tenants)
+        self._delegations.max_texts = _MAX_TEXTS // tenants
 
     def cut(self, cuts: Iterable[Cut], now_ns: int) -> list[ReadJob]:
         """See `TurnScheduler.cut`; `cuts` are those of this tenant."""
@@ -260,7 +259,6 @@ class TenantScheduler:
         if hints is not None:
             with self._delegations_lock:
                 self._delegations.add(job.trace_id, hints, job.queued_ns)
-                self._delegations.forget_before(job.queued_ns - self._config.late_window)
 
     def _delegation_partners(self, trace_id: str, hints: turns.DelegationHints | None) -> list[str]:
         """The traces of which one's tool call may have requested the other.

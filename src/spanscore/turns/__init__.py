@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from spanscore.turns.facts.turn_steps import TurnSteps
     from spanscore.turns.provenance.explain import Explained, Explanation, Origin, explain
     from spanscore.turns.shown_whole import shows_whole
-    from spanscore.turns.stitch.delegation_hints import DelegationHints, hints_of, may_delegate
-    from spanscore.turns.stitch.delegation_index import DelegationIndex
     from spanscore.turns.stitch.fragment import Join, TraceFragment
     from spanscore.turns.stitch.gateway import ids_of_calls, without_repeats
+    from spanscore.turns.stitch.reasons.delegation import (
+        DelegationHints,
+        DelegationIndex,
+        hints_of,
+    )
     from spanscore.turns.stitch.stitching import Stitching, delegating_calls, is_settled, is_whole
     from spanscore.turns.stitch.unmatched_continuations import UnmatchedContinuations
 
@@ -39,14 +42,13 @@ __all__ = [
     "ids_of_calls",
     "is_settled",
     "is_whole",
-    "may_delegate",
     "shows_whole",
     "without_repeats",
 ]
 
 _HOMES = {
-    "DelegationHints": "spanscore.turns.stitch.delegation_hints",
-    "DelegationIndex": "spanscore.turns.stitch.delegation_index",
+    "DelegationHints": "spanscore.turns.stitch.reasons.delegation",
+    "DelegationIndex": "spanscore.turns.stitch.reasons.delegation",
     "Explained": "spanscore.turns.provenance.explain",
     "Explanation": "spanscore.turns.provenance.explain",
     "Join": "spanscore.turns.stitch.fragment",
@@ -59,11 +61,10 @@ _HOMES = {
     "build": "spanscore.turns.building",
     "delegating_calls": "spanscore.turns.stitch.stitching",
     "explain": "spanscore.turns.provenance.explain",
-    "hints_of": "spanscore.turns.stitch.delegation_hints",
+    "hints_of": "spanscore.turns.stitch.reasons.delegation",
     "ids_of_calls": "spanscore.turns.stitch.gateway",
     "is_settled": "spanscore.turns.stitch.stitching",
     "is_whole": "spanscore.turns.stitch.stitching",
-    "may_delegate": "spanscore.turns.stitch.delegation_hints",
     "shows_whole": "spanscore.turns.shown_whole",
     "without_repeats": "spanscore.turns.stitch.gateway",
 }

@@ -64,6 +64,6 @@ def is_without_calls(key: str) -> bool:
     return key.startswith(_WITHOUT_CALLS)
 
 
-def question(text: int) -> str:
-    """Of the question to an agent, by the user or by a tool call."""
-    return f"question {text}"
+def question(text: bytes) -> str:
+    """Of the question to an agent, by the user or by a tool call; its hash."""
+    return f"question {text.hex()}"
