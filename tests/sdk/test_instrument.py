@@ -536,7 +536,6 @@ begun = threading.Event()
 def told(scores):
     begun.set()
     import slow_module
-    print("imported", flush=True)
 
 spanscore.instrument(metrics=["check.answer_present"], on_scores=told)
 with spanscore.turn(input="Where is it?") as turn:
