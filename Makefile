@@ -26,7 +26,7 @@ env: $(STAMP) ## the environment, in .venv
 demo: env ## replay recorded traces through a server of its own and show their scores
 	@$(BIN)/spanscore demo
 
-PYTEST := $(BIN)/pytest -n 2 --dist worksteal
+PYTEST := $(BIN)/pytest --dist worksteal -n 2
 
 .PHONY: test
 test: env ## the fast tests, before each commit
@@ -84,8 +84,8 @@ lint: env
 .PHONY: ci
 ci: env lint proto-check site ## what CI runs: the fast tests as on a bare machine, then all others
 	@.ci/bare $(MAKE) --no-print-directory test
-	@$(PYTEST) -rs -m browser # by itself: Playwright leaves an event loop running in its process
-	@$(PYTEST) -rs -m '(slow or program) and not browser and not ui'
+	@$(PYTEST) -n 4 -rs -m browser # by itself: Playwright leaves an event loop running in its process
+	@$(PYTEST) -n 4 -rs -m '(slow or program) and not browser and not ui' # more than processors: most wait
 
 .PHONY: format
 format: env ## format the code, fix what lint can fix
