@@ -70,7 +70,7 @@ def test_livekit_says_which_tool_failed():
 
 
 def test_what_a_livekit_agent_says_beside_tool_calls_is_not_its_answer():
-    planned = "I look up the parcel, then I call you."
+    planned = "1. I look up the parcel.\n2. I call you."
     calls = json.dumps([{"call_id": "c1", "name": "track", "arguments": "{}"}])
 
     def told(span_id, parent, name, at, **attributes):
