@@ -60,7 +60,7 @@ class ApiHttp(Options):
 
 
 class Api(Options):
-    """The control service: lists metrics, traces and scores of a running server, and evaluates
+    """The control service: lists traces and scores of a running server, and evaluates
     again on demand.
     """
 

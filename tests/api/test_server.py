@@ -1,4 +1,4 @@
-"""The control service over real gRPC, in front of a backend that holds what a test gave it."""
+"""The services over real gRPC, in front of a backend that holds what a test gave it."""
 
 import asyncio
 import contextlib
@@ -17,13 +17,19 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 
 from spanscore.api.decoding import decode_score
 from spanscore.api.server import Server
-from spanscore.api.v1 import control_service_pb2 as pb
 from spanscore.api.v1 import score_pb2
-from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
+from spanscore.api.v1.score_service_pb2 import ListScoresRequest
+from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
+from spanscore.api.v1.trace_service_pb2 import (
+    EvaluateSessionRequest,
+    EvaluateTraceRequest,
+    GetTraceRequest,
+    ListTracesRequest,
+)
+from spanscore.api.v1.trace_service_pb2_grpc import TraceServiceStub
 from spanscore.config import Api
 from spanscore.errors import ConfigError, InputError, RetryableError
 from spanscore.evaluation.config import Overrides
-from spanscore.model.json import loads
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, Target
 from spanscore.receive.auth import open_authenticators
@@ -32,6 +38,7 @@ from spanscore.rpc.status import ErrorInfo, read_status
 from spanscore.store.listing import Page, Place, ScoreQuery, TraceScores
 
 _OTEL_ID = "0af7651916cd43dd8448eb211c80319c"
+_NAME = f"traces/{_OTEL_ID}"
 _TARGET = Target(_OTEL_ID, "b7ad6b7169203331", 1, 2)
 _TRACE = AgentTrace(
     trace_ids=(_OTEL_ID,),
@@ -137,9 +144,15 @@ def _serving(
 
 
 @pytest.fixture
-def stub():
+def traces():
     with _serving() as channel:
-        yield ControlServiceStub(channel)
+        yield TraceServiceStub(channel)
+
+
+@pytest.fixture
+def scores():
+    with _serving() as channel:
+        yield ScoreServiceStub(channel)
 
 
 def _refused(call, request):
@@ -148,41 +161,35 @@ def _refused(call, request):
     return caught.value.code(), caught.value.details()
 
 
-def test_every_metric_is_listed_with_the_schema_of_its_options(stub):
-    listed = (stub.ListMetrics(pb.ListMetricsRequest())).metrics
-    coherence = next(metric for metric in listed if metric.name == "coherence")
-    assert "threshold" in loads(coherence.options_schema_json)["properties"]
+def test_a_trace_is_found_by_its_agent_trace_id(traces):
+    found = traces.GetTrace(GetTraceRequest(trace_id=_TRACE.id))
+    assert found.user_input == "What is the weather in Tokyo?"
 
 
-def test_a_trace_is_found_by_its_agent_trace_id(stub):
-    found = stub.GetTrace(pb.GetTraceRequest(trace_id=_TRACE.id))
-    assert found.trace.user_input == "What is the weather in Tokyo?"
+def test_a_trace_is_found_by_its_otel_trace_id_in_any_case(traces):
+    found = traces.GetTrace(GetTraceRequest(trace_id=_OTEL_ID.upper()))
+    assert found.id == _TRACE.id
 
 
-def test_a_trace_is_found_by_its_otel_trace_id_in_any_case(stub):
-    found = stub.GetTrace(pb.GetTraceRequest(trace_id=_OTEL_ID.upper()))
-    assert found.trace.id == _TRACE.id
-
-
-def test_a_trace_that_is_not_stored_is_not_found_and_says_why_it_may_be(stub):
-    code, text = _refused(stub.GetTrace, pb.GetTraceRequest(trace_id="f" * 32))
+def test_a_trace_that_is_not_stored_is_not_found_and_says_why_it_may_be(traces):
+    code, text = _refused(traces.GetTrace, GetTraceRequest(trace_id="f" * 32))
     assert code == grpc.StatusCode.NOT_FOUND
     assert "may not be complete yet" in text
 
 
-def test_what_is_no_id_is_an_invalid_argument(stub):
-    code, text = _refused(stub.GetTrace, pb.GetTraceRequest(trace_id="x" * 10_000))
+def test_what_is_no_id_is_an_invalid_argument(traces):
+    code, text = _refused(traces.GetTrace, GetTraceRequest(trace_id="x" * 10_000))
     assert code == grpc.StatusCode.INVALID_ARGUMENT
     assert "32 hex digits" in text
 
 
-def test_the_scores_of_a_session_are_listed(stub):
-    found = stub.ListScores(pb.ListScoresRequest(session_id="session-42"))
+def test_the_scores_of_a_session_are_listed(scores):
+    found = scores.ListScores(ListScoresRequest(session_id="session-42"))
     assert [(score.metric, score.value) for score in found.scores] == [("coherence", 0.75)]
 
 
-def test_a_session_that_is_not_known_is_not_found(stub):
-    code, _ = _refused(stub.ListScores, pb.ListScoresRequest(session_id="other"))
+def test_a_session_that_is_not_known_is_not_found(scores):
+    code, _ = _refused(scores.ListScores, ListScoresRequest(session_id="other"))
     assert code == grpc.StatusCode.NOT_FOUND
 
 
@@ -190,22 +197,22 @@ def test_a_known_trace_without_scores_has_an_empty_list():
     backend = FakeBackend()
     backend.evaluations = lambda **_: []
     with _serving(backend) as channel:
-        found = ControlServiceStub(channel).ListScores(pb.ListScoresRequest(trace_id=_OTEL_ID))
+        found = ScoreServiceStub(channel).ListScores(ListScoresRequest(trace_id=_OTEL_ID))
     assert not found.scores
 
 
-def test_without_a_subject_the_scores_of_all_are_listed(stub):
-    found = stub.ListScores(pb.ListScoresRequest(failing=True, metric="coherence", since_ns=7))
+def test_without_a_subject_the_scores_of_all_are_listed(scores):
+    found = scores.ListScores(ListScoresRequest(failing=True, metric="coherence", since_ns=7))
     assert [score.metric for score in found.scores] == ["newest"]
 
 
 def test_the_conditions_of_a_list_reach_the_store():
     backend = FakeBackend()
-    request = pb.ListScoresRequest(
+    request = ListScoresRequest(
         failing=True, metric="coherence", since_ns=7, service_name="shop", source="human"
     )
     with _serving(backend) as channel:
-        ControlServiceStub(channel).ListScores(request)
+        ScoreServiceStub(channel).ListScores(request)
     query = ScoreQuery(failing=True, metric="coherence", since_ns=7, service="shop", source="human")
     assert backend.listed == [(query, 50, None)]
 
@@ -213,29 +220,29 @@ def test_the_conditions_of_a_list_reach_the_store():
 def test_a_page_token_leads_to_the_next_page():
     backend = FakeBackend()
     with _serving(backend) as channel:
-        stub = ControlServiceStub(channel)
-        token = stub.ListTraces(pb.ListTracesRequest(page_size=1)).next_page_token
-        stub.ListTraces(pb.ListTracesRequest(page_size=5, page_token=token))
+        traces = TraceServiceStub(channel)
+        token = traces.ListTraces(ListTracesRequest(page_size=1)).next_page_token
+        traces.ListTraces(ListTracesRequest(page_size=5, page_token=token))
     assert [x[1:] for x in backend.listed] == [(1, None), (5, Place(3, 4))]
 
 
-def test_a_page_token_of_other_conditions_is_an_invalid_argument(stub):
-    token = stub.ListTraces(pb.ListTracesRequest()).next_page_token
-    code, text = _refused(stub.ListTraces, pb.ListTracesRequest(failing=True, page_token=token))
+def test_a_page_token_of_other_conditions_is_an_invalid_argument(traces):
+    token = traces.ListTraces(ListTracesRequest()).next_page_token
+    code, text = _refused(traces.ListTraces, ListTracesRequest(failing=True, page_token=token))
     assert (code, text.partition(":")[0]) == (grpc.StatusCode.INVALID_ARGUMENT, "page_token")
 
 
 @pytest.mark.parametrize(
     "token", ["x", "bnVsbA==", "W10=", "ñ", "WyJhIiwgMSwgMWUzMDBd", "WzEsIDIsIDFlOTk5XQ=="]
 )
-def test_what_is_no_page_token_is_an_invalid_argument(stub, token):
-    code, text = _refused(stub.ListScores, pb.ListScoresRequest(page_token=token))
+def test_what_is_no_page_token_is_an_invalid_argument(scores, token):
+    code, text = _refused(scores.ListScores, ListScoresRequest(page_token=token))
     assert (code, text.partition(":")[0]) == (grpc.StatusCode.INVALID_ARGUMENT, "page_token")
 
 
-def test_a_negative_page_size_is_an_invalid_argument(stub):
+def test_a_negative_page_size_is_an_invalid_argument(traces):
     assert (
-        _refused(stub.ListTraces, pb.ListTracesRequest(page_size=-1))[0]
+        _refused(traces.ListTraces, ListTracesRequest(page_size=-1))[0]
         == grpc.StatusCode.INVALID_ARGUMENT
     )
 
@@ -243,7 +250,7 @@ def test_a_negative_page_size_is_an_invalid_argument(stub):
 def test_a_page_is_never_larger_than_the_bound():
     backend = FakeBackend()
     with _serving(backend) as channel:
-        ControlServiceStub(channel).ListTraces(pb.ListTracesRequest(page_size=2**30))
+        TraceServiceStub(channel).ListTraces(ListTracesRequest(page_size=2**30))
     assert backend.listed[0][1] == 1000
 
 
@@ -251,16 +258,16 @@ def test_the_scores_of_a_session_come_in_pages_where_a_size_is_asked_for():
     backend = FakeBackend()
     backend.evaluations = lambda **_: [_evaluation(f"m{x}", 0.5) for x in range(3)]
     with _serving(backend) as channel:
-        stub = ControlServiceStub(channel)
-        first = stub.ListScores(pb.ListScoresRequest(session_id="s", page_size=2))
-        rest = stub.ListScores(
-            pb.ListScoresRequest(session_id="s", page_token=first.next_page_token)
+        scores = ScoreServiceStub(channel)
+        first = scores.ListScores(ListScoresRequest(session_id="s", page_size=2))
+        rest = scores.ListScores(
+            ListScoresRequest(session_id="s", page_token=first.next_page_token)
         )
     assert [[x.metric for x in page.scores] for page in (first, rest)] == [["m0", "m1"], ["m2"]]
 
 
-def test_a_trace_is_listed_in_few_words_with_its_scores(stub):
-    [found] = stub.ListTraces(pb.ListTracesRequest()).traces
+def test_a_trace_is_listed_in_few_words_with_its_scores(traces):
+    [found] = traces.ListTraces(ListTracesRequest()).traces
     assert (found.id, found.user_input, found.HasField("tool_calls")) == (
         _TRACE.id,
         _TRACE.user_input,
@@ -269,23 +276,23 @@ def test_a_trace_is_listed_in_few_words_with_its_scores(stub):
     assert [score.metric for score in found.scores] == ["coherence"]
 
 
-def test_a_score_is_the_same_before_and_after_it_is_sent(stub):
-    [score] = stub.ListScores(pb.ListScoresRequest(session_id="session-42")).scores
+def test_a_score_is_the_same_before_and_after_it_is_sent(scores):
+    [score] = scores.ListScores(ListScoresRequest(session_id="session-42")).scores
     sent = _evaluation("coherence", 0.75)
     assert decode_score(score).to_json() == sent.to_json()
 
 
 def test_evaluate_hands_every_override_to_the_backend():
     backend = FakeBackend()
-    request = pb.EvaluateRequest(
-        session_id="session-42",
+    request = EvaluateSessionRequest(
+        name="sessions/session-42",
         metrics=["coherence"],
         model="openai/gpt-4o-mini",
         threshold=0.9,
         signal_weights={"coherence": 0.5},
     )
     with _serving(backend) as channel:
-        ControlServiceStub(channel).Evaluate(request)
+        TraceServiceStub(channel).EvaluateSession(request)
     wanted = Overrides(("coherence",), "openai/gpt-4o-mini", 0.9, {"coherence": 0.5})
     assert backend.asked == [(None, "session-42", wanted)]
 
@@ -293,24 +300,24 @@ def test_evaluate_hands_every_override_to_the_backend():
 def test_evaluate_without_overrides_gives_the_backend_none():
     backend = FakeBackend()
     with _serving(backend) as channel:
-        ControlServiceStub(channel).Evaluate(pb.EvaluateRequest(trace_id=_OTEL_ID))
+        TraceServiceStub(channel).EvaluateTrace(EvaluateTraceRequest(name=_NAME))
     assert backend.asked == [(_OTEL_ID, None, Overrides())]
 
 
 def test_a_threshold_of_zero_is_an_override():
     backend = FakeBackend()
     with _serving(backend) as channel:
-        ControlServiceStub(channel).Evaluate(pb.EvaluateRequest(trace_id=_OTEL_ID, threshold=0.0))
+        TraceServiceStub(channel).EvaluateTrace(EvaluateTraceRequest(name=_NAME, threshold=0.0))
     assert backend.asked[0][2].threshold == 0.0
 
 
-def test_evaluate_answers_with_the_new_revision(stub):
-    scores = stub.Evaluate(pb.EvaluateRequest(trace_id=_OTEL_ID)).scores
-    assert [(score.status, score.revision) for score in scores] == [(score_pb2.STATUS_SCORED, 2)]
+def test_evaluate_answers_with_the_new_revision(traces):
+    found = traces.EvaluateTrace(EvaluateTraceRequest(name=_NAME)).scores
+    assert [(score.status, score.revision) for score in found] == [(score_pb2.STATUS_SCORED, 2)]
 
 
-def test_evaluating_what_is_not_stored_is_not_found(stub):
-    code, _ = _refused(stub.Evaluate, pb.EvaluateRequest(trace_id="f" * 32))
+def test_evaluating_what_is_not_stored_is_not_found(traces):
+    code, _ = _refused(traces.EvaluateTrace, EvaluateTraceRequest(name="traces/" + "f" * 32))
     assert code == grpc.StatusCode.NOT_FOUND
 
 
@@ -318,7 +325,6 @@ def test_evaluating_what_is_not_stored_is_not_found(stub):
     ("wrong", "hint"),
     [
         ({"metrics": ["coherance"]}, "did you mean 'coherence'?"),
-        ({"signal_weights": {"coherence": -1.0}}, "at least 0"),
         ({"threshold": float("nan")}, "off the scale of "),
         (
             {"threshold": 7.0, "metrics": ["coherence"]},
@@ -326,10 +332,16 @@ def test_evaluating_what_is_not_stored_is_not_found(stub):
         ),
     ],
 )
-def test_an_impossible_override_is_an_invalid_argument_that_says_what_to_do(stub, wrong, hint):
-    code, text = _refused(stub.Evaluate, pb.EvaluateRequest(trace_id=_OTEL_ID, **wrong))
+def test_an_impossible_override_is_an_invalid_argument_that_says_what_to_do(traces, wrong, hint):
+    code, text = _refused(traces.EvaluateTrace, EvaluateTraceRequest(name=_NAME, **wrong))
     assert code == grpc.StatusCode.INVALID_ARGUMENT
     assert hint in text
+
+
+def test_a_negative_weight_is_an_invalid_argument(traces):
+    request = EvaluateSessionRequest(name="sessions/session-42", signal_weights={"coherence": -1.0})
+    code, text = _refused(traces.EvaluateSession, request)
+    assert (code, "at least 0" in text) == (grpc.StatusCode.INVALID_ARGUMENT, True)
 
 
 @pytest.mark.parametrize(
@@ -342,7 +354,7 @@ def test_an_impossible_override_is_an_invalid_argument_that_says_what_to_do(stub
 def test_the_backends_errors_become_status_codes(error, code):
     with _serving(FakeBackend(error)) as channel:
         got, text = _refused(
-            ControlServiceStub(channel).Evaluate, pb.EvaluateRequest(trace_id=_OTEL_ID)
+            TraceServiceStub(channel).EvaluateTrace, EvaluateTraceRequest(name=_NAME)
         )
     assert got == code
     assert str(error) in text
@@ -355,15 +367,15 @@ def _status_of(call, request):
     return read_status(trailers["grpc-status-details-bin"])
 
 
-def test_an_error_has_a_reason_for_programs(stub):
-    info = _status_of(stub.GetTrace, pb.GetTraceRequest(trace_id="f" * 32)).info
+def test_an_error_has_a_reason_for_programs(traces):
+    info = _status_of(traces.GetTrace, GetTraceRequest(trace_id="f" * 32)).info
     assert info == ErrorInfo(
-        "NOT_FOUND", "spanscore", {"method": "spanscore.v1.ControlService/GetTrace"}
+        "NOT_FOUND", "spanscore", {"method": "spanscore.v1.TraceService/GetTrace"}
     )
 
 
-def test_an_error_names_the_field_that_is_wrong(stub):
-    status = _status_of(stub.ListTraces, pb.ListTracesRequest(filter="nam = 1"))
+def test_an_error_names_the_field_that_is_wrong(traces):
+    status = _status_of(traces.ListTraces, ListTracesRequest(filter="nam = 1"))
     assert [(x.field, "there is no field nam" in x.description) for x in status.violations] == [
         ("filter", True)
     ]
@@ -372,7 +384,7 @@ def test_an_error_names_the_field_that_is_wrong(stub):
 def test_an_error_that_may_pass_has_the_time_to_wait():
     with _serving(FakeBackend(RetryableError("too busy", retry_after_s=3))) as channel:
         status = _status_of(
-            ControlServiceStub(channel).Evaluate, pb.EvaluateRequest(trace_id=_OTEL_ID)
+            TraceServiceStub(channel).EvaluateTrace, EvaluateTraceRequest(name=_NAME)
         )
     assert status.retry_after_s == 3
 
@@ -380,7 +392,7 @@ def test_an_error_that_may_pass_has_the_time_to_wait():
 def test_what_nobody_foresaw_is_internal_and_shows_nothing_of_the_inside(caplog):
     with _serving(FakeBackend(KeyError("secret"))) as channel:
         code, text = _refused(
-            ControlServiceStub(channel).Evaluate, pb.EvaluateRequest(trace_id=_OTEL_ID)
+            TraceServiceStub(channel).EvaluateTrace, EvaluateTraceRequest(name=_NAME)
         )
     assert (code, "secret" in text, "secret" in caplog.text) == (
         grpc.StatusCode.INTERNAL,
@@ -393,14 +405,14 @@ def test_reflection_describes_the_service():
     with _serving() as channel:
         pool = DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
         names = {
-            method.name for method in pool.FindServiceByName("spanscore.v1.ControlService").methods
+            method.name for method in pool.FindServiceByName("spanscore.v1.TraceService").methods
         }
-    assert names == {"ListMetrics", "GetTrace", "ListTraces", "ListScores", "Evaluate"}
+    assert {"GetTrace", "ListTraces", "EvaluateTrace"} <= names
 
 
 def test_health_says_that_it_serves():
     with _serving() as channel:
-        request = health_pb2.HealthCheckRequest(service="spanscore.v1.ControlService")
+        request = health_pb2.HealthCheckRequest(service="spanscore.v1.TraceService")
         answer = health_pb2_grpc.HealthStub(channel).Check(request)
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
@@ -415,7 +427,7 @@ def _issued(folder, ca):
 
 def _is_answered(channel, **how):
     try:
-        return bool(ControlServiceStub(channel).ListMetrics(pb.ListMetricsRequest(), **how).metrics)
+        return bool(TraceServiceStub(channel).ListTraces(ListTracesRequest(), **how).traces)
     except grpc.RpcError as error:
         if error.code() is not grpc.StatusCode.UNAVAILABLE:
             raise
@@ -463,9 +475,9 @@ _AUTH = {"auth": {"authenticator": "bearertokenauth"}, "tokens": _TOKENS}
 @pytest.mark.parametrize("given", [(), (("authorization", "Bearer wrong"),)])
 def test_only_a_known_token_may_ask(given):
     with _serving(**_AUTH) as channel:
-        ask = ControlServiceStub(channel).ListMetrics
-        assert ask(pb.ListMetricsRequest(), metadata=(("authorization", "Bearer right"),)).metrics
-        code, _ = _refused(lambda request: ask(request, metadata=given), pb.ListMetricsRequest())
+        ask = TraceServiceStub(channel).ListTraces
+        assert ask(ListTracesRequest(), metadata=(("authorization", "Bearer right"),)).traces
+        code, _ = _refused(lambda request: ask(request, metadata=given), ListTracesRequest())
     assert code is grpc.StatusCode.UNAUTHENTICATED
 
 
@@ -484,9 +496,9 @@ def test_a_token_may_do_what_its_scopes_permit(tmp_path, line, is_answered, is_e
     tokens = open_authenticators({"bearertokenauth": BearerToken(filename=tmp_path / "tokens")})
     shown = {"metadata": (("authorization", "Bearer right"),)}
     with _serving(auth=_AUTH["auth"], tokens=tokens) as channel:
-        stub = ControlServiceStub(channel)
-        read = _code(lambda: stub.ListMetrics(pb.ListMetricsRequest(), **shown))
-        evaluated = _code(lambda: stub.Evaluate(pb.EvaluateRequest(trace_id=_OTEL_ID), **shown))
+        traces = TraceServiceStub(channel)
+        read = _code(lambda: traces.ListTraces(ListTracesRequest(), **shown))
+        evaluated = _code(lambda: traces.EvaluateTrace(EvaluateTraceRequest(name=_NAME), **shown))
     denied = grpc.StatusCode.PERMISSION_DENIED
     assert [read, evaluated] == [None if x else denied for x in (is_answered, is_evaluated)]
 

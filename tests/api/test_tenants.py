@@ -86,7 +86,7 @@ NEEDED = {
 are right.
 """
 
-OF_ALL = {"ListMetrics", "GetViewer"}
+OF_ALL = {"GetViewer"}
 """Methods that give every tenant the same."""
 
 _MONITORS = "/spanscore.v1.MonitorService"

@@ -11,8 +11,8 @@ import yaml
 from rich.console import Console
 
 from spanscore import config
-from spanscore.api.v1 import control_service_pb2 as pb
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, Score
+from spanscore.api.v1.score_service_pb2 import ListScoresResponse
 from spanscore.cli import demo, demo_server, recorded, replay
 from spanscore.cli.backend import from_environment
 from spanscore.errors import SpanscoreError
@@ -95,7 +95,7 @@ def test_a_server_that_does_not_start_says_where_to_look(tmp_path):
     assert (tmp_path / "server.log").stat().st_mode & 0o777 == 0o600
 
 
-class FakeControl:
+class FakeScores:
     """Answers each ListScores with the next of its answers, then with the last of them."""
 
     def __init__(self, *answers):
@@ -103,7 +103,7 @@ class FakeControl:
 
     def ListScores(self, request, timeout):  # noqa: N802 - gRPC names it
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        return pb.ListScoresResponse(scores=answer)
+        return ListScoresResponse(scores=answer)
 
 
 def _score(subject_id, scope, evaluated_at_ns):
@@ -123,14 +123,14 @@ def test_scores_are_waited_for_until_the_session_has_been_scored_after_its_last_
     early = [_score(first, SCOPE_TRACE, 1), _score("session-42", SCOPE_SESSION, 2)]
     late = [_score(second, SCOPE_TRACE, 3)]
     whole = [*early[:1], *late, _score("session-42", SCOPE_SESSION, 4)]
-    control = FakeControl([], early, [*early, *late], whole)
+    control = FakeScores([], early, [*early, *late], whole)
     assert demo_server.wait_for_scores(control, [session], 60) == {"session-42": whole}
 
 
 def test_scores_that_do_not_come_are_an_error(session, monkeypatch):
     monkeypatch.setattr(demo_server, "_POLL_S", 0)
     with pytest.raises(SpanscoreError, match="no scores within 0 s"):
-        demo_server.wait_for_scores(FakeControl([]), [session], 0)
+        demo_server.wait_for_scores(FakeScores([]), [session], 0)
 
 
 @pytest.mark.slow

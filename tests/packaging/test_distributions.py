@@ -25,7 +25,7 @@ def metadata(wheel):
     "name",
     [
         "spanscore/py.typed",
-        "spanscore/api/v1/control_service_pb2.pyi",
+        "spanscore/api/v1/score_service_pb2.pyi",
         "spanscore/cli/spanscore.yaml",
         "spanscore/cli/recordings/pydantic-ai/traces-000001.pb",
     ],

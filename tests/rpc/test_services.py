@@ -11,11 +11,11 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from spanscore.api.v1 import control_service_pb2
+from spanscore.api.v1 import score_service_pb2
 from spanscore.rpc.health import SERVICE, Health, check
 from spanscore.rpc.reflection import reflection_handlers
 
-CONTROL = control_service_pb2.DESCRIPTOR.services_by_name["ControlService"].full_name
+SCORES = score_service_pb2.DESCRIPTOR.services_by_name["ScoreService"].full_name
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = (
     getattr(health_pb2.HealthCheckResponse, name)
     for name in ("SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
@@ -25,7 +25,7 @@ SERVING, NOT_SERVING, SERVICE_UNKNOWN = (
 @contextlib.asynccontextmanager
 async def connected(health):
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers((health.handlers(), *reflection_handlers([CONTROL, SERVICE])))
+    server.add_generic_rpc_handlers((health.handlers(), *reflection_handlers([SCORES, SERVICE])))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -119,7 +119,7 @@ def test_reflection_lists_the_services_and_itself(version):
         SERVICE,
         "grpc.reflection.v1.ServerReflection",
         "grpc.reflection.v1alpha.ServerReflection",
-        CONTROL,
+        SCORES,
     ]
 
 
@@ -127,7 +127,7 @@ def test_reflection_lists_the_services_and_itself(version):
     "symbol",
     [
         SERVICE,
-        CONTROL,
+        SCORES,
         f"{SERVICE}.Check",
         "grpc.health.v1.HealthCheckResponse",
         "spanscore.v1.Score",

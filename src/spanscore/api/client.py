@@ -21,14 +21,12 @@ from spanscore.api.client_traces import AsyncSessions, AsyncTraces, Sessions, Tr
 from spanscore.api.v1 import (
     analytics_service_pb2,
     annotation_service_pb2,
-    control_service_pb2,
     monitor_service_pb2,
     run_service_pb2,
     score_service_pb2,
     trace_service_pb2,
 )
 from spanscore.api.v1.annotation_service_pb2_grpc import AnnotationServiceStub
-from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
 from spanscore.errors import (
     InputError,
 )
@@ -36,12 +34,10 @@ from spanscore.rpc.bearer import TENANT_HEADER, authorization, tenant_named
 
 if TYPE_CHECKING:
     from spanscore.api.v1.annotation_service_pb2_grpc import AnnotationServiceAsyncStub
-    from spanscore.api.v1.control_service_pb2_grpc import ControlServiceAsyncStub
 
 _PROTOS: Final = (
     analytics_service_pb2,
     annotation_service_pb2,
-    control_service_pb2,
     monitor_service_pb2,
     run_service_pb2,
     score_service_pb2,
@@ -92,8 +88,6 @@ class Client:
     """Monitors and their ticks."""
     analytics: Analytics
     """Figures over the stored scores."""
-    control: ControlServiceStub
-    """The control service's five methods."""
 
     def __init__(
         self,
@@ -126,7 +120,7 @@ class Client:
         asked = grpc.intercept_channel(channel, self._asking, _Streaming(self._asking))
         self.traces, self.sessions, self.scores = Traces(asked), Sessions(asked), Scores(asked)
         self.runs, self.monitors, self.analytics = Runs(asked), Monitors(asked), Analytics(asked)
-        self.control, self.annotation = ControlServiceStub(asked), AnnotationServiceStub(asked)
+        self.annotation = AnnotationServiceStub(asked)
 
     def pages(self, method: Callable[[RequestT], Any], request: RequestT) -> Iterator[Any]:
         """The items of a list, page after page: `client.pages(client.scores.ListScores,
@@ -166,8 +160,6 @@ class AsyncClient:
     """Monitors and their ticks."""
     analytics: AsyncAnalytics
     """Figures over the stored scores."""
-    control: "ControlServiceAsyncStub"
-    """The control service's five methods."""
 
     def __init__(
         self,
@@ -204,8 +196,7 @@ class AsyncClient:
             AsyncAnalytics(channel),
         )
         labelling: Any = AnnotationServiceStub(channel)
-        control: Any = ControlServiceStub(channel)
-        self.annotation, self.control = labelling, control
+        self.annotation = labelling
 
     def pages(self, method: Callable[[RequestT], Any], request: RequestT) -> AsyncIterator[Any]:
         """The items of a list, page after page."""

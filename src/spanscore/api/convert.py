@@ -2,15 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter
-
 from spanscore.api.expectations import decode_expected, encode_expected
 from spanscore.api.requests import name_of
 from spanscore.api.text import text_of
 from spanscore.api.v1 import agent_trace_pb2 as trace_pb
-from spanscore.api.v1 import control_service_pb2 as control_pb
 from spanscore.api.v1 import score_pb2 as score_pb
-from spanscore.metrics import Metric
 from spanscore.model.external import etag
 from spanscore.model.headers import without_headers
 from spanscore.model.json import Json, dumps, loads
@@ -211,18 +207,6 @@ def encode_given(given: Given) -> score_pb.Score:
     score = encode_score(given.score)
     score.subject_state = _SUBJECT_STATE[given.subject]
     return score
-
-
-def encode_metric(metric: type[Metric]) -> control_pb.Metric:
-    """The message that describes `metric`."""
-    return control_pb.Metric(
-        name=metric.name,
-        scope=SCOPE[metric.scope],
-        summary=metric.summary,
-        scale=score_pb.Scale(low=metric.scale[0], high=metric.scale[1]),
-        version=metric.version,
-        options_schema_json=dumps(TypeAdapter(metric).json_schema()),
-    )
 
 
 def _encode_error(failure: Failure) -> score_pb.EvaluationError:

@@ -13,7 +13,6 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
 from spanscore import metrics
-from spanscore.api.v1.control_service_pb2 import EvaluateRequest
 from spanscore.api.v1.trace_service_pb2 import EvaluateSessionRequest, EvaluateTraceRequest
 from spanscore.errors import FieldError, InputError, NotFoundError
 from spanscore.evaluation.config import Overrides
@@ -131,7 +130,7 @@ def masked(message: MessageT, mask: FieldMask) -> MessageT:
 
 
 def overrides(
-    request: EvaluateRequest | EvaluateTraceRequest | EvaluateSessionRequest,
+    request: EvaluateTraceRequest | EvaluateSessionRequest,
     signal_weights: Mapping[str, float] | None = None,
 ) -> Overrides:
     """What the request changes. Raises InputError where it cannot be met."""

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from spanscore.api.backend import Backend
 
 _MODULES: Final = {
-    "spanscore.v1.ControlService": "spanscore.api.control",
     "spanscore.v1.TraceService": "spanscore.api.traces",
     "spanscore.v1.ScoreService": "spanscore.api.scores",
     "spanscore.v1.AnnotationService": "spanscore.api.annotation",

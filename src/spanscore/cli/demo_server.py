@@ -15,9 +15,9 @@ import grpc
 import yaml
 
 from spanscore import private_files
-from spanscore.api.v1 import control_service_pb2 as pb
-from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, Score
+from spanscore.api.v1.score_service_pb2 import ListScoresRequest
+from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
 from spanscore.cli.backend import SIGNALS, Backend
 from spanscore.cli.backend import exporters as exporters_to
 from spanscore.errors import SpanscoreError
@@ -90,11 +90,11 @@ def configuration(
 
 
 @contextlib.contextmanager
-def running(folder: Path, ports: Ports, settings: dict[str, Any]) -> Iterator[ControlServiceStub]:
+def running(folder: Path, ports: Ports, settings: dict[str, Any]) -> Iterator[ScoreServiceStub]:
     """Run the server, ready to receive, while the block runs; it is always stopped, and has then
     sent every score.
 
-    Gives the stub of its control service. Raises SpanscoreError when it does not start, or does not
+    Gives the stub of its scores. Raises SpanscoreError when it does not start, or does not
     end well.
     """
     config, log = folder / "config.yaml", folder / "server.log"
@@ -110,7 +110,7 @@ def running(folder: Path, ports: Ports, settings: dict[str, Any]) -> Iterator[Co
     try:
         with grpc.insecure_channel(f"127.0.0.1:{ports.control}") as channel:
             _wait_until_ready(child, (ports.grpc, ports.http, ports.health, ports.control), log)
-            yield ControlServiceStub(channel)
+            yield ScoreServiceStub(channel)
     finally:
         _stop(child)
     if child.returncode:
@@ -120,7 +120,7 @@ def running(folder: Path, ports: Ports, settings: dict[str, Any]) -> Iterator[Co
 
 
 def wait_for_scores(
-    control: ControlServiceStub, sessions: Sequence[Session], timeout_s: float
+    stub: ScoreServiceStub, sessions: Sequence[Session], timeout_s: float
 ) -> dict[str, list[Score]]:
     """The scores of each session and its traces, by session id, once all have theirs.
 
@@ -129,7 +129,7 @@ def wait_for_scores(
     """
     deadline_s = time.monotonic() + timeout_s
     while True:
-        found = {session.session_id: _scores(control, session.session_id) for session in sessions}
+        found = {session.session_id: _scores(stub, session.session_id) for session in sessions}
         if all(_is_whole(found[session.session_id], session) for session in sessions):
             return found
         if time.monotonic() > deadline_s:
@@ -147,11 +147,9 @@ def _is_whole(scores: Sequence[Score], session: Session) -> bool:
     return bool(of_session) and not missing and min(of_session) >= max(of_traces, default=0)
 
 
-def _scores(control: ControlServiceStub, session_id: str) -> list[Score]:
+def _scores(stub: ScoreServiceStub, session_id: str) -> list[Score]:
     try:
-        return list(
-            control.ListScores(pb.ListScoresRequest(session_id=session_id), timeout=5).scores
-        )
+        return list(stub.ListScores(ListScoresRequest(session_id=session_id), timeout=5).scores)
     except grpc.RpcError as error:
         if error.code() is grpc.StatusCode.NOT_FOUND:
             return []

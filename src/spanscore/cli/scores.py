@@ -207,7 +207,8 @@ def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
     from spanscore.api.decoding import (  # noqa: PLC0415 - gRPC, which reading a store does not need
         decode_score,
     )
-    from spanscore.api.v1.control_service_pb2 import ListScoresRequest  # noqa: PLC0415 - likewise
+    from spanscore.api.v1.score_service_pb2 import ListScoresRequest  # noqa: PLC0415 - likewise
+    from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub  # noqa: PLC0415 - likewise
 
     request = ListScoresRequest(
         failing=args.failing,
@@ -220,12 +221,14 @@ def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
         run=f"runs/{_run_id(args)}" if args.run else "",
         order_by=args.order_by,
     )
+    limit = args.limit if args.session is None else 0
+    found = map(
+        decode_score,
+        sources.of_server(args, ScoreServiceStub, request, "ListScores", "scores", limit),
+    )
     if args.session is None:
-        return map(
-            decode_score, sources.of_server(args, request, "ListScores", "scores", args.limit)
-        )
-    of_session = map(decode_score, sources.of_server(args, request, "ListScores", "scores", 0))
-    wanted: Iterator[Evaluation] = (x for x in of_session if args.skipped or x.status != "skipped")
+        return found
+    wanted: Iterator[Evaluation] = (x for x in found if args.skipped or x.status != "skipped")
     if not args.order_by:
         wanted = iter(sorted(wanted, key=lambda x: x.evaluated_at_ns, reverse=True))
     return islice(wanted, args.limit or None)

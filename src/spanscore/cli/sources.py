@@ -18,7 +18,6 @@ from spanscore.rpc.bearer import TENANT_HEADER, authorization, tenant_named
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-    from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
     from spanscore.store.config import Config
     from spanscore.store.listing import Page, Place
 
@@ -241,15 +240,6 @@ def pages(ask: Ask, method: str, request: Any, items: str, limit: int) -> Iterat
 
 
 @contextmanager
-def control_service(args: argparse.Namespace) -> "Iterator[ControlServiceStub]":
-    """The control service that `--server` names. Raises SpanscoreError where it does not answer."""
-    from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub  # noqa: PLC0415 - as above
-
-    with _answering(args) as channel:
-        yield ControlServiceStub(channel)
-
-
-@contextmanager
 def _answering(args: argparse.Namespace) -> Iterator[Any]:
     """A channel to the server; what it refuses is raised as an error that says so."""
     import grpc  # noqa: PLC0415 - which reading a store does not need
@@ -271,23 +261,20 @@ def _answering(args: argparse.Namespace) -> Iterator[Any]:
 
 
 def of_server(
-    args: argparse.Namespace, request: Any, method: str, items: str, limit: int
+    args: argparse.Namespace,
+    stub: Callable[[Any], Any],
+    request: Any,
+    method: str,
+    items: str,
+    limit: int,
 ) -> Iterator[Any]:
     """The messages in the field `items` of all answers of `method`, at most `limit`; 0: all."""
-    with control_service(args) as service:
-        count = 0
-        while not limit or count < limit:
-            request.page_size = min(limit - count, PAGE) if limit else PAGE
-            answer = getattr(service, method)(request, timeout=_TIMEOUT_S, metadata=_metadata(args))
-            found = getattr(answer, items)
-            yield from found
-            count, request.page_token = count + len(found), answer.next_page_token
-            if not answer.next_page_token:
-                return
+    with service(args, stub) as ask:
+        yield from pages(ask, method, request, items, limit)
 
 
 def _metadata(args: argparse.Namespace) -> list[tuple[str, str]]:
-    """What a request to the control service has beside itself: token and tenant.
+    """What a request to a server has beside itself: token and tenant.
 
     Raises InputError, ConfigError.
     """

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spanscore.api import listing as messages
-from spanscore.api.v1.control_service_pb2 import ListTracesRequest, TraceSummary
+from spanscore.api.v1.trace_service_pb2 import ListTracesRequest, TraceSummary
 from spanscore.cli import exported_traces, score_lines, sources
 from spanscore.cli.terminal import print_json
 from spanscore.store import listing, ordering
@@ -52,7 +52,13 @@ def _found(args: argparse.Namespace) -> Iterator[TraceSummary]:
             session_id=args.session,
             order_by=args.order_by,
         )
-        return sources.of_server(args, request, "ListTraces", "traces", args.limit)
+        from spanscore.api.v1.trace_service_pb2_grpc import (  # noqa: PLC0415 - gRPC, as in scores
+            TraceServiceStub,
+        )
+
+        return sources.of_server(
+            args, TraceServiceStub, request, "ListTraces", "traces", args.limit
+        )
     orders = listing.TRACE_ORDERS
     order = ordering.parse(args.order_by, orders, alone=orders) or (listing.NEWEST_FIRST,)
     query = listing.TraceQuery(

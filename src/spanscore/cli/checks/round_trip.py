@@ -11,8 +11,10 @@ from typing import Any, NamedTuple, TypeVar
 import aiohttp
 import grpc
 
-from spanscore.api.v1 import control_service_pb2 as pb
-from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
+from spanscore.api.v1.score_service_pb2 import ListScoresRequest
+from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
+from spanscore.api.v1.trace_service_pb2 import GetTraceRequest
+from spanscore.api.v1.trace_service_pb2_grpc import TraceServiceStub
 from spanscore.cli.checks.endpoints import client_context, reachable, state_of
 from spanscore.cli.checks.finding import Finding, cause_of, fail, ok, warn
 from spanscore.cli.checks.probe import Probe
@@ -100,18 +102,18 @@ async def _followed(
     """By the control service, which is asked for this very trace."""
     trace_id, deadline_s = probe.trace_id.hex(), _deadline_s(settings, started_s)
     async with grpc.aio.insecure_channel(reachable(settings.api.endpoint)) as channel:
-        control = ControlServiceStub(channel)
+        traces, kept = TraceServiceStub(channel), ScoreServiceStub(channel)
         ask = partial(
             _found, metadata=[(name.lower(), value) for name, value in asker.headers.items()]
         )
         try:
             trace = await _until(
-                lambda: ask(control.GetTrace, pb.GetTraceRequest(trace_id=trace_id)), deadline_s
+                lambda: ask(traces.GetTrace, GetTraceRequest(trace_id=trace_id)), deadline_s
             )
             took_s = time.monotonic() - started_s
             if trace is None:
                 return fail(_ABOUT, _lost(started_s), _SEE_LOG)
-            answer = await ask(control.ListScores, pb.ListScoresRequest(trace_id=trace_id))
+            answer = await ask(kept.ListScores, ListScoresRequest(trace_id=trace_id))
         except grpc.aio.AioRpcError as error:
             untold = (
                 f"the span was taken, but the control service on {settings.api.endpoint} does not"

@@ -18,9 +18,9 @@ import yaml
 
 from harness.processes import Processes, answers, free_ports
 from harness.recordings import load, send_logs
-from spanscore.api.v1.control_service_pb2 import ListScoresRequest
-from spanscore.api.v1.control_service_pb2_grpc import ControlServiceStub
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, Score
+from spanscore.api.v1.score_service_pb2 import ListScoresRequest
+from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
 from spanscore.cli import demo_server, recorded, replay
 from spanscore.cli.backend import Backend
 from spanscore.errors import SpanscoreError
@@ -86,7 +86,7 @@ class Line:
 
     agents: Backend
     """Where agents send."""
-    control: ControlServiceStub
+    stub: ScoreServiceStub
     health: str
 
     def send(
@@ -104,7 +104,7 @@ class Line:
             if not any(replay.send(recording.traces, destination) for _ in range(_TRIES)):
                 raise SpanscoreError(f"{destination.url} did not take the recorded spans")
         scores: dict[str, list[Score]] = demo_server.wait_for_scores(
-            self.control, sessions, _TIMEOUT_S
+            self.stub, sessions, _TIMEOUT_S
         )
         scores |= {x.id: self._of_trace_alone(x) for x in traces if x.session_id is None}
         self.drain()
@@ -115,7 +115,7 @@ class Line:
         while time.monotonic() < deadline_s:
             with contextlib.suppress(grpc.RpcError):  # NOT_FOUND, so far
                 return list(
-                    self.control.ListScores(ListScoresRequest(trace_id=trace.id), timeout=5).scores
+                    self.stub.ListScores(ListScoresRequest(trace_id=trace.id), timeout=5).scores
                 )
             time.sleep(_POLL_S)
         raise SpanscoreError(f"the trace {trace.id} had no scores within {_TIMEOUT_S:.0f} s")
@@ -155,8 +155,8 @@ def running(
     settings["export"]["exporters"].update(sinks)
     # a tracing UI takes spans only
     settings["export"]["emit"] = {"events": False, "metrics": False}
-    with demo_server.running(folder, ports, settings) as control:
-        yield Line(_grpc(otlp), control, f"http://127.0.0.1:{ports.health}/")
+    with demo_server.running(folder, ports, settings) as stub:
+        yield Line(_grpc(otlp), stub, f"http://127.0.0.1:{ports.health}/")
 
 
 def collector_config(backend: Backend) -> dict[str, Any]:
