@@ -84,7 +84,7 @@ lint: env
 .PHONY: ci
 ci: env lint proto-check site ## what CI runs: the fast tests as on a bare machine, then all others
 	@.ci/bare $(MAKE) --no-print-directory test
-	@$(PYTEST) -n 4 -rs -m browser # by itself: Playwright leaves an event loop running in its process
+	@$(PYTEST) -rs -m browser # by itself: Playwright leaves an event loop running in its process
 	@$(PYTEST) -n 4 -rs -m '(slow or program) and not browser and not ui' # more than processors: most wait
 
 .PHONY: format
