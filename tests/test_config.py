@@ -10,8 +10,6 @@ import yaml
 
 from spanscore import config
 from spanscore.errors import ConfigError
-from spanscore.metrics import available
-from spanscore.metrics.check import Check
 
 NO_ENV: dict[str, str] = {}
 
@@ -198,19 +196,6 @@ def test_a_variable_that_is_a_number_is_one():
 
 def test_two_dollars_are_one():
     assert str(parse("journal: {path: 'a$$b'}").journal.path) == "a$b"
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["judge: {model: rules}", "{judge: {model: rules}, evaluation: {metrics: {confidence: {}}}}"],
-)
-def test_a_configuration_that_asks_for_rules_gets_every_check(text):
-    checks = {name for name, x in available().items() if issubclass(x, Check)}
-    assert checks <= {x.name for x in parse(text).evaluation.build()}
-
-
-def test_asking_for_rules_names_no_metrics():
-    assert "metrics" not in parse("judge: {model: rules}").evaluation.model_fields_set
 
 
 def test_the_judge_of_the_environment_counts_where_the_file_names_none():

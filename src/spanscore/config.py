@@ -26,7 +26,6 @@ from spanscore.export.config import Config as Export
 from spanscore.export.config import GrpcConfig, HttpConfig, Inline, InProcess
 from spanscore.export.headers_setter import HeadersSetter
 from spanscore.export.named_by_type import NamedByType, name_the_types
-from spanscore.judge.config import RULES
 from spanscore.judge.config import Config as Judge
 from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns, duration_text, size_text
@@ -427,15 +426,12 @@ def _validate(
     # `receive:` with nothing under it
     data = {key: value for key, value in data.items() if value is not None}
     try:
-        settings = Settings.model_validate(data, context={"folder": folder})
+        return Settings.model_validate(data, context={"folder": folder})
     except ValidationError as error:
         lines = [
             f"{name}: {explain(problem, Settings)}" for problem in error.errors(include_url=False)
         ]
         raise ConfigError("\n".join(lines)) from error
-    if settings.judge.model != RULES:
-        return settings
-    return settings.model_copy(update={"evaluation": settings.evaluation.with_checks()})
 
 
 def _telemetry_metrics(data: Mapping[str, Any]) -> Any:

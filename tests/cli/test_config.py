@@ -7,7 +7,6 @@ import pytest
 
 from spanscore.cli.config import example
 from spanscore.cli.main import main
-from spanscore.judge.config import warn_of_rules
 
 
 @pytest.fixture
@@ -76,18 +75,8 @@ def test_a_file_that_can_be_used_is_said_to_be(checked):
     assert (code, out.endswith(": can be used\n"), err) == (0, True, "")
 
 
-@pytest.mark.parametrize(
-    "text", ["judge: {model: rules}", "evaluation: {metrics: {confidence: {model: rules}}}"]
-)
-def test_a_file_that_names_rules_can_be_used_with_a_warning(checked, caplog, text):
-    warn_of_rules.cache_clear()
-    assert checked(text)[0] == 0
-    [line] = caplog.messages
-    assert line.startswith("the model `rules` is gone: ")
-
-
 def test_an_unknown_key_is_named_with_the_nearest_right_one(checked):
-    code, _, err = checked("juge: {model: rules}")
+    code, _, err = checked("juge: {model: x}")
     assert (code, err) == (2, "spanscore: error: FILE: juge: unknown key; did you mean judge?\n")
 
 

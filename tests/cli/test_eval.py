@@ -67,11 +67,6 @@ def test_one_line_says_of_all_judged_metrics_that_no_model_judges_them(evaluated
     assert "conversation_completion are skipped: No model judges them: set judge.model" in line
 
 
-def test_the_model_rules_on_the_command_line_stands_for_every_check(evaluated):
-    scored = {x["metric"] for x in _lines(evaluated("--jsonl", "--model", "rules")[1])}
-    assert {name for name in metrics.available() if name.startswith("check.")} <= scored
-
-
 def test_without_a_model_every_judged_metric_is_skipped_for_want_of_a_judge(evaluated):
     scores = _lines(evaluated("--jsonl")[1])
     judged = {name for name in FAMILY if issubclass(metrics.available()[name], metrics.Judged)}

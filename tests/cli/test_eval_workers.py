@@ -78,7 +78,6 @@ def _timeless(text):
         ["--jsonl"],
         ["--failing"],
         ["--metric", "agent_reliability", "--fail-under", "agent_reliability=0.99"],
-        ["--model", "rules", "--jsonl"],
     ],
     ids=" ".join,
 )

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from spanscore import metrics
 from spanscore.errors import ConfigError, EmbeddingError, InputError
 from spanscore.evaluation import Config, Overrides
-from spanscore.judge.config import warn_of_rules
 from spanscore.metrics import Computed
 from spanscore.model.score import Failure, Score
 
@@ -110,29 +109,6 @@ def test_a_model_judges_as_llm(make_engine, make_trace, scripted):
     evaluator = evaluate(make_engine(scripted()), make_trace())["confidence"].evaluator
     assert (evaluator.kind, evaluator.model) == ("LLM", "scripted")
     assert len(evaluator.prompt_hash) == 16
-
-
-def test_a_metric_whose_model_is_rules_is_skipped_beside_a_judge(make_engine, make_trace, scripted):
-    judge = scripted()
-    found = evaluate(make_engine(judge, metrics={"confidence": {"model": "rules"}}), make_trace())
-    assert (found["confidence"].outcome.cause, judge.asked) == ("no_judge", [])
-
-
-@pytest.mark.parametrize(
-    "config", [{"metrics": {"confidence": {"model": "rules"}}}, {"rubric": {"model": "rules"}}]
-)
-def test_rules_for_a_model_is_warned_of_once(make_engine, scripted, caplog, config):
-    warn_of_rules.cache_clear()
-    for _ in range(2):
-        make_engine(scripted(), **config)
-    [line] = caplog.messages
-    assert "it counts as no model, the checks run in its place" in line
-
-
-def test_rules_for_the_model_of_a_run_is_warned_of(make_engine, make_trace, caplog):
-    warn_of_rules.cache_clear()
-    evaluate(make_engine(), make_trace(), Overrides(model="rules"))
-    assert len(caplog.messages) == 1
 
 
 def test_an_embedded_metric_says_which_embedding(make_engine, make_trace):

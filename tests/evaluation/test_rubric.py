@@ -383,14 +383,7 @@ def test_a_model_without_a_judge_is_refused(make_engine):
         make_engine(rubric={"model": "gpt"})
 
 
-def test_the_rules_judge_the_rubric_where_its_model_says_so(graded):
-    judge = RubricJudge()
-    found = graded(judge, rubric={"model": "rules"})
-    assert judge.asked == []
-    assert found["tool_routing"].evaluator.kind == "CODE"
-
-
-def test_the_rules_cannot_decide_expected_outcomes(graded):
+def test_without_a_judge_expected_outcomes_are_not_decided(graded):
     assert isinstance(graded(expected_outcomes=("All is well.",))["overall"].outcome, Skip)
 
 

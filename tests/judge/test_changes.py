@@ -59,7 +59,6 @@ def test_another_model_is_asked_without_a_cascade():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": "rules"}, "rules is no model"),
         ({"model": ""}, "at least 1 character"),
         ({"extra": {"model": "x"}}, "model cannot be set here"),
         ({"modle": "x"}, "Extra inputs are not permitted"),

@@ -10,7 +10,6 @@ from pydantic import ValidationError
 from scripted_server import ScriptedServer, answer
 
 from spanscore.judge import Config, estimate, open_judge, renderer
-from spanscore.judge.config import warn_of_rules
 from spanscore.litellm_loading import load_litellm
 
 
@@ -49,19 +48,9 @@ def test_importing_litellm_opens_no_connection():
     assert run(code, env={}) == "True\n"
 
 
-@pytest.mark.parametrize("model", [None, "", "rules"])
+@pytest.mark.parametrize("model", [None, ""])
 def test_without_a_model_there_is_no_judge(model):
     assert open_judge(Config(model=model)) is None
-
-
-def test_rules_for_the_model_is_warned_of_once(caplog):
-    warn_of_rules.cache_clear()
-    for _ in range(2):
-        open_judge(Config(model="rules"))
-    [line] = caplog.messages
-    assert line.startswith(
-        "the model `rules` is gone: it counts as no model, the checks run in its place"
-    )
 
 
 @pytest.mark.slow
@@ -178,7 +167,6 @@ def test_an_empty_key_is_none():
         {"redact": {"patterns": {"Not a kind": "x"}}},
         {"budget": {"per": "week"}},
         {"modle": "x"},
-        {"model": "openai/x", "fallback_models": ["rules"]},
     ],
 )
 def test_a_configuration_that_cannot_be_used_is_refused(settings):

@@ -149,12 +149,6 @@ def test_another_model_is_asked_without_the_key_of_the_configured_one(
     assert not any(KEY in str(x) for x in server.headers)
 
 
-def test_rules_in_place_of_the_configured_model_ask_nobody(suite, said, judged):
-    server, settings = judged(verdict(1.0))
-    run = run_suite(suite("a"), [said(1, case="a")], settings=settings, model="rules")
-    assert (run.cases[0].status, server.calls) == ("error", [])
-
-
 def test_without_a_model_an_expected_answer_is_an_error_that_says_how_to_get_one(
     suite, said, run_of
 ):

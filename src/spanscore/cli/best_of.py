@@ -17,7 +17,6 @@ from spanscore.cli.test import attributes_of, require_models
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.judge import answers_file, open_judge
-from spanscore.judge.config import RULES
 from spanscore.suites.best_of import Conversation, best_of_async, plan
 from spanscore.suites.contests import Contest, Mode, Tournament
 from spanscore.suites.matching import Recording
@@ -81,9 +80,7 @@ def run(args: argparse.Namespace) -> int:
     suite = suites.load(args.suite)
     given = config.load(args.config) if args.config else config.default()
     settings = answers.applied(suites.with_judge(given, args.model), args)
-    judge = (
-        None if args.model == RULES else open_judge(settings.judge, answers_file(settings.judge))
-    )
+    judge = open_judge(settings.judge, answers_file(settings.judge))
     if judge is None and not args.dry_run:
         raise InputError(
             "no model is configured that could compare two answers; "

@@ -9,7 +9,6 @@ from pathlib import Path
 from spanscore import config, private_files
 from spanscore.cli.output_files import require_writable
 from spanscore.errors import ConfigError, InputError
-from spanscore.judge.config import RULES, warn_of_rules
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,8 +49,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(path: Path) -> int:
     settings = config.load(path)
-    if settings.judge.model == RULES or settings.evaluation.names_rules():
-        warn_of_rules()
     try:
         settings.refuse_models()
     except ConfigError as error:

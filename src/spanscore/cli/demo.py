@@ -20,7 +20,6 @@ from spanscore.cli import demo_server, recorded, replay, score_blocks
 from spanscore.cli.backend import Backend, from_environment
 from spanscore.cli.terminal import console
 from spanscore.errors import SpanscoreError
-from spanscore.judge.config import RULES
 from spanscore.judge.recorded import load as load_recorded
 from spanscore.model.trace import Session
 from spanscore.otlp import decode, files
@@ -106,7 +105,7 @@ def _judge(environ: Mapping[str, str], output: "Console") -> dict[str, Any]:
     recorded answers.
     """
     model = environ.get("SPANSCORE_JUDGE_MODEL")
-    if model and model != RULES:
+    if model:
         if any(name.endswith("_API_KEY") and value for name, value in environ.items()):
             output.print(f"Judge: {model}")
             return {"model": model}

@@ -13,7 +13,6 @@ from spanscore.config import Settings
 from spanscore.evaluation import Engine, Overrides, PlannedCall
 from spanscore.evaluation.costing import costed
 from spanscore.judge import Config, Estimate, Prompt
-from spanscore.judge.config import RULES
 from spanscore.model.json import dumps
 from spanscore.model.trace import AgentTrace
 
@@ -87,7 +86,7 @@ def run(
         _print_calls(output, calls)
     if settings.evaluation.rules:
         _print_rules(output, engine, settings, traces)
-    output.print(_summary(calls) if calls else _nothing(settings, overrides))
+    output.print(_summary(calls) if calls else _nothing(settings))
     if settings.embedding.chosen == "litellm":
         output.print(
             "An embedding provider would be sent inputs and outputs besides; see embedding.model."
@@ -220,9 +219,9 @@ def _cost(calls: Sequence[_Call]) -> float | None:
     return sum(costs) if len(costs) == len(calls) else None
 
 
-def _nothing(settings: Settings, overrides: Overrides) -> str:
+def _nothing(settings: Settings) -> str:
     """Why there is no call."""
-    unjudged = not any(x.models for x in settings.judges) or overrides.model == RULES
+    unjudged = not any(x.models for x in settings.judges)
     why = (
         "no model is configured; --model or judge.model names one"
         if unjudged

@@ -19,7 +19,6 @@ from spanscore.cpus import available_cpus
 from spanscore.errors import InputError
 from spanscore.evaluation import Overrides
 from spanscore.evaluation.rubric import OVERALL
-from spanscore.judge.config import RULES
 from spanscore.metrics import available
 from spanscore.model.score import reaches
 from spanscore.offline import (
@@ -117,8 +116,6 @@ def run(args: argparse.Namespace) -> int:
     if args.verbose:
         recorded.print_requests()
     settings = configured(args)
-    if args.model == RULES:
-        settings = settings.model_copy(update={"evaluation": settings.evaluation.with_checks()})
     gates = [_gate(text, settings) for text in args.fail_under]
     wanted = _wanted(args.metric, args, settings)
     if args.threshold is not None:

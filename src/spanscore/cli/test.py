@@ -20,7 +20,6 @@ from spanscore.cli.terminal import console, print_json, progress
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.judge import answers_file, check_models
-from spanscore.judge.config import RULES
 from spanscore.metrics.session.agentic import Statistics, Unit
 from spanscore.model.score import reaches
 from spanscore.model.span import Attributes, Span
@@ -221,8 +220,7 @@ def _changed(suite: suites.Suite, args: argparse.Namespace) -> suites.Suite:
 
 def require_models(settings: Settings, model: str | None) -> None:
     """Refuse a judge's model that there is no provider for. Raises ConfigError."""
-    models = [x for x in ((model,) if model else settings.judge.models) if x != RULES]
-    if models:
+    if models := (model,) if model else settings.judge.models:
         check_models(settings.judge, models)
 
 

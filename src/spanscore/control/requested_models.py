@@ -8,7 +8,6 @@ from itertools import chain
 
 from spanscore.config import Settings
 from spanscore.errors import FieldError
-from spanscore.judge.config import RULES
 from spanscore.specs.target import MeasureSpec
 
 _NAME = re.compile(r"[A-Za-z0-9@._:/+=,~*-]{1,200}")
@@ -34,7 +33,7 @@ class RequestedModels:
     @cached_property
     def _configured(self) -> frozenset[str]:
         judges = chain.from_iterable((*x.models, *x.cascade_models) for x in self._settings.judges)
-        return frozenset((RULES, *judges, *chain.from_iterable(self._settings.models().values())))
+        return frozenset((*judges, *chain.from_iterable(self._settings.models().values())))
 
     def require(self, model: str | None, field: str) -> None:
         """Raise FieldError where a request's `field` names a model that it may not name."""

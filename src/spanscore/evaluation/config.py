@@ -34,9 +34,7 @@ from spanscore.evaluation.rules import (
 from spanscore.evaluation.runs_config import Runs
 from spanscore.evaluation.signals import check_signals, needed
 from spanscore.evaluation.with_rule import refuse_idle, with_rule
-from spanscore.judge.config import RULES
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
-from spanscore.metrics.check import Check
 from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns
 from spanscore.model.score import ScopeKind
@@ -312,9 +310,7 @@ class Config(Options):
         }
         if (rubric := chosen(self.rubric)) is not None:
             named[RUBRIC] = rubric.model
-        return {
-            name: (model,) if model else of_judge for name, model in named.items() if model != RULES
-        }
+        return {name: (model,) if model else of_judge for name, model in named.items()}
 
     def refuse_models(self) -> None:
         """Raise ConfigError where a metric or the rubric names a model: it is to be called where
@@ -348,28 +344,11 @@ class Config(Options):
                 f"{name} is a score of {scope_of[name]}s; write scope: {scope_of[name]}"
             )
 
-    def with_checks(self) -> "Config":
-        """This configuration with every check, for one that asks for `rules`, which once stood in
-        for a judge.
-        """
-        names = [name for name, x in metrics.available().items() if issubclass(x, Check)]
-        changed = self.model_copy(update={"metrics": {**dict.fromkeys(names), **self.metrics}})
-        if "metrics" not in self.model_fields_set:
-            changed.model_fields_set.discard("metrics")  # nobody has named any
-        return changed
-
-    def names_rules(self) -> bool:
-        """Whether a metric or the rubric names `rules` where a model is to be named."""
-        return any(RULES in _models(x.build(), chosen(x.rubric)) for x in self.variants())
-
 
 def model_named(run: Iterable[Metric], rubric: Rubric | None) -> str | None:
     """The first model that a metric, or the rubric, names in place of the judge's."""
-    return next((model for model in _models(run, rubric) if model not in {None, RULES}), None)
-
-
-def _models(run: Iterable[Metric], rubric: Rubric | None) -> list[str | None]:
-    return [*(x.model for x in run if isinstance(x, Judged)), rubric.model if rubric else None]
+    named = [*(x.model for x in run if isinstance(x, Judged)), rubric.model if rubric else None]
+    return next((model for model in named if model is not None), None)
 
 
 @dataclass(frozen=True, slots=True)

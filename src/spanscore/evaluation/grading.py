@@ -23,7 +23,7 @@ from spanscore.evaluation.planning import PlannedCall
 from spanscore.evaluation.rubric import OVERALL, Rubric
 from spanscore.evaluation.unjudged import no_judge
 from spanscore.evaluation.usage import shares, spent_on
-from spanscore.judge.config import RULES, Config
+from spanscore.judge.config import Config
 from spanscore.judge.port import Answer, Judge, Prompt
 from spanscore.judge.transcript import Renderer, Transcript, estimate_tokens
 from spanscore.metrics import Criterion
@@ -63,7 +63,7 @@ class Grading:
         of all of them.
         """
         with Attempt("the rubric") as attempt:
-            if self._judge is None or rubric.model == RULES:
+            if self._judge is None:
                 return _alike(rubric, no_judge("the rubric"))
             judged = partial(self._averaged, session=session, expected=expected, judge=self._judge)
             cascade = cascade_of(self._cascade, rubric)
@@ -101,7 +101,7 @@ class Grading:
 
         There is none without a judge, or where no criterion can be scored.
         """
-        if self._judge is None or rubric.model == RULES:
+        if self._judge is None:
             return []
         criteria, _ = _measurable(rubric, session)
         if not criteria:

@@ -13,7 +13,6 @@ from spanscore.evaluation.measured import Measured, given
 from spanscore.evaluation.panel import Panel
 from spanscore.evaluation.planning import PlannedCall
 from spanscore.evaluation.unjudged import no_judge
-from spanscore.judge.config import RULES
 from spanscore.metrics import Computed, Embedded, Judged, Metric, SessionMetric, Signals
 from spanscore.metrics.check import sharing_evidence
 from spanscore.metrics.own import FunctionMetric
@@ -104,7 +103,7 @@ class Measuring:
     def _unasked(self, metric: Judged, subject: AgentTrace | Session) -> Outcome | None:
         """The outcome of a judged metric that takes no answer, or that nobody can answer."""
         outcome = metric.settle(subject, {})
-        if outcome is None and (self._panel is None or metric.model == RULES):
+        if outcome is None and self._panel is None:
             return no_judge(metric.name)
         return outcome
 

@@ -12,7 +12,6 @@ from spanscore.evaluation.measuring import Measuring
 from spanscore.evaluation.panel import Panel
 from spanscore.evaluation.rule_judges import RuleJudge
 from spanscore.evaluation.selection import Selection
-from spanscore.judge.config import warn_of_rules
 from spanscore.judge.opening import renderer
 from spanscore.metrics import Metric
 
@@ -49,8 +48,6 @@ def make_procedure(
     judge, judge_config = judged_by
     if judge is None:
         config.refuse_models()
-    if config.names_rules():
-        warn_of_rules()
     render = renderer(judge_config)
     panel = None
     if judge is not None:

@@ -9,7 +9,6 @@ from spanscore.errors import FieldError
 from spanscore.evaluation.config import Config, Overrides, model_named
 from spanscore.evaluation.rubric import Rubric
 from spanscore.evaluation.signals import check_signals, needed, usual_weights
-from spanscore.judge.config import RULES, warn_of_rules
 from spanscore.metrics import Metric
 
 
@@ -43,8 +42,6 @@ class Selection:
         """
         if overrides is None:
             return self.configured
-        if overrides.model == RULES:
-            warn_of_rules()
         selected = overrides.applied(self.configured if overrides.metrics is None else self._known)
         rubric = self.rubric(overrides)
         if not self.has_judge and (

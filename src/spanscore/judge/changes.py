@@ -4,17 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from spanscore.judge.config import RULES, Config, not_reserved
+from spanscore.judge.config import Config, not_reserved
 from spanscore.model.options import Options
 
-
-def _is_model(model: str | None) -> str | None:
-    if model == RULES:
-        raise ValueError(f"{RULES} is no model; name one such as openai/gpt-4o-mini")
-    return model
-
-
-_Model = Annotated[str, Field(min_length=1), AfterValidator(_is_model)]
+_Model = Annotated[str, Field(min_length=1)]
 
 
 class Changes(Options):

@@ -2,9 +2,7 @@
 them.
 """
 
-import functools
 import json
-import logging
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -15,13 +13,6 @@ from spanscore.judge import price_list, redact
 from spanscore.judge.redaction.rule import Rule
 from spanscore.model.options import Options
 from spanscore.model.quantity import ByteSize, Duration, duration_ns
-
-RULES = "rules"
-"""What stands for no model wherever a model is named: configurations still hold it from when it
-named a judge.
-"""
-
-_LOGGER = logging.getLogger(__name__)
 
 _RESERVED = re.compile(
     "model|messages|api_key|api_base|base_url|timeout|temperature|max_(completion_)?tokens|response_format|num_retries"
@@ -52,26 +43,6 @@ def _compiles(pattern: str) -> str:
     except re.error as error:
         raise ValueError(f"not a regular expression: {error}") from error
     return pattern
-
-
-@functools.cache
-def warn_of_rules() -> None:
-    """Say, once in this process, what `rules` means now: for whoever finds it where a model is
-    named.
-    """
-    _LOGGER.warning(
-        "the model `rules` is gone: it counts as no model, the checks run in its place"
-        " (docs/checks.md), and judged metrics are skipped; set judge.model or"
-        " SPANSCORE_JUDGE_MODEL to a model such as openai/gpt-4o-mini, or take `rules` out"
-    )
-
-
-def _no_rules(models: tuple[str, ...]) -> tuple[str, ...]:
-    if RULES in models:
-        raise ValueError(
-            f"{RULES} is no model to fall back on; name models such as openai/gpt-4o-mini"
-        )
-    return models
 
 
 def _ends_in_star(allowed: str) -> str:
@@ -243,7 +214,7 @@ class Config(Options):
     only says whose they are. `spanscore demo` replays such a file.
     """
 
-    fallback_models: Annotated[tuple[str, ...], AfterValidator(_no_rules)] = ()
+    fallback_models: tuple[str, ...] = ()
     """Models to ask, in order, when the one before gave no valid answer."""
 
     allowed_models: (
@@ -380,7 +351,7 @@ class Config(Options):
         """The models in the order in which they are asked; empty where no model is configured."""
         if self.recorded_answers is not None:
             return (self.model or "recorded",)
-        return () if self.model in {None, RULES} else (self.model, *self.fallback_models)
+        return () if self.model is None else (self.model, *self.fallback_models)
 
     @property
     def cascade_models(self) -> tuple[str, ...]:
@@ -394,10 +365,9 @@ class Config(Options):
         another one's.
         """
         changes: dict[str, Any] = {"model": model}
-        configured = None if self.model == RULES else self.model
-        if configured not in {None, model}:
+        if self.model not in {None, model}:
             owner = price_list.provider(model)
-            if owner is None or owner != price_list.provider(str(configured)):
+            if owner is None or owner != price_list.provider(str(self.model)):
                 changes |= {"api_key": None, "api_base": None, "fallback_models": ()}
         return self.model_copy(update=changes)
 

@@ -13,7 +13,7 @@ from spanscore.judge import redact
 from spanscore.judge.answer import schema_text
 from spanscore.judge.asking import ModelJudge, nobody_to_ask
 from spanscore.judge.cache import Cache, MemoryCache
-from spanscore.judge.config import RULES, CacheConfig, Config, warn_of_rules
+from spanscore.judge.config import CacheConfig, Config
 from spanscore.judge.kept import FileCache, default_path
 from spanscore.judge.litellm import LiteLLM
 from spanscore.judge.port import Judge, Prompt
@@ -50,8 +50,6 @@ def open_judge(
     share. Nothing is imported or sent yet. Raises ConfigError where a model is to be asked and the
     extra `judge` is not installed.
     """
-    if config.model == RULES:
-        warn_of_rules()
     if not config.models:
         return None
     if config.recorded_answers is not None:

@@ -15,7 +15,6 @@ from spanscore.evaluation.rubric import OVERALL, chosen, is_rubric
 from spanscore.evaluation.rubric import scale_of as rubric_scale
 from spanscore.evaluation.rule_judges import RuleJudge, rule_judges
 from spanscore.judge import answers_file, check_models, open_judge, redactor
-from spanscore.judge.config import RULES
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, SessionMetric
@@ -92,8 +91,8 @@ def require_providers(settings: Settings, wanted: Overrides) -> None:
         if rubric := wanted.rubric(variant.rubric):
             models.update(_models(rubric.model, judge))
         models.update(judge.cascade_models)
-    if needed := sorted(models - {RULES}):
-        check_models(settings.judge, needed)
+    if models:
+        check_models(settings.judge, sorted(models))
 
 
 def _models(own: str | None, judge: JudgeConfig) -> Sequence[str]:

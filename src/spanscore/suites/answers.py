@@ -10,7 +10,7 @@ from spanscore.evaluation.inquiry import Inquiry, Transcripts
 from spanscore.evaluation.judging import staged
 from spanscore.evaluation.measured import Measured, given
 from spanscore.evaluation.unjudged import no_judge
-from spanscore.judge.config import RULES, Config
+from spanscore.judge.config import Config
 from spanscore.judge.excerpt import excerpt
 from spanscore.judge.port import Judge
 from spanscore.judge.transcript import Transcript
@@ -27,7 +27,7 @@ class Answers:
 
     def __init__(self, judge: Judge | None, config: Config, model: str | None = None) -> None:
         """`judge` None: no answer can be judged. `model` is asked in place of the judge's own."""
-        self._judge = None if model == RULES else judge
+        self._judge = judge
         self._model = model
         self._config = config
 
