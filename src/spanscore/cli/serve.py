@@ -11,8 +11,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spanscore.cli import heaps
-
 if TYPE_CHECKING:
     from spanscore.config import Settings
     from spanscore.pipeline import Pipeline
@@ -64,7 +62,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    heaps.use_few()  # before there are threads
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is printed in our words, once
     from spanscore import (  # noqa: PLC0415 - the servers' libraries, which no other command needs
         config,
@@ -119,7 +116,6 @@ async def _serve(settings: "Settings") -> None:
 
 
 def _note_ready() -> None:
-    heaps.let_go_of_code()
     _log.info("ready")
 
 
