@@ -18,7 +18,7 @@ import trustme
 from spanscore.api import connect_services
 from spanscore.api.calling import Caller
 from spanscore.api.http_connections import MAX_REQUEST_BYTES, Limits
-from spanscore.api.http_listening import HttpListener
+from spanscore.api.http_extra import HttpListener
 from spanscore.api.http_server import HttpServer, _Front, _Uvicorn, openapi_document
 from spanscore.api.runs import RunService
 from spanscore.api.scores import ScoreService

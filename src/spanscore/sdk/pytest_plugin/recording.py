@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import pytest
 
@@ -15,7 +15,6 @@ from spanscore.errors import InputError
 from spanscore.judge import Judge
 from spanscore.sdk.cassettes import Cassette, Mode
 from spanscore.sdk.providers import attached
-from spanscore.sdk.pytest_plugin import MODES
 from spanscore.sdk.pytest_plugin.expecting import NotScoredError
 from spanscore.sdk.pytest_plugin.recorder import Recorder
 from spanscore.sdk.pytest_plugin.results import Gathered, Trial, Verdict
@@ -112,8 +111,8 @@ def _scoring(config: pytest.Config, judge: Judge | str | None) -> Scoring:
         "Mode",
         config.getoption("--spanscore-record") or config.getini("spanscore_record") or "replay",
     )
-    if mode not in MODES:
-        raise InputError(f"spanscore_record = {mode}: give one of {', '.join(MODES)}")
+    if mode not in get_args(Mode):
+        raise InputError(f"spanscore_record = {mode}: give one of {', '.join(get_args(Mode))}")
     named = judge if isinstance(judge, str) else None
     if judge is not None and named is None:
         return Scoring(_settings(config, None), mode, cast("Judge", judge))
