@@ -33,7 +33,7 @@ def score(metric="coherence", value=0.5, *, scale=(0, 1), trace_id="t", label="p
         "threshold": 0.5,
         "metadata": {},
         "trace_id": trace_id,
-        "session_id": None,
+        "session_key": None,
         "evaluator": JUDGE,
         **fields,
     }
@@ -302,8 +302,8 @@ def test_a_text_with_line_separators_in_it_is_one_line(compared):
 
 
 def test_scores_of_sessions_are_paired_by_the_session(measured):
-    one = [score(scope="session", session_id="s", trace_id="1")]
-    other = [score(scope="session", session_id="s", trace_id="2")]
+    one = [score(scope="session", session_key="s", trace_id="1")]
+    other = [score(scope="session", session_key="s", trace_id="2")]
     assert measured(one, other)["coherence"]["n"] == 1
 
 
@@ -334,7 +334,7 @@ def test_scores_of_traces_know_how_long_the_agent_worked(compared):
 
 
 def test_scores_of_sessions_have_no_latency(measured):
-    one = [score(scope="session", session_id="s", latency_s=None)]
+    one = [score(scope="session", session_key="s", latency_s=None)]
     assert "latency" not in measured(one, one)
 
 
@@ -418,7 +418,7 @@ def turns_of(session, value, *, count=TURNS, **fields):
     """The scores of a session's turns, all alike."""
     label = "pass" if value >= 0.5 else "fail"
     return [
-        score(value=value, label=label, trace_id=f"{session}-{x}", session_id=session, **fields)
+        score(value=value, label=label, trace_id=f"{session}-{x}", session_key=session, **fields)
         for x in range(count)
     ]
 
@@ -445,7 +445,7 @@ def test_sessions_whose_turns_all_fell_are_few_however_many_turns_they_have(meas
 
 def test_as_many_traces_of_no_session_can_be_told(measured):
     before, after = (
-        [{**x, "session_id": None} for x in run]
+        [{**x, "session_key": None} for x in run]
         for run in (ALIKE, sessions(*[0.8] * 7, *[0.2] * 3))
     )
     assert measured(before, after)["pass rate"]["verdict"] == "worse"
@@ -468,22 +468,22 @@ def test_a_mean_over_turns_stays_one_over_turns(measured):
 
 def test_a_session_that_the_other_run_split_in_two_is_still_one(measured):
     said = [{"metadata": {"user_input": f"Question {x}"}} for x in range(4)]
-    before = [score(trace_id=f"a{x}", session_id="whole", **said[x]) for x in range(4)]
-    after = [score(trace_id=f"b{x}", session_id=f"part{x % 2}", **said[x]) for x in range(4)]
+    before = [score(trace_id=f"a{x}", session_key="whole", **said[x]) for x in range(4)]
+    after = [score(trace_id=f"b{x}", session_key=f"part{x % 2}", **said[x]) for x in range(4)]
     assert measured(before, after)["coherence"]["n"] == 1
 
 
 def test_sessions_of_two_runs_that_happen_to_be_called_alike_are_not_joined(measured):
     said = [{"metadata": {"user_input": f"Question {x}"}} for x in range(2)]
-    before = [score(trace_id=f"a{x}", session_id=f"s{x}", **said[x]) for x in range(2)]
-    after = [score(trace_id=f"b{x}", session_id=f"s{1 - x}", **said[x]) for x in range(2)]
+    before = [score(trace_id=f"a{x}", session_key=f"s{x}", **said[x]) for x in range(2)]
+    after = [score(trace_id=f"b{x}", session_key=f"s{1 - x}", **said[x]) for x in range(2)]
     assert measured(before, after)["coherence"]["n"] == 2
 
 
 def test_a_sessions_own_score_is_of_the_same_unit_as_its_turns(measured):
     run = [
         *ALIKE,
-        *(score("agent_reliability", scope="session", session_id=f"s{x}") for x in range(10)),
+        *(score("agent_reliability", scope="session", session_key=f"s{x}") for x in range(10)),
     ]
     assert measured(run, run)["pass rate"]["n"] == 10
 

@@ -303,17 +303,10 @@ def _scores_paired(
 
 def _id(path: Path, score: Mapping[str, Any]) -> str:
     try:
-        name = _session(score) if score["scope"] == "session" else score["trace_id"]
+        name = score["session_key" if score["scope"] == "session" else "trace_id"]
         return f"{score['scope']} {name}"
     except KeyError as error:
         raise InputError(f"{path}: a score of {score['metric']} has no {error}; {_HOW}") from None
-
-
-def _session(score: Mapping[str, Any]) -> Any:
-    """What identifies the session of a score; an older spanscore wrote nothing but its
-    id.
-    """
-    return score.get("session_key") or score["session_id"]
 
 
 def _scored_run(
@@ -348,8 +341,8 @@ def _unit(run: Run, scores: Iterable[Mapping[str, Any]], metrics: set[str]) -> U
     for score in scores:
         run.add(unit, score)
         unit.is_turn = score["scope"] != "session"
-        if score.get("session_id") is not None:
-            unit.sessions.add(str(_session(score)))
+        if score.get("session_key") is not None:
+            unit.sessions.add(str(score["session_key"]))
         if score.get("latency_s") is not None:
             unit.latencies_s = [_number(score["latency_s"], 0)]
         if score["status"] == "scored" and str(score["metric"]) in metrics:

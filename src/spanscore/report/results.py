@@ -17,9 +17,7 @@ Status: TypeAlias = Literal["pass", "fail", "error", "skipped", "unmatched"]
 Verdict: TypeAlias = Literal["better", "worse", "cannot tell"]
 
 Score: TypeAlias = Evaluation | Mapping[str, Any]
-"""A score, or its JSON object as `Evaluation.to_json` gives it; one of an older version may lack
-`subject_id`.
-"""
+"""A score, or its JSON object as `Evaluation.to_json` gives it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -169,10 +169,10 @@ def _where(raw: Score) -> tuple[str, str, str, tuple[str, str]]:
     if isinstance(raw, Evaluation):
         session = raw.subject_id if raw.scope == "session" else ""
         return raw.scope, raw.subject_id, session, (raw.target.trace_id, raw.target.span_id)
-    session = str(raw.get("session_key") or raw.get("session_id") or "")
+    session = str(raw["session_key"] or "")
     return (
         str(raw["scope"]),
-        str(raw.get("subject_id") or ""),
+        str(raw["subject_id"]),
         session,
         (str(raw["trace_id"]), str(raw["span_id"])),
     )
