@@ -23,7 +23,6 @@ from spanscore.control.sources import Sources
 from spanscore.embed import open_embedder
 from spanscore.evaluation import Engine, Overrides
 from spanscore.evaluation.rule_judges import RuleJudge, rule_judges
-from spanscore.evaluation.rules import Frequencies
 from spanscore.export.port import Exporter
 from spanscore.export.sender import Sender
 from spanscore.export.sink import Sink
@@ -174,11 +173,6 @@ class Processing:
             else None,
             scored=scored,
             threads=threads,
-            frequencies=(
-                Frequencies(settings.evaluation.frequency, store.stored_before, clock_ns)
-                if settings.evaluation.uses_frequency
-                else None
-            ),
             clock_ns=clock_ns,
         )
         self._rescoring = Rescoring(

@@ -28,7 +28,6 @@ from spanscore.evaluation import (
 from spanscore.evaluation.first_scores import FirstScores, digest_of
 from spanscore.evaluation.placing import parted, placed
 from spanscore.evaluation.rubric import is_rubric
-from spanscore.evaluation.rules import Frequencies
 from spanscore.evaluation.session_scores import BatchScores, SessionScores, session_scores
 from spanscore.evaluation.unanswered import wait_for
 from spanscore.export.sender import Sender
@@ -91,7 +90,6 @@ class Scoring:
         budget_window_ns: int | None = None,
         scored: Callable[[Sequence[Evaluation]], None] | None = None,
         threads: Executor | None = None,
-        frequencies: Frequencies | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
@@ -99,12 +97,10 @@ class Scoring:
 
         What is missing is kept, to be asked for again, where `budget_window_ns` says how long the
         judge's budget lasts. `scored` is called with evaluations that were committed; it must not
-        raise. `threads` wait for the store. `frequencies` notes with new traces how common they
-        are.
+        raise. `threads` wait for the store.
         """
         self.elsewhere: ScoresSessions | None = None
         """Who evaluates sessions in place of the engine; may be set before the first."""
-        self._frequencies = frequencies
         self._judge_failed = judge_failed
         self._budget_window_ns = budget_window_ns
         self._scored = scored
@@ -127,8 +123,6 @@ class Scoring:
         `first` has what was made of some of them already, by their ids. Blocks.
         """
         known = self._store.known([trace.id for trace in traces])
-        if self._frequencies is not None:
-            traces = self._frequencies.added_to(traces)
         found = []
         for trace in traces:
             revision, digest = known.get(trace.id, (0, ""))

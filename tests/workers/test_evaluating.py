@@ -120,7 +120,6 @@ def scoring_by():
 
 
 LOOKING_BACK = {"metrics": {"check.arguments_grounded": {}}}
-RARE = {"rules": [{"name": "rare", "when": {"frequency": {"below": 0.1}}, "sampling": 1.0}]}
 
 
 @pytest.mark.parametrize("session_id", ["s", None])
@@ -129,10 +128,6 @@ def test_a_trace_whose_evaluation_needs_earlier_turns_is_left_to_the_server(
 ):
     trace = make_trace(session_id=session_id)
     assert bool(scoring_by(**LOOKING_BACK).traces([trace])) is (session_id is None)
-
-
-def test_a_trace_that_rules_compare_with_others_is_left_to_the_server(scoring_by, make_trace):
-    assert scoring_by(**RARE).traces([make_trace()]) == {}
 
 
 def test_a_trace_that_cannot_be_evaluated_costs_the_others_nothing(

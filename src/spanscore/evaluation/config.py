@@ -25,11 +25,9 @@ from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import OVERALL, Rubric, chosen, is_rubric
 from spanscore.evaluation.rubric import Config as RubricConfig
 from spanscore.evaluation.rules import (
-    Frequency,
     Rule,
     attribute_names,
     check_rules,
-    uses_frequency,
 )
 from spanscore.evaluation.runs_config import Runs
 from spanscore.evaluation.signals import check_signals, needed
@@ -155,9 +153,6 @@ class Config(Options):
     rubric: RubricConfig | None = None
     """The rubric judge, with its criteria; off unless it is there, and `{}` for its defaults."""
 
-    frequency: Frequency = Frequency()
-    """How common traces like one are, for rules with the condition `frequency`."""
-
     rules: list[Rule] = []
     """What holds for some traces in place of the above: of these rules the first that takes a trace
     decides.
@@ -282,11 +277,6 @@ class Config(Options):
         configured = [_metric(name, options) for name, options in measured.items()]
         signals = needed(configured, self.weights(), external=self.external_names)
         return configured + [_metric(x, {}) for x in signals if x not in measured]
-
-    @property
-    def uses_frequency(self) -> bool:
-        """Whether a rule asks how common traces like one are."""
-        return uses_frequency(x.when for x in self.rules)
 
     def variants(self) -> list["Config"]:
         """This configuration as it is for traces that no rule takes, and as it is for those of each

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from spanscore.evaluation.engine import Engine
 from spanscore.evaluation.placing import placed
-from spanscore.evaluation.rules import FREQUENCY
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
@@ -50,12 +49,7 @@ def uses_others(engine: Engine, trace: AgentTrace) -> bool:
 
 
 def digest_of(trace: AgentTrace, record: str) -> str:
-    """By what it is seen whether a rebuilt trace has changed: its record without its completeness
-    and its frequency.
-    """
-    if trace.completeness != "complete" or FREQUENCY in trace.attributes:
-        attributes = {
-            name: values for name, values in trace.attributes.items() if name != FREQUENCY
-        }
-        record = records.encode(replace(trace, completeness="complete", attributes=attributes))
+    """A digest of a trace but for its completeness: where it differs, the trace has changed."""
+    if trace.completeness != "complete":
+        record = records.encode(replace(trace, completeness="complete"))
     return hashlib.blake2b(record.encode(), digest_size=16).hexdigest()

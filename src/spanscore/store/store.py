@@ -29,7 +29,6 @@ from spanscore.store import (
     placing,
     pruning,
     reading,
-    recent,
     records,
     schema,
     session_listing,
@@ -222,16 +221,6 @@ class Store:
                 query.where(agent_traces.c.id.in_(turns))
             ).scalar_one_or_none()
         return None if found is None else records.decode_trace(found)
-
-    def stored_before(self, tenant: str, before_ns: int, limit: int) -> list[AgentTrace]:
-        """A tenant's last `limit` traces that were stored before a time (Unix ns), the newest
-        first.
-
-        Of large ones fewer.
-        """
-        with self._database.reading() as connection:
-            found = list(recent.stored_before(connection, tenant, before_ns, limit))
-        return [x for record in found for x in records.undamaged(records.decode_trace, record)]
 
     def turns_before(self, trace: AgentTrace, *, limit: int, max_bytes: int) -> list[AgentTrace]:
         """The newest turns of the session of `trace` that began before it, oldest first; [] without

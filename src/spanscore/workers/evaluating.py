@@ -66,7 +66,6 @@ class Evaluating:
         self._engine = Engine(
             setup.evaluation, None, embedder, judge_config=setup.judge, meter=self._decisions
         )
-        self._compares_traces = setup.evaluation.uses_frequency
 
     def sessions(self, wanted: SessionKeys) -> Scored | Failed:
         """The scores of stored sessions."""
@@ -89,8 +88,6 @@ class Evaluating:
 
         Those that are not there are for the server: their evaluation uses other traces, or fails.
         """
-        if self._compares_traces:
-            return {}
         alone = [trace for trace in traces if not uses_others(self._engine, trace)]
         return self._loop.run(self._of_traces(alone)) if alone else {}
 

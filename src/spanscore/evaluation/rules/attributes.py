@@ -20,16 +20,6 @@ def attribute_names(selectors: Iterable[Selector]) -> frozenset[str]:
     return frozenset(TAGS).union(*map(_names, selectors))
 
 
-def uses_frequency(selectors: Iterable[Selector]) -> bool:
-    """Whether one of these selectors has a condition on the frequency."""
-    return any(
-        x.frequency is not None
-        or uses_frequency(x.any_of or ())
-        or (x.none_of is not None and uses_frequency([x.none_of]))
-        for x in selectors
-    )
-
-
 def _names(selector: Selector) -> Iterator[str]:
     yield from selector.attributes
     if selector.environment is not None:

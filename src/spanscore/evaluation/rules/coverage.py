@@ -53,7 +53,6 @@ def _conditions(selector: Selector) -> Iterator[tuple[tuple[str, str], Any]]:
         "tool",
         "error",
         "duration",
-        "frequency",
     ):
         condition = getattr(selector, name)
         if condition is not None:

@@ -11,7 +11,6 @@ from typing import TypeAlias
 from spanscore.evaluation.rules import attributes
 from spanscore.evaluation.rules.conditions import Condition
 from spanscore.evaluation.rules.config import Rule
-from spanscore.evaluation.rules.frequency import FREQUENCY
 from spanscore.evaluation.rules.selector import Selector
 from spanscore.model.span import Scalar, Value
 from spanscore.model.tags import tags_of
@@ -181,7 +180,6 @@ _FACTS: dict[str, _Read] = {
     "duration": _duration_ns,
     "tool": lambda trace: [x.name for x in trace.tool_calls or ()],
     "tags": tags_of,
-    "frequency": lambda trace: trace.attributes.get(FREQUENCY, ()),
 }
 
 _TOKENS: dict[str, _Read] = {

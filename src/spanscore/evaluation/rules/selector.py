@@ -69,12 +69,6 @@ class Selector(Options):
     tokens: Tokens | None = None
     """The tokens that it took, such as `{total: {above: 50000}}`."""
 
-    frequency: Numbers | None = None
-    """The share of traces like this one among those before it, such as `{below: 0.01}`;
-    `evaluation.frequency` says which are like it. Known to a server, and to an application that
-    scores its own traces, once there are enough.
-    """
-
     resource: dict[str, AttributeValue] = {}
     """Attributes of the evaluated span's resource, by name."""
 
