@@ -149,7 +149,7 @@ def test_the_file_is_its_owners_alone_and_that_is_said(report, scores, tmp_path,
         (["{scores}", "-o", "nowhere/report.html"], "there is no folder nowhere"),
         (["{scores}", "--baseline", "{run}"], "give two of a kind"),
         (["{run}", "{run}"], "give the other one as --baseline"),
-        (["{broken}"], "('trace_id', 'span_id' is missing)"),
+        (["{broken}"], "('trace_id', 'span_id', 'subject_id', 'session_key' is missing)"),
         (["{traces}"], "traces.jsonl:2: no agent trace as `spanscore inspect --jsonl` prints it"),
     ],
 )

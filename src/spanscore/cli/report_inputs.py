@@ -23,7 +23,10 @@ from spanscore.received_scores import read_external, read_own
 from spanscore.sources import Location
 
 _MAX_START_BYTES = 2**24
-_OF_A_SCORE = ("scope", "status", "metric", "trace_id", "span_id", "evaluator")
+_OF_A_SCORE = (
+    *("scope", "status", "metric", "evaluator"),
+    *("trace_id", "span_id", "subject_id", "session_key"),
+)
 _OF_A_TRACE = {"trace_ids", "opening_span_id", "model_calls", "target"}
 
 
