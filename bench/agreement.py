@@ -34,7 +34,7 @@ from spanscore.evaluation import Config, Engine, Overrides
 from spanscore.evaluation.rubric import Config as Rubric
 from spanscore.judge import Config as JudgeConfig
 from spanscore.judge import Judge, open_judge
-from spanscore.judge.recorded import RecordedJudge, RecordingJudge
+from spanscore.judge.cache import RecordedJudge, RecordingJudge
 from spanscore.model.json import loads
 from spanscore.model.score import Evaluation, reaches
 

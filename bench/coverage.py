@@ -35,15 +35,12 @@ from spanscore.stats import (
     weighted_mean,
     weighted_total,
 )
-from spanscore.stats.agreement import kappa_limits, kappa_pulls
+from spanscore.stats.agreement import area_limits, area_pulls, kappa_limits, kappa_pulls
 from spanscore.stats.anytime import confidence_sequence
-from spanscore.stats.clusters import effect_between
-from spanscore.stats.correction import Counted, corrected_distance
+from spanscore.stats.attempts import bca_limits
+from spanscore.stats.correction import Counted, corrected_distance, powered_limits
 from spanscore.stats.distributions import normal_quantile
-from spanscore.stats.means import bounded_limits
-from spanscore.stats.prediction import powered_limits
-from spanscore.stats.ranking import area_limits, area_pulls
-from spanscore.stats.tasks import bca_limits
+from spanscore.stats.means import bounded_limits, effect_between
 from spanscore.stats.weighted import corrected_mean, crossed, weighted_means
 
 Numbers = NDArray[np.float64]

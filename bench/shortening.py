@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.trajectories import Trajectory, read
-from spanscore.judge import steps
-from spanscore.judge.eliding import elide
-from spanscore.judge.passage import Passage
+from spanscore.judge import passages as steps
+from spanscore.judge.omission import elide
+from spanscore.judge.passages import Passage
 from spanscore.judge.transcript import BYTES_PER_TOKEN, render
 from spanscore.model.json import dumps
 from spanscore.model.tool_names import may_change

@@ -3,7 +3,7 @@ import zoneinfo
 
 import pytest
 
-from spanscore.analytics import calendar
+from spanscore.analytics import summary
 from spanscore.monitoring.schedule import Schedule
 from spanscore.time_zones import zone_of
 
@@ -20,7 +20,7 @@ def no_database(monkeypatch):
 
 
 def test_utc_needs_no_database(no_database):
-    assert calendar.zone("").utcoffset(None) == calendar.zone("UTC").utcoffset(None)
+    assert summary.zone("").utcoffset(None) == summary.zone("UTC").utcoffset(None)
     assert Schedule("a", cron="0 0 * * *").next_after(0) == 86_400 * 10**9
     with pytest.raises(ValueError, match="'Europe/Berlin' is no time zone"):
         zone_of("Europe/Berlin")

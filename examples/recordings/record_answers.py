@@ -20,7 +20,7 @@ from spanscore.cli import demo_server, recorded
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.judge import Judge, open_judge
-from spanscore.judge.recorded import RecordingJudge
+from spanscore.judge.cache import RecordingJudge
 from spanscore.model.score import Evaluation
 
 FOLDER = Path(__file__).parent

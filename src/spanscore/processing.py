@@ -22,14 +22,13 @@ from spanscore.control.runs import Runs
 from spanscore.control.sources import Sources
 from spanscore.embed import open_embedder
 from spanscore.evaluation import Engine, Overrides
-from spanscore.evaluation.rule_judges import RuleJudge, rule_judges
+from spanscore.evaluation.procedure import RuleJudge, rule_judges
 from spanscore.export.port import Exporter
 from spanscore.export.sender import Sender
 from spanscore.export.sink import Sink
 from spanscore.finishing import Finishing, HoldsBack, Spans
 from spanscore.judge import open_judge, redactor
-from spanscore.judge.ending import Ending
-from spanscore.judge.port import Judge
+from spanscore.judge.port import Ending, Judge
 from spanscore.model.score import Evaluation
 from spanscore.precedence import Precedence
 from spanscore.rescoring import Rescoring, configured_metrics, open_trials

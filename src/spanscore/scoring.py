@@ -17,19 +17,17 @@ from weakref import WeakValueDictionary
 from spanscore import metrics
 from spanscore.assemble.assembler import Cut
 from spanscore.errors import InputError, PermanentError, RetryableError
-from spanscore.evaluation import (
-    MAX_EARLIER_BYTES,
-    MAX_EARLIER_TURNS,
-    Engine,
-    Overrides,
-    outcomes,
-    unanswered,
-)
-from spanscore.evaluation.first_scores import FirstScores, digest_of
-from spanscore.evaluation.placing import parted, placed
+from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS, Engine, Overrides, outcomes
+from spanscore.evaluation import evaluations as unanswered
+from spanscore.evaluation.evaluations import parted, placed, wait_for
 from spanscore.evaluation.rubric import is_rubric
-from spanscore.evaluation.session_scores import BatchScores, SessionScores, session_scores
-from spanscore.evaluation.unanswered import wait_for
+from spanscore.evaluation.scores import (
+    BatchScores,
+    FirstScores,
+    SessionScores,
+    digest_of,
+    session_scores,
+)
 from spanscore.export.sender import Sender
 from spanscore.model.record import changed
 from spanscore.model.score import Evaluation, Skip

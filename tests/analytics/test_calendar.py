@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from spanscore.analytics import calendar
+from spanscore.analytics import summary
 from spanscore.errors import FieldError
 
 HOUR_NS = 3600 * 10**9
@@ -46,7 +46,7 @@ def ns(text, zone):
     ],
 )
 def test_they_cover_a_time(unit, zone, start, end, edges):
-    found = calendar.edges(ns(start, zone), ns(end, zone), unit, ZoneInfo(zone))
+    found = summary.bucket_edges(ns(start, zone), ns(end, zone), unit, ZoneInfo(zone))
     assert found == [ns(x, zone) for x in edges]
 
 
@@ -62,7 +62,7 @@ def test_they_cover_a_time(unit, zone, start, end, edges):
 )
 def test_a_day_on_which_the_clocks_change_is_shorter_or_longer(zone, day, hours):
     noon = ns(f"{day}T12:00", zone)
-    start, end = calendar.edges(noon, noon + 1, "day", ZoneInfo(zone))
+    start, end = summary.bucket_edges(noon, noon + 1, "day", ZoneInfo(zone))
     assert (end - start) / HOUR_NS == hours
 
 
@@ -71,18 +71,18 @@ def test_a_day_on_which_the_clocks_change_is_shorter_or_longer(zone, day, hours)
 )
 def test_hours_have_sixty_minutes_and_follow_each_other_through_a_change_of_the_clocks(zone):
     start_ns = ns("2026-01-01", zone)
-    found = calendar.edges(start_ns, start_ns + 24 * 60 * HOUR_NS, "hour", ZoneInfo(zone))
+    found = summary.bucket_edges(start_ns, start_ns + 24 * 60 * HOUR_NS, "hour", ZoneInfo(zone))
     assert {b - a for a, b in pairwise(found)} == {HOUR_NS}
     assert datetime.fromtimestamp(found[0] / 1e9, ZoneInfo(zone)).minute == 0
 
 
 def test_too_many_are_refused():
     with pytest.raises(FieldError, match="more than 2000 buckets of one hour"):
-        calendar.edges(0, 10**18, "hour", ZoneInfo("UTC"))
+        summary.bucket_edges(0, 10**18, "hour", ZoneInfo("UTC"))
 
 
 def test_the_last_moment_that_can_be_stored_has_a_bucket():
-    assert calendar.edges(2**63 - 2, 2**63 - 1, "year", ZoneInfo("UTC"))[0] < 2**63 - 1
+    assert summary.bucket_edges(2**63 - 2, 2**63 - 1, "year", ZoneInfo("UTC"))[0] < 2**63 - 1
 
 
 @pytest.mark.parametrize(
@@ -90,4 +90,4 @@ def test_the_last_moment_that_can_be_stored_has_a_bucket():
 )
 def test_what_is_no_time_zone_is_named(name):
     with pytest.raises(FieldError, match="is no time zone; write one such as Europe/Berlin"):
-        calendar.zone(name)
+        summary.zone(name)

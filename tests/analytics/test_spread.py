@@ -4,7 +4,8 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from spanscore.analytics import comparing, distribution, sessions
+from spanscore.analytics import difference, distribution
+from spanscore.analytics import selection as sessions
 from spanscore.analytics.selection import Selection
 from spanscore.errors import FieldError
 from spanscore.stats.weighted import crossed, moments, weighted_difference, weighted_mean
@@ -108,7 +109,7 @@ def test_a_distribution_that_cannot_be_is_refused(population, arguments, problem
 
 def compared(population, before, after, group_by=()):
     return population.store.read(
-        lambda connection: comparing.compare(
+        lambda connection: difference.compare(
             connection, Selection(**before), Selection(**after), group_by
         )
     )

@@ -10,7 +10,7 @@ from spanscore.cli import aggregates
 from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip
 from spanscore.model.trace import Target
 from spanscore.offline import summary
-from spanscore.offline.run_summary import RunSummary
+from spanscore.offline.summary import RunSummary
 
 TARGET = Target(trace_id="a" * 32, span_id="b" * 16, start_ns=0, end_ns=1, resource={})
 

@@ -10,7 +10,7 @@ import pytest
 from spanscore import metrics
 from spanscore.cli.main import main
 from spanscore.evaluation.config import FAMILY
-from spanscore.offline import run_summary
+from spanscore.offline import summary
 
 _RECORDING = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
 _MODEL = "openai/gpt-4o-mini"
@@ -385,7 +385,7 @@ def test_a_full_disk_for_temporary_files_is_told_by_its_folder(evaluated, ngrams
         " CREATE TRIGGER fill AFTER INSERT ON verdict BEGIN"
         " INSERT INTO filling VALUES (zeroblob(100000)); END"
     )
-    monkeypatch.setattr(run_summary, "_TABLES", f"{run_summary._TABLES};{fill}")
+    monkeypatch.setattr(summary, "_TABLES", f"{summary._TABLES};{fill}")
     code, _, err = evaluated("-c", ngrams)
     said = (
         "the folder for temporary files (TMPDIR): cannot be written (No space left on device); make"

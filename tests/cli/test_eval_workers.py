@@ -9,7 +9,7 @@ import pytest
 
 from spanscore.cli import score_stream
 from spanscore.cli.main import main
-from spanscore.offline import closing, recordings, scoring, unit_readers
+from spanscore.offline import recordings, scoring, units, windows
 
 ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT / "examples" / "recordings"
@@ -35,9 +35,9 @@ def evaluated(monkeypatch, capsys, tmp_path):
     """
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(recordings, "_WHOLE_BYTES", 0)
-    monkeypatch.setattr(closing, "_FIRST_BYTES", 2**16)
-    monkeypatch.setattr(closing, "_MAX_BYTES", 2**17)
-    monkeypatch.setattr(unit_readers, "_BATCH_BYTES", 2**15)
+    monkeypatch.setattr(windows, "_FIRST_BYTES", 2**16)
+    monkeypatch.setattr(windows, "_MAX_BYTES", 2**17)
+    monkeypatch.setattr(units, "_BATCH_BYTES", 2**15)
     monkeypatch.setattr(scoring, "_OF_WORKER", 3)
 
     def run(workers, *words, path=RECORDINGS):

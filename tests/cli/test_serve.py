@@ -49,7 +49,7 @@ _NOT_AT_THE_START = (
     *("sqlalchemy.orm", "sqlalchemy.ext", "sqlalchemy.dialects.postgresql"),
     *("spanscore.api.client", "spanscore.sdk", "spanscore.suites", "spanscore.testing"),
     *("spanscore.dialects.registry", "spanscore.turns.building"),  # until a request comes
-    "spanscore.offline.stored",  # until a run reads a source
+    "spanscore.offline.windows",  # until a run reads a source
     *("spanscore.analytics", "spanscore.api.traces"),  # until the API is asked
 )
 """What takes long to import or much memory, and is used late or never by a server."""

@@ -14,7 +14,7 @@ from spanscore.control import source_listing
 from spanscore.control.runs import Runs
 from spanscore.control.sources import Reading, Sources
 from spanscore.errors import ConfigError, FieldError, InputError, RetryableError
-from spanscore.evaluation.runs_config import RunSource
+from spanscore.evaluation.config import RunSource
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
 from spanscore.specs.runs import RunSpec

@@ -3,7 +3,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from spanscore.embed.recent import Recent, of_tenant
+from spanscore.embed.port import Recent, of_tenant
 from spanscore.errors import EmbeddingError
 
 

@@ -4,14 +4,13 @@ metrics.
 
 import pytest
 
-from spanscore.embed import scales
-from spanscore.embed.scales import MEASURED, Scale, scale_of
-from spanscore.metrics.trace.coherence import Coherence
+from spanscore.metrics.trace import coherence
+from spanscore.metrics.trace.coherence import MEASURED, Coherence, Scale, scale_of
 
 
 @pytest.fixture
 def measured(monkeypatch):
-    monkeypatch.setattr(scales, "MEASURED", {"all-minilm": Scale(0.2)})
+    monkeypatch.setattr(coherence, "MEASURED", {"all-minilm": Scale(0.2)})
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spanscore.evaluation import attempt
-from spanscore.evaluation.attempt import Attempt
+from spanscore.evaluation import outcomes as attempt
+from spanscore.evaluation.outcomes import Attempt
 from spanscore.telemetry.complaints import Complaints
 
 

@@ -9,9 +9,9 @@ from rubric_judge import RubricJudge
 
 from spanscore.errors import BudgetExhaustedError, ConfigError, InputError, JudgeAnswerError
 from spanscore.evaluation import Config, Overrides
-from spanscore.evaluation.evaluating import as_session
+from spanscore.evaluation.procedure import as_session
 from spanscore.judge.transcript import estimate_tokens
-from spanscore.metrics.expected_tools import ExpectedCall
+from spanscore.metrics.expected import ExpectedCall
 from spanscore.model.score import Failure, JudgeUsage, Skip
 from spanscore.model.trace import Session
 

@@ -5,10 +5,10 @@ import asyncio
 import numpy as np
 import pytest
 
-from spanscore.embed import scales
-from spanscore.embed.scales import Scale
 from spanscore.errors import InputError, JudgeTimeoutError
 from spanscore.evaluation import Overrides
+from spanscore.metrics.trace import coherence
+from spanscore.metrics.trace.coherence import Scale
 from spanscore.model.score import Skip
 from spanscore.model.trace import Session
 
@@ -99,7 +99,7 @@ MEASURED = Scale(threshold=0.2)
 @pytest.fixture
 def measured_embedding(monkeypatch):
     """The flat embedding, under which all texts are alike, as one whose scale is known."""
-    monkeypatch.setattr(scales, "MEASURED", {"flat-1": MEASURED})
+    monkeypatch.setattr(coherence, "MEASURED", {"flat-1": MEASURED})
 
 
 def coherence_risk(engine, session):

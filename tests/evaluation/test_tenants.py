@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rubric_judge import RubricJudge
 
-from spanscore.embed.recent import Recent
+from spanscore.embed.port import Recent
 from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.trace import Session
 

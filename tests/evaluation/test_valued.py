@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from spanscore.evaluation.valued import valued
+from spanscore.evaluation.outcomes import valued
 from spanscore.model.score import Failure, Score, Skip
 
 UNIT = (0.0, 1.0)

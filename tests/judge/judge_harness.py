@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from spanscore.judge import ModelJudge, Prompt
 from spanscore.judge.config import Config
 from spanscore.judge.litellm import LiteLLM
-from spanscore.judge.retries import Timing
+from spanscore.judge.pace import Timing
 from spanscore.model.trace import AgentTrace, Target
 
 KEY = "test-key-0123456789abcdef"

@@ -2,9 +2,8 @@
 
 import pytest
 
-from spanscore.judge.changes import Changes
-from spanscore.judge.config import Budget, Cascade, Config
-from spanscore.judge.opening import open_judge
+from spanscore.judge import open_judge
+from spanscore.judge.config import Budget, Cascade, Changes, Config
 
 JUDGE = Config(
     model="openai/gpt-4o-mini",

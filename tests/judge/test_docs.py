@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel
 
 from spanscore.judge.config import Config
-from spanscore.judge.redact import RULES
+from spanscore.judge.redaction import RULES
 
 TEXT = (Path(__file__).parents[2] / "docs" / "judge.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)

@@ -3,8 +3,7 @@ import asyncio
 import pytest
 
 from spanscore.errors import JudgeTimeoutError
-from spanscore.judge.ending import Ending
-from spanscore.judge.port import RemembersAnswers
+from spanscore.judge.port import Ending, RemembersAnswers
 
 
 class Hanging:

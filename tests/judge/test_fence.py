@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanscore.judge.fence import NOTICE, fence
+from spanscore.judge.marks import NOTICE, fence
 
 PIECES = st.sampled_from(
     [

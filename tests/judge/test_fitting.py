@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from judge_harness import trace
 
-from spanscore.judge.eliding import Place, elide
+from spanscore.judge.omission import Place, elide
 from spanscore.judge.transcript import estimate_tokens, render
 from spanscore.model.tool_names import may_change
 from spanscore.model.trace import ModelCall, PastMessage, Retrieval, Session, Tool, ToolCall

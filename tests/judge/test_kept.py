@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from spanscore.judge.kept import FileCache, default_path
+from spanscore.judge.cache import FileCache, default_path
 
 DAY_NS = 86400 * 10**9
 
@@ -139,7 +139,7 @@ def test_threads_share_it(path):
 WRITER = """
 import sys
 from pathlib import Path
-from spanscore.judge.kept import FileCache
+from spanscore.judge.cache import FileCache
 cache = FileCache(Path(sys.argv[1]), 10**6)
 for number in range(100):
     cache.put(f"{sys.argv[2]}-{number}", "answer")

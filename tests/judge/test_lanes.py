@@ -22,9 +22,9 @@ from limited_provider import (
 )
 from virtual_time import run, timing
 
-from spanscore.judge.lanes import Lane
-from spanscore.judge.pacing import Pace
+from spanscore.judge.pace import Pace
 from spanscore.judge.provider import CallError, Completion
+from spanscore.judge.queues import Lane
 
 PATIENCE_S = 180.0
 

@@ -7,12 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judge_harness import trace
 
-from spanscore.judge.excerpt import excerpt
-from spanscore.judge.fence import NOTICE
-from spanscore.judge.marks import defused, tag_in, tag_of, without_word, word_for
+from spanscore.judge.marks import NOTICE, defused, tag_in, tag_of, without_word, word_for
 from spanscore.judge.port import Prompt
-from spanscore.judge.redact import RULES, redacted
-from spanscore.judge.transcript import render
+from spanscore.judge.redaction import RULES, redacted
+from spanscore.judge.transcript import excerpt, render
 from spanscore.model.trace import PastMessage, Tool, ToolCall
 
 FORGED = [

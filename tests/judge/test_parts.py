@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 from judge_harness import Verdict
 from pydantic import BaseModel
 
-from spanscore.judge.answer import UnusableAnswerError, read
-from spanscore.judge.parts import Invalid, kept_text, parts_of, was_cut_off
+from spanscore.judge.answer import (
+    Invalid,
+    UnusableAnswerError,
+    kept_text,
+    parts_of,
+    read,
+    was_cut_off,
+)
 
 
 class Each(BaseModel):

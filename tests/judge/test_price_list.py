@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spanscore.judge import price_list
+from spanscore.judge import provider
 from spanscore.litellm_loading import load_litellm
 
 _RECORDING = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
@@ -18,8 +18,8 @@ _WITHOUT_LITELLM = (
 
 def test_every_provider_is_one_of_litellms():
     litellm = load_litellm()
-    of_data_files = price_list._providers() - {x.value for x in litellm.LlmProviders}
-    assert len(price_list._providers()) > 20
+    of_data_files = provider._providers() - {x.value for x in litellm.LlmProviders}
+    assert len(provider._providers()) > 20
     assert {
         x for x in of_data_files if litellm.get_llm_provider(f"{x}/some-model")[1] != x
     } == set()
@@ -32,18 +32,18 @@ def test_prices_are_litellms(model):
     expected = sum(
         load_litellm().cost_per_token(model=model, prompt_tokens=2000, completion_tokens=300)
     )
-    assert price_list.cost_usd(model, 2000, 300) == pytest.approx(expected)
+    assert provider.cost_usd(model, 2000, 300) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
     "model", ["no-such-model", "nobody/none", "text-embedding-3-small", "openai/dall-e-3"]
 )
 def test_of_what_is_not_plain_no_price_is_told(model):
-    assert price_list.cost_usd(model, 1, 1) is None
+    assert provider.cost_usd(model, 1, 1) is None
 
 
 def test_a_price_that_rises_with_the_prompt_is_left_to_litellm():
-    assert price_list.cost_usd("gemini/gemini-2.5-pro", 300_000, 1) is None
+    assert provider.cost_usd("gemini/gemini-2.5-pro", 300_000, 1) is None
 
 
 def _without_key(*words):

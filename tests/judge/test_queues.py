@@ -8,8 +8,8 @@ from judge_harness import PROMPT, Verdict
 from limited_provider import in_seconds
 from virtual_time import run, timing
 
-from spanscore.judge.asking import ModelJudge
 from spanscore.judge.config import Config
+from spanscore.judge.model_judge import ModelJudge
 from spanscore.judge.port import Prompt
 from spanscore.judge.provider import CallError, Completion
 from spanscore.judge.queues import Queues

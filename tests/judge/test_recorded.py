@@ -7,9 +7,9 @@ import pytest
 from pydantic import BaseModel
 
 from spanscore.errors import ConfigError, JudgeUnavailableError
-from spanscore.judge.fence import fence
+from spanscore.judge.cache import RecordedJudge, RecordingJudge
+from spanscore.judge.marks import fence
 from spanscore.judge.port import Answer, Prompt
-from spanscore.judge.recorded import RecordedJudge, RecordingJudge
 from spanscore.model.score import JudgeUsage
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanscore.judge.redact import MAX_CHARACTERS, RULES, Redactor, redact, rules
+from spanscore.judge.redaction import MAX_CHARACTERS, RULES, Redactor, redact, rules
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
+from spanscore.judge.pace import Policy, may_pass, wait_s
 from spanscore.judge.provider import CallError
-from spanscore.judge.retries import Policy, may_pass, wait_s
 
 POLICY = Policy(
     max_retries=3, timeout_s=60, initial_interval_s=1, max_interval_s=5, max_elapsed_s=100

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from judge_harness import trace
 
-from spanscore.judge.steps import MAX_TURNS
+from spanscore.judge.passages import MAX_TURNS
 from spanscore.judge.transcript import estimate_tokens, render
 from spanscore.model.trace import ModelCall, PastMessage, Session, Tool, ToolCall
 

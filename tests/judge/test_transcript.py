@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from judge_harness import trace
 
-from spanscore.judge.redact import MAX_CHARACTERS
+from spanscore.judge.redaction import MAX_CHARACTERS
 from spanscore.judge.transcript import estimate_tokens, render
 from spanscore.model.expected import Expected
 from spanscore.model.trace import (

@@ -10,7 +10,7 @@ import pytest
 
 from spanscore import embed
 from spanscore.errors import ConfigError
-from spanscore.judge import Config, check_models, open_for_trial, open_judge, price_list, trial
+from spanscore.judge import Config, check_models, open_for_trial, open_judge, provider, trial
 from spanscore.judge.litellm import LiteLLM
 from spanscore.litellm_loading import load_litellm
 
@@ -62,13 +62,13 @@ def test_recorded_answers_need_no_litellm(tmp_path):
 
 
 def test_a_price_that_only_litellm_has_is_not_known():
-    price_list._prices.cache_clear()
+    provider._prices.cache_clear()
     try:
         assert (
             LiteLLM(Config(model="gpt-4o-mini")).known_cost_usd("gpt-4o-mini", 1000, 1000) is None
         )
     finally:
-        price_list._prices.cache_clear()
+        provider._prices.cache_clear()
 
 
 def test_a_litellm_that_cannot_be_imported_is_an_error_that_says_how_to_mend_it():

@@ -8,7 +8,7 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from spanscore.judge.retries import Timing
+from spanscore.judge.pace import Timing
 
 T = TypeVar("T")
 START_S = 1_700_000_000

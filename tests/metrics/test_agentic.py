@@ -5,7 +5,7 @@ facts are missing.
 import pytest
 
 from spanscore.metrics import Signals
-from spanscore.metrics.expected_tools import ExpectedCall, ToolWeights
+from spanscore.metrics.expected import ExpectedCall, ToolWeights
 from spanscore.metrics.session.agentic import Agentic, Interaction, reading, used_calls
 from spanscore.model.expected import Expected
 from spanscore.model.score import Score, Skip

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanscore.metrics._pairing import best_pairs
-from spanscore.metrics.expected_tools import (
+from spanscore.metrics.expected import (
     EQUAL_WEIGHTS,
     ExpectedCall,
     ToolCorrectness,
     ToolWeights,
     UsedCall,
+    best_pairs,
     likeness,
     measure_tools,
     same,

@@ -6,8 +6,7 @@ import pytest
 
 from spanscore.embed.ngrams import Ngrams
 from spanscore.errors import EmbeddingError
-from spanscore.metrics._overlap import similarity, words
-from spanscore.metrics.trace.loop_detection import LoopDetection
+from spanscore.metrics.trace.loop_detection import LoopDetection, similarity, words
 from spanscore.model.score import Skip
 from spanscore.model.trace import AgentTrace, Target
 

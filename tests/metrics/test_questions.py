@@ -7,14 +7,14 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from spanscore.judge.fence import NOTICE
+from spanscore.judge.marks import NOTICE
 from spanscore.judge.transcript import estimate_tokens
 from spanscore.metrics import INSTRUCTIONS, Judged, available, criteria
 from spanscore.metrics import rubric as criterial
 from spanscore.metrics._base import DEFAULT_THRESHOLD, Judgement
-from spanscore.metrics._conversation import CONVERSATION_COMPLETION, Completion
 from spanscore.metrics._questions import CONDITIONS, MET, UNKNOWN
-from spanscore.metrics.expected_answer import AnswerCorrectness
+from spanscore.metrics.expected import AnswerCorrectness
+from spanscore.metrics.session.conversation_completion import CONVERSATION_COMPLETION, Completion
 
 BANDS = [(1.0, 1.0), (0.75, 0.99), (0.5, 0.74), (0.25, 0.49), (0.0, 0.24)]
 BY_KEY = {

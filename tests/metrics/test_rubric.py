@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spanscore.metrics import Criterial, available, criteria
-from spanscore.metrics.rubric._criterion import LABELS, weighed
+from spanscore.metrics.rubric._criteria import LABELS, weighed
 from spanscore.model.score import Skip
 from spanscore.model.trace import Session
 

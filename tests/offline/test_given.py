@@ -6,7 +6,7 @@ import pytest
 
 from spanscore.model.score import Annotation, Evaluation, Evaluator
 from spanscore.model.trace import ModelCall, Session, Target
-from spanscore.offline.given import GivenScores
+from spanscore.offline.recordings import GivenScores
 
 
 def given(trace, span_id="", *, at_ns=5, value=1.0, author="ada"):

@@ -6,7 +6,7 @@ import pytest
 from recorded import GOLDEN, KINDS
 
 from spanscore.errors import InputError
-from spanscore.offline import closing, recordings, unit_readers
+from spanscore.offline import recordings, units, windows
 from spanscore.offline.recordings import Recordings
 from spanscore.worker_processes import WorkerPool
 
@@ -23,9 +23,9 @@ def pool():
 def in_windows(monkeypatch):
     """Files of any size are read as large ones are, in many windows and batches."""
     monkeypatch.setattr(recordings, "_WHOLE_BYTES", 0)
-    monkeypatch.setattr(closing, "_FIRST_BYTES", 2**16)
-    monkeypatch.setattr(closing, "_MAX_BYTES", 2**18)
-    monkeypatch.setattr(unit_readers, "_BATCH_BYTES", 2**15)
+    monkeypatch.setattr(windows, "_FIRST_BYTES", 2**16)
+    monkeypatch.setattr(windows, "_MAX_BYTES", 2**18)
+    monkeypatch.setattr(units, "_BATCH_BYTES", 2**15)
 
 
 def read(*paths, pool=None, **options):
@@ -68,5 +68,5 @@ def test_of_documents_with_parts_of_open_traces_these_parts_are_kept_alone(
     in_windows, pool, monkeypatch
 ):
     whole = read(GOLDEN / "pydantic_ai")
-    monkeypatch.setattr(closing, "_MAX_OPEN_BYTES", 0)
+    monkeypatch.setattr(windows, "_MAX_OPEN_BYTES", 0)
     assert read(GOLDEN / "pydantic_ai", pool=pool) == whole

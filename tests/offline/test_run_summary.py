@@ -7,8 +7,7 @@ import pytest
 
 from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Score, Skip
 from spanscore.model.trace import Target
-from spanscore.offline.run_summary import RunSummary
-from spanscore.offline.summary import summaries
+from spanscore.offline.summary import RunSummary, summaries
 
 
 def evaluation(number, outcome, **facts):

@@ -14,8 +14,8 @@ from spanscore.model.trace import AgentTrace, Session
 from spanscore.offline import scoring as scoring_module
 from spanscore.offline.recordings import Recordings
 from spanscore.offline.scoring import OfflineScoring
-from spanscore.offline.scoring_in_workers import ScoredElsewhere, TracesCall
 from spanscore.offline.sessions import SessionTurns
+from spanscore.offline.workers import ScoredElsewhere, TracesCall
 from spanscore.store import records
 
 FOLDER = Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai"

@@ -10,7 +10,7 @@ import pytest
 from spanscore import config
 from spanscore.evaluation import Overrides
 from spanscore.offline.recordings import Recordings
-from spanscore.offline.scoring_in_workers import ScoringInWorkers, SessionRecords, Setup
+from spanscore.offline.workers import ScoringInWorkers, SessionRecords, Setup
 from spanscore.store import records
 
 FOLDER = Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai"

@@ -11,7 +11,7 @@ from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.errors import InputError
-from spanscore.offline import closing, recordings
+from spanscore.offline import recordings, windows
 from spanscore.offline.recordings import Recordings
 
 ROOT = Path(__file__).parents[2]
@@ -65,8 +65,8 @@ def lines():
 def small(monkeypatch):
     """Windows of one document, for files of any size."""
     monkeypatch.setattr(recordings, "_WHOLE_BYTES", 0)
-    monkeypatch.setattr(closing, "_FIRST_BYTES", 1)
-    monkeypatch.setattr(closing, "_MAX_BYTES", 1)
+    monkeypatch.setattr(windows, "_FIRST_BYTES", 1)
+    monkeypatch.setattr(windows, "_MAX_BYTES", 1)
 
 
 def traces(*paths):

@@ -10,7 +10,7 @@ from aiohttp import web
 from spanscore.model.span import Resource, Scope, Span
 from spanscore.otlp import encode
 from spanscore.otlp.signal import WIRE
-from spanscore.sources import loading, parse
+from spanscore.sources import parse, stored_traces
 
 NOW_NS = 1_700_000_000 * 10**9
 
@@ -64,7 +64,7 @@ def backend():
 def read():
     """Call it with a URL to get the traces that are stored there."""
     return lambda url, **environ: list(
-        loading.stored_traces(parse(url, environ=environ, now_ns=lambda: NOW_NS))
+        stored_traces.stored_traces(parse(url, environ=environ, now_ns=lambda: NOW_NS))
     )
 
 

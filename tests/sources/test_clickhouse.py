@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from spanscore.errors import InputError
-from spanscore.sources.clickhouse_columns import from_json
+from spanscore.sources.clickhouse import from_json
 
 COLUMN = {"name": "SpanAttributes", "type": "Map(LowCardinality(String), String)"}
 JSON_COLUMN = {"name": "SpanAttributes", "type": "JSON(max_dynamic_paths=256)"}

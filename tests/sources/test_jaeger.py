@@ -7,7 +7,7 @@ from aiohttp import web
 from spanscore.errors import InputError
 from spanscore.otlp import json as otlp_json
 from spanscore.sources import jaeger as source
-from spanscore.sources import limits
+from spanscore.sources import port
 
 
 class Jaeger:
@@ -161,13 +161,13 @@ def test_a_trace_of_which_jaeger_reports_an_error_is_truncated(backend, jaeger, 
 def test_a_trace_with_as_many_spans_as_a_storage_gives_at_most_is_truncated(
     backend, jaeger, make_span, read
 ):
-    jaeger([make_span(1, x) for x in range(1, limits.MAX_TRACE_SPANS + 1)])
+    jaeger([make_span(1, x) for x in range(1, port.MAX_TRACE_SPANS + 1)])
     [found] = read(f"jaeger://127.0.0.1:{backend.port}?trace_id=1")
     assert "give no more" in found.truncated
 
 
 def test_of_a_larger_trace_the_first_spans_are_read(backend, jaeger, make_span, read, monkeypatch):
-    monkeypatch.setattr(limits, "MAX_TRACE_SPANS", 10)
+    monkeypatch.setattr(port, "MAX_TRACE_SPANS", 10)
     jaeger([make_span(1, x, started_s=100 - x) for x in range(1, 31)])
     [found] = read(f"jaeger://127.0.0.1:{backend.port}?trace_id=1")
     assert [int(x.span_id, 16) for x in found.spans] == list(range(1, 11))

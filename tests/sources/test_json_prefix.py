@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanscore.sources.json_prefix import whole_prefix
+from spanscore.sources.http import whole_prefix
 
 TEXTS = st.text(alphabet='ab"\\{}[],: \n', max_size=8)
 SPANS = st.lists(

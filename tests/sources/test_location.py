@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from spanscore.errors import InputError
-from spanscore.sources import objects, parse
+from spanscore.sources import parse, stored_traces
 
 NOW_NS = 10**18
 DAY_NS = 24 * 3600 * 10**9
@@ -138,4 +138,4 @@ def test_a_file_may_have_a_number_sign_in_its_name():
         "file:///data/a#b.jsonl",
         "file:///data/a#b.jsonl?service=shop",
     )
-    assert objects.local_path(location) == Path("/data/a#b.jsonl")
+    assert stored_traces.local_path(location) == Path("/data/a#b.jsonl")

@@ -1,7 +1,7 @@
 import pytest
 
 from spanscore.model.span import LogRecord, Resource, Scope
-from spanscore.sources.query import Query
+from spanscore.sources.port import Query
 
 NOW_NS = 1_700_000_000 * 10**9
 

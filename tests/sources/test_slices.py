@@ -3,7 +3,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanscore.sources.slices import sliced
+from spanscore.sources.http import sliced
 
 SECOND_NS = 10**9
 

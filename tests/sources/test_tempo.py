@@ -8,7 +8,7 @@ from aiohttp import web
 from spanscore.errors import InputError
 from spanscore.otlp import json as otlp_json
 from spanscore.sources import tempo as source
-from spanscore.sources.query import Query
+from spanscore.sources.port import Query
 from spanscore.sources.tempo import trace_ql
 
 SECOND_NS = 10**9

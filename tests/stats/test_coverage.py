@@ -11,9 +11,8 @@ import pytest
 from scipy.stats import binom, multinomial
 
 from spanscore.stats import paired_difference
-from spanscore.stats.pairs import paired_rate_limits
-from spanscore.stats.rates import rate_limits
-from spanscore.stats.unpaired import unpaired_rate_limits
+from spanscore.stats.differences import paired_rate_limits, unpaired_rate_limits
+from spanscore.stats.means import rate_limits
 
 TRUTHS = np.arange(0.01, 1, 0.02)
 MIDDLE = (TRUTHS > 0.195) & (TRUTHS < 0.805)

@@ -21,12 +21,15 @@ from spanscore.stats import (
     rate,
     unpaired_difference,
 )
+from spanscore.stats.agreement import hanley_mcneil_variance
 from spanscore.stats.correction import Counted, corrected_distance
-from spanscore.stats.differences import added_limits
-from spanscore.stats.pairs import tango_limits
-from spanscore.stats.ranking import hanley_mcneil_variance
-from spanscore.stats.rates import rate_limits
-from spanscore.stats.unpaired import agresti_caffo_limits, exact_limits
+from spanscore.stats.differences import (
+    added_limits,
+    agresti_caffo_limits,
+    exact_limits,
+    tango_limits,
+)
+from spanscore.stats.means import rate_limits
 
 DATA = Path(__file__).parent / "data"
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from spanscore.stats.pairs import tango_limits
-from spanscore.stats.unpaired import agresti_caffo_limits
+from spanscore.stats.differences import agresti_caffo_limits, tango_limits
 
 PAGE = (Path(__file__).parents[2] / "docs/statistics.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| ([^|]+) \| (\d[^|]*) \| (0\.\d+) \|$", PAGE, re.MULTILINE)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spanscore.stats import NotEstimableError, unsure_scores
-from spanscore.stats.unsure import unsure_limits
+from spanscore.stats.agreement import unsure_limits
 
 PARTED = [False] * 20 + [True, False] * 5 + [True] * 20
 SCORES = [0.1] * 20 + [0.6] * 10 + [0.9] * 20

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spanscore.analytics.selection import Selection
-from spanscore.analytics.sessions import worst
+from spanscore.analytics.selection import Selection, worst
 from spanscore.model.score import Annotation, Evaluator
 from spanscore.model.trace import ModelCall, Target
 from spanscore.store import ranking

@@ -51,7 +51,7 @@ def test_what_left_is_no_recording_of_an_agent(suite, said, run_of, tmp_path):
 
 
 def test_a_backend_that_is_not_there_is_told_and_not_waited_for(suite, said, run_of, monkeypatch):
-    monkeypatch.setattr("spanscore.suites.exporting._MAX_WAIT_S", 0.0)
+    monkeypatch.setattr("spanscore.suites.delivery._MAX_WAIT_S", 0.0)
     config = Config.model_validate({"exporters": {"otlp_http": {"endpoint": "http://127.0.0.1:9"}}})
     problems = asyncio.run(
         suites.send(config, run_of(suite("a"), [said(1, case="a")]).evaluations, 1, 2)
@@ -87,9 +87,9 @@ def filed(monkeypatch, suite, said, run_of):
     """Sends a run of two trials to a tool; gives what was said of it."""
 
     def send(tool):
-        monkeypatch.setattr("spanscore.suites.exporting._MAX_WAIT_S", 0.0)
+        monkeypatch.setattr("spanscore.suites.delivery._MAX_WAIT_S", 0.0)
         monkeypatch.setattr(
-            "spanscore.suites.exporting.open_sinks", lambda config: {"phoenix": tool}
+            "spanscore.suites.delivery.open_sinks", lambda config: {"phoenix": tool}
         )
         run = run_of(suite("a"), [said(1, case="a"), said(2, case="a")])
         return asyncio.run(suites.send(Config(), run.evaluations, 1, 2))

@@ -10,7 +10,7 @@ import yaml
 
 from spanscore import suites
 from spanscore.errors import InputError
-from spanscore.metrics.expected_tools import ToolWeights
+from spanscore.metrics.expected import ToolWeights
 
 CASE = "name: x\ncases:\n- id: a\n"
 

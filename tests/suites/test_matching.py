@@ -3,7 +3,7 @@
 import pytest
 
 from spanscore.errors import InputError
-from spanscore.suites.matching import match
+from spanscore.suites.matches import match
 
 TALK = {
     "id": "talk",

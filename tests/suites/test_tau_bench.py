@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spanscore import pass_pow_k
-from spanscore.metrics.expected_tools import ExpectedCall, ToolWeights, UsedCall, measure_tools
+from spanscore.metrics.expected import ExpectedCall, ToolWeights, UsedCall, measure_tools
 from spanscore.model.trace import ToolCall
 from spanscore.stats import unbiased_pass_pow_k
 

@@ -1,4 +1,6 @@
-"""Which scores a question is about, and by what their figures are grouped."""
+"""Which scores a question is about, by what their figures are grouped, and which sessions are the
+worst of them.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +12,8 @@ from sqlalchemy.engine import Connection
 from spanscore.errors import FieldError
 from spanscore.filters import And, Comparison, Field, Fields, Node, Not, parse, test_of
 from spanscore.naming import nearest
-from spanscore.store import selecting
+from spanscore.store import ranking, selecting
+from spanscore.store.ranking import Ranked
 from spanscore.store.selecting import Context, Procedure
 from spanscore.store.sums import CONTEXT_FIELDS, Groups, Scores
 
@@ -264,3 +267,20 @@ def _names(node: Node) -> Iterator[str]:
         case _:
             for part in node.parts:
                 yield from _names(part)
+
+
+def worst(connection: Connection, selection: Selection, limit: int, offset: int) -> list[Ranked]:
+    """The sessions with the greatest share of failing scores first; see `store.ranking.worst`.
+
+    Raises FieldError where the selection cannot be right.
+    """
+    selected = select(connection, selection)
+    scored = [x for part in selected.parts for x in part.scored]
+    scales = {
+        x.id: (x.low, x.high)
+        for x in scored
+        if x.low is not None and x.high is not None and x.low < x.high
+    }
+    return ranking.worst(
+        connection, selection.tenant, selected.scores(scored), scales, limit, offset
+    )

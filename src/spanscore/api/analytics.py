@@ -7,9 +7,10 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 from google.protobuf.message import Message
 from sqlalchemy.engine import Connection
 
-from spanscore.analytics import calendar, comparing, distribution, sessions, summary
-from spanscore.analytics.calendar import Unit
+from spanscore.analytics import difference, distribution, summary
+from spanscore.analytics import selection as sessions
 from spanscore.analytics.selection import Selection
+from spanscore.analytics.summary import Unit
 from spanscore.api import encode_analytics as encode
 from spanscore.api import paging
 from spanscore.api.convert import encode_score
@@ -131,7 +132,7 @@ def trend(
     unit = _UNITS.get(request.unit)
     if unit is None:
         raise FieldError("unit", f"{request.unit} is no unit of time")
-    wanted, zone = selection(request.selection, call.tenant), calendar.zone(request.time_zone)
+    wanted, zone = selection(request.selection, call.tenant), summary.zone(request.time_zone)
     found = summary.trend(connection, wanted, unit, zone, request.group_by, level(request))
     return _fitting(pb.QueryScoreTrendResponse(trends=map(encode.trend, found)))
 
@@ -157,7 +158,7 @@ def compare(
 ) -> pb.CompareScoresResponse:
     """Answer CompareScores. Raises as `summarize`."""
     before, after = selection(request.before, call.tenant), selection(request.after, call.tenant)
-    found = comparing.compare(connection, before, after, request.group_by, level(request))
+    found = difference.compare(connection, before, after, request.group_by, level(request))
     return _fitting(pb.CompareScoresResponse(comparisons=map(encode.comparison, found)))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from spanscore.analytics.comparing import Comparison
+from spanscore.analytics.difference import Comparison
 from spanscore.analytics.distribution import Distribution
 from spanscore.analytics.figures import Corrected, Figure
 from spanscore.analytics.summary import Missing, Series, Summary

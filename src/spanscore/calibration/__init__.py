@@ -2,21 +2,21 @@
 measured error.
 """
 
-from spanscore.calibration.calibrating import (
+from spanscore.calibration.labels import Label, Matched, label_of, match, read_rows
+from spanscore.calibration.labels import read as read_labels
+from spanscore.calibration.trust import (
     Calibration,
     Measure,
+    PassRate,
+    Point,
     calibration,
     counted_pairs,
+    growth,
     measures,
+    pass_rates,
     unsure,
 )
-from spanscore.calibration.correcting import PassRate, pass_rates
-from spanscore.calibration.growing import Point, growth
-from spanscore.calibration.labels import Label, label_of, read_rows
-from spanscore.calibration.labels import read as read_labels
-from spanscore.calibration.matching import Matched, match
-from spanscore.calibration.verdicts import Verdict
-from spanscore.calibration.weighing import clusters_of, estimated, passing
+from spanscore.calibration.verdicts import Verdict, clusters_of, estimated, passing
 
 __all__ = [
     "Calibration",

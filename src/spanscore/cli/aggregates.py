@@ -16,7 +16,7 @@ from spanscore.cli.unscored import is_not_set_up
 from spanscore.config import Settings
 from spanscore.errors import SpanscoreError
 from spanscore.model.score import Evaluation
-from spanscore.offline.run_summary import Counts, RunSummary
+from spanscore.offline.summary import Counts, RunSummary
 from spanscore.stats import Estimate
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from spanscore.cli.test import attributes_of, require_models
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.judge import answers_file, open_judge
-from spanscore.suites.best_of import Conversation, best_of_async, plan
-from spanscore.suites.contests import Contest, Mode, Tournament
-from spanscore.suites.matching import Recording
+from spanscore.suites.best_of import Contest, Conversation, Mode, Tournament, best_of_async, plan
+from spanscore.suites.matches import Recording
 
 if TYPE_CHECKING:
     from rich.console import Console

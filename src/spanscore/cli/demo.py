@@ -20,7 +20,7 @@ from spanscore.cli import demo_server, recorded, replay, score_blocks
 from spanscore.cli.backend import Backend, from_environment
 from spanscore.cli.terminal import console
 from spanscore.errors import SpanscoreError
-from spanscore.judge.recorded import load as load_recorded
+from spanscore.judge.cache import load as load_recorded
 from spanscore.model.trace import Session
 from spanscore.otlp import decode, files
 from spanscore.rebuild import rebuild_all

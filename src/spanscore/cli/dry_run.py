@@ -11,7 +11,7 @@ from spanscore.cli import recorded
 from spanscore.cli.terminal import console, on_one_line, print_json, printable, progress
 from spanscore.config import Settings
 from spanscore.evaluation import Engine, Overrides, PlannedCall
-from spanscore.evaluation.costing import costed
+from spanscore.evaluation.inquiry import costed
 from spanscore.judge import Config, Estimate, Prompt
 from spanscore.model.json import dumps
 from spanscore.model.trace import AgentTrace

@@ -29,9 +29,9 @@ from spanscore.offline import (
     require_on_scale,
 )
 from spanscore.offline.recordings import Recordings
-from spanscore.offline.run_summary import RunSummary
-from spanscore.offline.scoring_in_workers import ScoringInWorkers, Setup
 from spanscore.offline.selection import open_engine, require_providers, uses_models
+from spanscore.offline.summary import RunSummary
+from spanscore.offline.workers import ScoringInWorkers, Setup
 from spanscore.worker_processes import MAX_WORKERS, WorkerPool
 
 

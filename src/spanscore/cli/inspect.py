@@ -23,7 +23,7 @@ from spanscore.model.json import Json
 from spanscore.model.plan import announced_steps
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, ToolCall
-from spanscore.offline.given import external_notices
+from spanscore.offline.recordings import external_notices
 from spanscore.otlp.files import Telemetry
 from spanscore.rebuild import explain_all, unread_all
 from spanscore.received_scores import read_external

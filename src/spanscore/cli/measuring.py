@@ -13,7 +13,7 @@ from spanscore.config import Settings
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.offline import OfflineScoring
-from spanscore.offline.run_summary import counted
+from spanscore.offline.summary import counted
 
 INTERRUPTED = 130
 """The exit code where Ctrl-C ended a command, also where it gave what was done by then."""

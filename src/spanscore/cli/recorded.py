@@ -14,7 +14,7 @@ from spanscore.evaluation import MAX_EARLIER_TURNS
 from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.offline.recordings import none_found
-from spanscore.offline.stored import load_stored, truncated_notice
+from spanscore.offline.windows import load_stored, truncated_notice
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all, unread_traces
 from spanscore.sources import Location

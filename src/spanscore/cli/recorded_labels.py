@@ -20,7 +20,7 @@ from spanscore.model import external
 from spanscore.model.score import Evaluation, reaches
 from spanscore.model.session_scope import in_scope
 from spanscore.offline import metric_of
-from spanscore.offline.given import external_notices
+from spanscore.offline.recordings import external_notices
 from spanscore.rebuild import rebuild_all
 from spanscore.received_scores import read_external
 

@@ -10,7 +10,7 @@ from spanscore.cli import aggregates
 from spanscore.cli.scored import judges
 from spanscore.cli.terminal import on_one_line
 from spanscore.metrics.session.agentic import reading
-from spanscore.offline.run_summary import RunSummary
+from spanscore.offline.summary import RunSummary
 from spanscore.stats import Estimate, rate
 from spanscore.suites import CaseResult, Run
 

@@ -20,7 +20,7 @@ from spanscore.cli.terminal import console, printable
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.evaluation.config import Config as Measured
-from spanscore.evaluation.narrowing import narrowed
+from spanscore.evaluation.procedure import narrowed
 from spanscore.export.config import Config as Export
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation

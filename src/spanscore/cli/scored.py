@@ -9,7 +9,7 @@ from spanscore.cli import aggregates, recorded, score_blocks, unscored
 from spanscore.config import Settings
 from spanscore.model.score import Evaluation, Failure, JudgeUsage, Skip
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.offline.run_summary import RunSummary
+from spanscore.offline.summary import RunSummary
 
 if TYPE_CHECKING:
     from rich.console import Console

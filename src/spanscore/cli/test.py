@@ -24,7 +24,7 @@ from spanscore.metrics.session.agentic import Statistics, Unit
 from spanscore.model.score import reaches
 from spanscore.model.span import Attributes, Span
 from spanscore.model.trace import AgentTrace
-from spanscore.offline.run_summary import counted
+from spanscore.offline.summary import counted
 from spanscore.receive.auth import open_authenticators
 
 

@@ -10,7 +10,7 @@ from spanscore.cli.terminal import on_one_line
 from spanscore.evaluation.rubric import is_rubric
 from spanscore.metrics import Judged, available
 from spanscore.model.score import Evaluation, Skip, SkipCause
-from spanscore.offline.run_summary import Counted
+from spanscore.offline.summary import Counted
 
 _NOT_SET_UP: tuple[SkipCause, ...] = ("no_judge", "no_embedding")
 _MAX_CHARS = 500

@@ -18,7 +18,7 @@ from spanscore.control.sources import Sources
 from spanscore.control.turn_taking import TurnTaking
 from spanscore.control.working import Work
 from spanscore.errors import InputError
-from spanscore.evaluation.runs_config import Runs as Config
+from spanscore.evaluation.config import Runs as Config
 from spanscore.scoring import Scoring
 from spanscore.specs.runs import whole
 from spanscore.store.runs import Booked, OpenRun, Run, RunState, RunTables

@@ -18,7 +18,7 @@ from spanscore.control.measurer import Measurer, Measurers
 from spanscore.control.sources import Sources
 from spanscore.errors import RetryableError
 from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS
-from spanscore.evaluation.costing import CostedCall, costed
+from spanscore.evaluation.inquiry import CostedCall, costed
 from spanscore.judge.config import Config
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.specs.runs import RunSpec

@@ -24,7 +24,7 @@ from spanscore.control.run_states import (
 from spanscore.control.source_listing import stored
 from spanscore.control.sources import Sources
 from spanscore.errors import StateError
-from spanscore.evaluation.runs_config import Runs as Config
+from spanscore.evaluation.config import Runs as Config
 from spanscore.model.score import ScopeKind
 from spanscore.model.trace import AgentTrace
 from spanscore.scoring import Scoring

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from spanscore.control.measurer import Measurer
 from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS, Overrides
-from spanscore.evaluation.placing import superseding
-from spanscore.evaluation.unanswered import cause_of
+from spanscore.evaluation.evaluations import cause_of, superseding
 from spanscore.metrics import SessionMetric
 from spanscore.model.score import Evaluation, Failure, JudgeUsage, Score, Skip
 from spanscore.model.trace import AgentTrace, Session

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from dataclasses import replace
 
 from spanscore.errors import ConfigError, FieldError, InputError
-from spanscore.evaluation.runs_config import RunSource
+from spanscore.evaluation.config import RunSource
 from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope
 from spanscore.model.trace import AgentTrace
 from spanscore.sources import Location, Query, is_url, parse
-from spanscore.sources.loading import Stopped
+from spanscore.sources.stored_traces import Stopped
 from spanscore.span_attributes import SpanAttributes
 from spanscore.specs.target import TargetSpec, TraceFilter
 
@@ -116,7 +116,7 @@ class Reading:
         Raises InputError where the source cannot be read, RetryableError where it cannot be reached
         now.
         """
-        from spanscore.offline.stored import (  # noqa: PLC0415 - and all that reads traces: few servers have sources
+        from spanscore.offline.windows import (  # noqa: PLC0415 - and all that reads traces: few servers have sources
             stored_windows,
         )
 

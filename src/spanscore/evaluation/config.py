@@ -19,7 +19,6 @@ from pydantic import (
 
 from spanscore import metrics
 from spanscore.errors import ConfigError, InputError
-from spanscore.evaluation.external_signals import ExternalSignal, external_names
 from spanscore.evaluation.own import Criterion, load_plugins, make_known
 from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import OVERALL, Rubric, chosen, is_rubric
@@ -29,14 +28,83 @@ from spanscore.evaluation.rules import (
     attribute_names,
     check_rules,
 )
-from spanscore.evaluation.runs_config import Runs
-from spanscore.evaluation.signals import check_signals, needed
-from spanscore.evaluation.with_rule import refuse_idle, with_rule
+from spanscore.evaluation.signals import ExternalSignal, check_signals, external_names, needed
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
 from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns
 from spanscore.model.score import ScopeKind
 from spanscore.naming import nearest
+
+
+class RunRetention(Options):
+    """How long evaluation runs are kept that have ended; whichever bound is reached first."""
+
+    max_age: Duration | None = Field(default=duration_ns("30d"), gt=0)
+    """Runs that ended longer ago are deleted; null keeps them for ever."""
+
+    max_runs: int | None = Field(default=1000, ge=1)
+    """How many are kept, the newest, of each tenant; null sets no bound."""
+
+    delete_scores: bool = False
+    """Whether the scores of a run go with it; false: they stay for as long as `store.retention`
+    says.
+    """
+
+
+class RunMaxBudget(Options):
+    """The most that one evaluation run may spend on its judge, all in all."""
+
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Input and output tokens together; null: no bound."""
+
+    max_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """USD; null: no bound. A model whose price is not known cannot be asked under it."""
+
+
+class RunSource(Options):
+    """Where the stored traces are that runs may read."""
+
+    url: str = Field(min_length=1)
+    """As for `spanscore eval`: `jaeger://localhost:16686?service=shop`, `file:///data/traces`,
+    `s3://bucket/path`. Its conditions hold for every run; a run's own filter narrows them.
+    """
+
+    tenants: list[str] = []
+    """Which tenants may read it; where there are no tenants, everybody may whose token can create
+    runs.
+    """
+
+
+class Runs(Options):
+    """Evaluation runs, which score what is stored: they give way to what comes in."""
+
+    at_once: int = Field(default=2, ge=1, le=64)
+    """Runs that are worked on at the same time; others wait for their turn."""
+
+    max_concurrent: int = Field(default=8, ge=1)
+    """Traces or sessions that one run evaluates at the same time, and metrics of these that wait
+    for a judge.
+    """
+
+    max_budget: RunMaxBudget = RunMaxBudget()
+    """What no run may spend more than.
+
+    One that asks for more is refused; one without a budget of its own has this.
+    """
+
+    sources: dict[Annotated[str, Field(min_length=1, max_length=256)], RunSource] = {}
+    """Backends and files elsewhere whose stored traces runs may evaluate, by the name that a run
+    gives. A run can name no other place.
+    """
+
+    max_from_source: int = Field(default=50_000, ge=1)
+    """Traces or sessions of a source that one run may evaluate, after its sample is drawn: their
+    traces are stored.
+    """
+
+    retention: RunRetention = RunRetention()
+    """How long runs are kept that have ended."""
+
 
 FAMILY = (
     "task_completion",
@@ -437,3 +505,77 @@ def _problem(metric: type[Metric], error: Any) -> str:
         options = [x.name for x in fields(metric)]
         return f"{metric.name} has no option {where!r}; {nearest(where, options)}"
     return f"{metric.name}.{where}: {error['msg']}"
+
+
+def with_rule(config: "Config", rule: Rule) -> "Config":
+    """`config` with what a rule says in place of it.
+
+    Raises ValueError where the two do not go together.
+    """
+    if rule.rubric and config.rubric is None:
+        raise ValueError(
+            "rubric: evaluation.rubric is not set up; add it, with {} for its defaults"
+        )
+    changes: dict[str, Any] = {
+        "rules": [],
+        "sampling": config.sampling if rule.sampling is None else rule.sampling,
+    }
+    named = rule.metrics if isinstance(rule.metrics, dict) else {}
+    changes["metrics"] = {
+        name: _merged(config.metrics.get(name), options) for name, options in named.items()
+    }
+    if rule.measures and rule.default_metrics:
+        changes["metrics"] = {**config.metrics, **changes["metrics"]}
+    else:
+        changes |= {"default_metrics": False, "criteria": {}}
+    if not (rule.measures and (rule.default_metrics if rule.rubric is None else rule.rubric)):
+        changes["rubric"] = None
+    return _with_thresholds(config.model_copy(update=changes), rule.thresholds)
+
+
+def refuse_idle(config: "Config", rule: Rule) -> None:
+    """Raise ValueError where a rule leaves nothing to be measured without saying so.
+
+    `config` is as it is under it.
+    """
+    if rule.measures and not config.measured() and config.rubric is None:
+        raise ValueError(
+            "nothing is left to be measured; write `metrics: none` where that is meant"
+        )
+
+
+def _merged(configured: Any, options: Any) -> Any:
+    """A metric's options in a rule on top of the configured ones."""
+    return (
+        {**configured, **(options or {})}
+        if isinstance(configured, dict) and options is not False
+        else options
+    )
+
+
+def _with_thresholds(config: "Config", thresholds: Mapping[str, float]) -> "Config":
+    """With these thresholds, by metric.
+
+    Raises ValueError for a metric that does not run, or whose scale lacks it.
+    """
+    measured, rubric = config.measured(), config.rubric
+    scored = [*measured, *([OVERALL] if rubric is not None else [])]
+    changed = dict(config.metrics)
+    for name, threshold in thresholds.items():
+        if not scored:
+            raise ValueError(
+                "thresholds: nothing is measured, so no threshold holds; leave them out"
+            )
+        if name not in scored:
+            raise ValueError(f"thresholds: {name!r} does not run here; {nearest(name, scored)}")
+        low, high = metrics.available()[name].scale
+        if not low <= threshold <= high:
+            raise ValueError(
+                f"thresholds: {threshold:g} is no score of {name}, whose scale is {low:g} to"
+                f" {high:g}"
+            )
+        if name in measured:
+            changed[name] = {**measured[name], "threshold": threshold}
+        elif rubric is not None:
+            rubric = rubric.model_copy(update={"pass_threshold": threshold})
+    return config.model_copy(update={"metrics": changed, "rubric": rubric})

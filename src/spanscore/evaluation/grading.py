@@ -11,18 +11,20 @@ from typing import Any
 from pydantic import BaseModel
 
 from spanscore.errors import InputError, JudgeAnswerError, JudgeTooLongError
-from spanscore.evaluation.asking import digest
-from spanscore.evaluation.attempt import Attempt
-from spanscore.evaluation.averaging import averaged
-from spanscore.evaluation.cascading import cascade_of
 from spanscore.evaluation.evaluations import Graded
-from spanscore.evaluation.inquiry import LEAST_TOKENS
-from spanscore.evaluation.measured import Measured, given
-from spanscore.evaluation.overall import Findings, overall
-from spanscore.evaluation.planning import PlannedCall
-from spanscore.evaluation.rubric import OVERALL, Rubric
-from spanscore.evaluation.unjudged import no_judge
-from spanscore.evaluation.usage import shares, spent_on
+from spanscore.evaluation.inquiry import LEAST_TOKENS, PlannedCall
+from spanscore.evaluation.measurement import cascade_of, combined
+from spanscore.evaluation.outcomes import (
+    Attempt,
+    Measured,
+    given,
+    named,
+    no_judge,
+    shares,
+    spent_on,
+)
+from spanscore.evaluation.questions import digest
+from spanscore.evaluation.rubric import OVERALL, Findings, Rubric, overall
 from spanscore.judge.config import Config
 from spanscore.judge.port import Answer, Judge, Prompt
 from spanscore.judge.transcript import Renderer, Transcript, estimate_tokens
@@ -30,7 +32,7 @@ from spanscore.metrics import Criterion
 from spanscore.metrics import rubric as criterial
 from spanscore.metrics.rubric import NOTHING_EXPECTED, Expected
 from spanscore.metrics.rubric.overall import Overall
-from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
+from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score, Skip, reaches
 from spanscore.model.trace import Session
 
 _NO_FINDINGS = criterial.CriteriaAnswers({}, None, {})
@@ -331,3 +333,58 @@ def _described(outcome: Outcome, criterion: Criterion, weight: float, session: S
     if criterion.kind == "binary":
         facts["passed"] = outcome.label == "pass"
     return replace(outcome, metadata=facts)
+
+
+def averaged(rubric: Rubric, runs: Sequence[list[Graded]]) -> list[Graded]:
+    """One score for each metric, in the order of the first run; every run gave the same metrics.
+
+    A criterion's label is that of the level nearest to the mean. The rubric as a whole passes by
+    its mean, or, where expected outcomes decide, if most of its runs did.
+    """
+    if len(runs) == 1:
+        return runs[0]
+    return [_averaged(rubric, samples) for samples in zip(*runs, strict=True)]
+
+
+def _averaged(rubric: Rubric, samples: Sequence[Graded]) -> Graded:
+    first = samples[0]
+    outcomes = [x.measured.outcome for x in samples]
+    outcome = combined(outcomes, first.scale)
+    if isinstance(outcome, Score):
+        scored = [x for x in outcomes if isinstance(x, Score)]
+        outcome = (
+            _of_whole(outcome, scored, first)
+            if first.metric == OVERALL
+            else _of_criterion(outcome, rubric, first)
+        )
+    usage = sum((x.measured.usage for x in samples), JudgeUsage())
+    return first._replace(measured=Measured(outcome, _evaluator(samples), usage))
+
+
+def _evaluator(samples: Sequence[Graded]) -> Evaluator:
+    """That of the first, with the models of all whose scores are averaged."""
+    scored = [x.measured.evaluator for x in samples if isinstance(x.measured.outcome, Score)]
+    models = dict.fromkeys(x.model for x in scored if x.model is not None)
+    first = samples[0].measured.evaluator
+    if not models:
+        return first
+    hashes = dict.fromkeys(x.prompt_hash for x in scored if x.prompt_hash is not None)
+    prompt_hash = next(iter(hashes)) if len(hashes) == 1 else digest(list(hashes))
+    return replace(first, model=named(models), prompt_hash=prompt_hash)
+
+
+def _of_criterion(mean: Score, rubric: Rubric, graded: Graded) -> Outcome:
+    criterion = next(x for x in rubric.criteria if x.metric == graded.metric)
+    label = criterion.label(round(mean.value))
+    passed = {"passed": label == "pass"} if "passed" in mean.metadata else {}
+    return replace(mean, label=label, metadata={**mean.metadata, **passed})
+
+
+def _of_whole(mean: Score, samples: Sequence[Score], graded: Graded) -> Outcome:
+    if mean.metadata["decided_by"] == "threshold":
+        passed = graded.threshold is not None and reaches(mean.value, graded.threshold)
+    else:
+        passed = 2 * sum(x.label == "pass" for x in samples) > len(samples)
+    return replace(
+        mean, label="pass" if passed else "fail", metadata={**mean.metadata, "passed": passed}
+    )

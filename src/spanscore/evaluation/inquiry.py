@@ -1,18 +1,167 @@
-"""One subject before a judge: its transcripts, as long as the judge can read, and what is asked
-about them.
+"""One subject before a judge: its transcripts, what is asked about them, metric by metric, and what
+that would take, with nothing sent.
 """
 
 import asyncio
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from spanscore.evaluation.asking import Call, Item, Reading, listed
+from pydantic import BaseModel
+
+from spanscore.evaluation.outcomes import Attempt, named
+from spanscore.evaluation.questions import (
+    Batch,
+    Call,
+    Item,
+    Questions,
+    Reading,
+    dealt,
+    distinct,
+    listed,
+    prompt_hash,
+)
+from spanscore.judge import Config, Estimate, estimate
 from spanscore.judge.port import Judge, Prompt, RemembersAnswers
-from spanscore.judge.transcript import Refit, Renderer, Transcript
-from spanscore.model.score import JudgeUsage
+from spanscore.judge.redaction import redacted
+from spanscore.judge.transcript import BYTES_PER_TOKEN, Refit, Renderer, Transcript
+from spanscore.metrics import Judged, OfCalls, Question
+from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score
 from spanscore.model.trace import AgentTrace, Session
+
+
+class Case:
+    """One judged metric on one subject.
+
+    Of a question about tool calls one by one at most `max_calls` calls are put to the judge: a
+    sample that is drawn by the subject's id, so that another run, or another replica, draws the
+    same.
+    """
+
+    def __init__(
+        self, metric: Judged, subject: AgentTrace | Session, *, max_calls: int | None = None
+    ) -> None:
+        self.metric = metric
+        self.subject = subject
+        self.answers: dict[str, Any] = {}
+        self.outcome: Outcome | None = None
+        self.usage = JudgeUsage()
+        self._calls = len(subject.tool_calls or ()) if isinstance(subject, AgentTrace) else 0
+        self._drawn = drawn(self._calls, max_calls, subject.id)
+        self._of_calls: dict[Question, dict[int, Any]] = {}
+        self._planned: list[Questions] = []
+        self._answering: dict[str, None] = {}
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models to ask, as `Judge.ask` takes them."""
+        return (self.metric.model,) if self.metric.model else ()
+
+    @property
+    def answering(self) -> tuple[str, ...]:
+        """The models that gave the answers, in the order in which they first did."""
+        return tuple(self._answering)
+
+    @property
+    def model(self) -> str | None:
+        """The models that gave the answers, as a score names them; before there is one, the
+        metric's own.
+        """
+        return named(self._answering) if self._answering else self.metric.model
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """Who judged: a model, or nobody where the metric needed no answer."""
+        if not self._planned:
+            return Evaluator("CODE", self.metric.name, self.metric.version)
+        hashed = prompt_hash(tuple(self._planned), self.model)
+        return Evaluator("LLM", "judge", self.metric.version, model=self.model, prompt_hash=hashed)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the judge gave no usable answer."""
+        return self.outcome is None or isinstance(self.outcome, Failure)
+
+    def ready(self) -> list[Question]:
+        """The unanswered questions whose needs are answered."""
+        return [
+            question
+            for stage in self.metric.stages
+            for question in stage
+            if question.key not in self.answers and self.answers.keys() >= set(question.needs)
+        ]
+
+    def has_question(self, question: Question) -> bool:
+        """Whether this metric asks `question`."""
+        return any(question.key == x.key for stage in self.metric.stages for x in stage)
+
+    def items(self, question: Question) -> list[Item]:
+        """What is to be answered of `question`: it, or it about every call that was drawn."""
+        return [Item(question, x) for x in self._drawn] if question.of_calls else [Item(question)]
+
+    def planned(self, questions: Questions) -> None:
+        """Record, for the provenance, that `questions` are asked in one call."""
+        self._planned.append(questions)
+
+    def answered_by(self, models: Iterable[str]) -> None:
+        """Record, for the provenance, that these models gave answers."""
+        self._answering |= dict.fromkeys(models)
+
+    def answered_first_by(self, models: Iterable[str]) -> None:
+        """As `answered_by`, of models that were asked before."""
+        self._answering = dict.fromkeys(models) | self._answering
+
+    def take(self, answers: Mapping[Item, Any], models: Iterable[str] = ()) -> None:
+        """Take in answers of these models, None for a call that cannot be shown, and settle if they
+        allow it.
+        """
+        self.answered_by(models)
+        for item, answer in answers.items():
+            if item.place is None:
+                self.answers[item.question.key] = answer
+            else:
+                self._of_calls.setdefault(item.question, {})[item.place] = answer
+        for question, by_place in self._of_calls.items():
+            if len(by_place) == len(self._drawn):
+                given = {x: by_place[x] for x in self._drawn if by_place[x] is not None}
+                self.answers[question.key] = OfCalls(given, self._calls, len(self._drawn))
+        with Attempt(self.metric.name) as attempt:
+            attempt.outcome = self.metric.settle(self.subject, self.answers)
+        self.outcome = attempt.outcome
+
+    def note(self, facts: Mapping[str, Any]) -> None:
+        """Put `facts` on the score, if there is one."""
+        if facts and isinstance(self.outcome, Score):
+            score = self.outcome
+            self.outcome = Score(
+                score.value, score.reason, {**score.metadata, **facts}, score.label
+            )
+
+
+def items_of(cases: Sequence[Case], questions: Questions) -> list[Item]:
+    """What is to be answered of `questions`, each of which one of `cases` asks, or several that
+    draw the same calls.
+    """
+    return [
+        item
+        for x in questions
+        for item in next(case for case in cases if case.has_question(x)).items(x)
+    ]
+
+
+def drawn(count: int, most: int | None, seed: str) -> Sequence[int]:
+    """The places of at most `most` of `count` calls, in order: each set is as likely, and `seed`
+    decides which.
+
+    >>> drawn(3, 5, "a trace's id")
+    range(0, 3)
+    """
+    if most is None or count <= most:
+        return range(count)
+    return sorted(random.Random(seed).sample(range(count), most))  # noqa: S311 - no secret: the same sample each time
 
 
 class _RememberingJudge(Judge, RemembersAnswers, Protocol):
@@ -162,3 +311,129 @@ async def _ask_for_the_rest(
         answer.model,
         answer.usage + usage,
     )
+
+
+_LATER = "(what the judge answers before)"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """A call that a judge would get.
+
+    `models` are the metric's own, () for the judge's configured ones. `placeholders`: how many
+    times, at most, the prompt quotes one and the same answer that is not there yet; unless it is 0
+    the call may turn out not to be needed.
+    """
+
+    metrics: tuple[str, ...]
+    stage: int
+    prompt: Prompt
+    schema: type[BaseModel]
+    models: tuple[str, ...]
+    placeholders: int
+
+
+class Planner:
+    """Plans the calls about what `transcripts` show, with answers of `max_output_tokens` at most.
+
+    Repairs, second askings and the calls of a judge that cannot read or write as much left out,
+    these are the calls.
+    """
+
+    def __init__(self, transcripts: Transcripts, max_output_tokens: int) -> None:
+        self._transcripts = transcripts
+        self._max_output_tokens = max_output_tokens
+
+    def staged(self, cases: Sequence[Case]) -> list[PlannedCall]:
+        """The calls of `judging.staged` for each case."""
+        return [
+            call
+            for case in cases
+            for number, stage in enumerate(case.metric.stages, start=1)
+            for call in self._calls([case], number, stage)
+        ]
+
+    def fused(self, cases: Sequence[Case]) -> list[PlannedCall]:
+        """The calls of `judging.fused` for cases that ask the same models."""
+        calls: list[PlannedCall] = []
+        answered: set[str] = set()
+        stage = 0
+        everything = distinct(
+            question for case in cases for stage in case.metric.stages for question in stage
+        )
+        while ready := tuple(
+            x for x in everything if x.key not in answered and answered.issuperset(x.needs)
+        ):
+            stage += 1
+            calls += self._calls(cases, stage, ready)
+            answered |= {x.key for x in ready}
+        return calls
+
+    def _calls(self, cases: Sequence[Case], stage: int, questions: Questions) -> list[PlannedCall]:
+        batches = dealt(items_of(cases, questions), self._max_output_tokens)
+        return [self._planned(cases, stage, batch) for batch in batches]
+
+    def _planned(self, cases: Sequence[Case], stage: int, batch: Batch) -> PlannedCall:
+        transcript = self._transcripts.showing(batch.places)
+        call = self._transcripts.call(batch.items, transcript)
+        asking = [case for case in cases if any(map(case.has_question, call.questions))]
+        needed = Counter(key for question in call.questions for key in question.needs)
+        quotes = dict.fromkeys(needed, _LATER)
+        for case in asking:
+            quotes |= {
+                name: text or _LATER for name, text in case.metric.quotes(case.subject, {}).items()
+            }
+        return PlannedCall(
+            tuple(case.metric.name for case in asking),
+            stage,
+            call.prompt(transcript.text, quotes),
+            call.schema,
+            asking[0].models,
+            placeholders=max(needed.values(), default=0),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CostedCall:
+    """A planned call with the model that would get it, its prompt as it is sent, and an upper bound
+    of its size.
+    """
+
+    planned: PlannedCall
+    model: str
+    prompt: Prompt
+    estimate: Estimate
+
+
+def costed(calls: Sequence[PlannedCall], config: Config) -> Iterator[CostedCall]:
+    """The calls for one subject; with a cache those that are the same are one, and without a model
+    there are none.
+    """
+    for planned in _distinct(calls) if config.cache.enabled else calls:
+        models = planned.models or config.models
+        if not models:
+            continue
+        prompt = redacted(planned.prompt, config.redact.rules)  # as the judge sends it
+        yield CostedCall(planned, models[0], prompt, _bound(planned, prompt, models[0], config))
+
+
+def _distinct(planned: Sequence[PlannedCall]) -> list[PlannedCall]:
+    """The calls, with those that are the same put into one for all of their metrics: the cache
+    answers the others.
+    """
+    found: dict[object, PlannedCall] = {}
+    for place, call in enumerate(planned):
+        same = place if call.placeholders else (call.models, call.prompt, call.schema)
+        found[same] = (
+            replace(call, metrics=(*found[same].metrics, *call.metrics)) if same in found else call
+        )
+    return list(found.values())
+
+
+def _bound(planned: PlannedCall, prompt: Prompt, model: str, config: Config) -> Estimate:
+    """The call's size, with room for the longest answers there can be, as often as they are
+    quoted.
+    """
+    quoted = (planned.stage - 1) * planned.placeholders
+    room = "x" * (quoted * config.max_output_tokens * BYTES_PER_TOKEN)
+    return estimate(replace(prompt, question=prompt.question + room), planned.schema, model, config)

@@ -13,9 +13,8 @@ from spanscore import discovery
 from spanscore.errors import ConfigError, InputError
 from spanscore.metrics import Judged, Metric
 from spanscore.metrics.own import registry
-from spanscore.metrics.own.criteria import NEEDS, metric_of_criterion
-from spanscore.metrics.own.question import YES_NO, YesNo, described
-from spanscore.metrics.own.scales import MIDDLE, checked_scale
+from spanscore.metrics.own.criteria import NEEDS, YES_NO, YesNo, described, metric_of_criterion
+from spanscore.metrics.own.registry import MIDDLE, checked_scale
 from spanscore.model.options import Options
 from spanscore.model.score import ScopeKind
 

@@ -1,11 +1,15 @@
-"""The judge's one port: ask a model a question about a transcript, get an answer in a schema."""
+"""The judge's one port: ask a model a question about a transcript, get an answer in a schema; and
+the end of asking, after which no judge that hangs is waited for.
+"""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, Protocol, TypeVar, overload, runtime_checkable
 
 from pydantic import BaseModel
 
+from spanscore.errors import JudgeTimeoutError
 from spanscore.model.score import JudgeUsage
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
@@ -72,3 +76,86 @@ class RemembersAnswers(Protocol):
         itself.
         """
         ...
+
+
+T = TypeVar("T")
+
+
+class Ending:
+    """The time from which on no judge is waited for. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._has_begun = False
+        self._limits: set[asyncio.Timeout] = set()
+        self.unanswered = 0
+        """Questions that were left without an answer."""
+
+    def begin(self) -> None:
+        """From now on what a judge does not answer at once fails, also what it was asked before.
+
+        Idempotent.
+        """
+        if self._has_begun:
+            return
+        self._has_begun = True
+        for limit in self._limits:
+            limit.reschedule(asyncio.get_running_loop().time())
+
+    @overload
+    def of(self, judge: Judge) -> Judge: ...
+    @overload
+    def of(self, judge: None) -> None: ...
+    def of(self, judge: Judge | None) -> Judge | None:
+        """A judge that is waited for until then."""
+        if judge is None:
+            return None
+        if isinstance(judge, RemembersAnswers):
+            return _Remembering(judge, judge, self)
+        return _Ended(judge, self)
+
+    async def waited(self, asking: Awaitable[T]) -> T:
+        """What `asking` gives. Raises JudgeTimeoutError where that is not before the end."""
+        try:
+            async with asyncio.timeout(0 if self._has_begun else None) as limit:
+                self._limits.add(limit)
+                try:
+                    return await asking
+                finally:
+                    self._limits.discard(limit)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        self.unanswered += 1
+        raise JudgeTimeoutError("the process ended before the judge answered")
+
+
+class _Ended:
+    """A judge that is waited for until an end."""
+
+    def __init__(self, judge: Judge, ending: Ending) -> None:
+        self._judge = judge
+        self._ending = ending
+
+    async def ask(
+        self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()
+    ) -> Answer[AnswerT]:
+        """See `Judge.ask`."""
+        return await self._ending.waited(self._judge.ask(prompt, schema, models=models))
+
+
+class _Remembering(_Ended):
+    """The same of a judge that remembers its answers."""
+
+    def __init__(self, judge: Judge, memory: RemembersAnswers, ending: Ending) -> None:
+        super().__init__(judge, ending)
+        self._memory = memory
+
+    async def recall(
+        self, questions: Sequence[tuple[Prompt, type[BaseModel]]], *, models: Sequence[str] = ()
+    ) -> list[Answer[BaseModel] | None]:
+        """See `RemembersAnswers.recall`."""
+        return await self._memory.recall(questions, models=models)
+
+    async def remember(self, answers: Sequence[tuple[Prompt, BaseModel]], model: str) -> None:
+        """See `RemembersAnswers.remember`."""
+        await self._memory.remember(answers, model)

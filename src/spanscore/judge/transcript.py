@@ -8,13 +8,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from spanscore.judge import redact, steps
-from spanscore.judge.choosing import Weighing
-from spanscore.judge.fence import fence
-from spanscore.judge.fitting import fit
-from spanscore.judge.marks import PENDING, defused, tag_of, word_for
-from spanscore.judge.passage import Passage
-from spanscore.judge.redaction.rule import Rule
+from spanscore.judge import passages as steps
+from spanscore.judge import redaction
+from spanscore.judge.marks import PENDING, defused, fence, tag_of, word_for
+from spanscore.judge.omission import Weighing, fit
+from spanscore.judge.passages import Passage
+from spanscore.judge.secrets import Rule
 from spanscore.model.trace import AgentTrace, Session
 
 BYTES_PER_TOKEN = 3
@@ -103,7 +102,7 @@ def render(
     subject: AgentTrace | Session,
     *,
     max_tokens: int,
-    rules: Sequence[Rule] = redact.RULES,
+    rules: Sequence[Rule] = redaction.RULES,
     earlier: Sequence[AgentTrace] = (),
     focus: Collection[int] | None = None,
 ) -> Transcript:
@@ -127,7 +126,7 @@ class Draft:
         self,
         subject: AgentTrace | Session,
         *,
-        rules: Sequence[Rule] = redact.RULES,
+        rules: Sequence[Rule] = redaction.RULES,
         earlier: Sequence[AgentTrace] = (),
     ) -> None:
         numbers = steps.Numbers()
@@ -163,7 +162,7 @@ class Marked:
     """Passages redacted, with genuine marks that carry their word."""
 
     def __init__(self, passages: Sequence[Passage], rules: Sequence[Rule]) -> None:
-        self.redactor = redact.Redactor(rules, tag=PENDING)
+        self.redactor = redaction.Redactor(rules, tag=PENDING)
         redacted = [replace(x, text=self.redactor.redact(x.text)) for x in passages]
         self._word = word_for(x.text for x in redacted)
         self._tag = tag_of(self._word)
@@ -197,3 +196,26 @@ class Marked:
         if self._weighing is None:
             self._weighing = Weighing(self._passages)
         return self._weighing
+
+
+def excerpt(
+    texts: Mapping[str, str | None], *, max_tokens: int, rules: Sequence[Rule] = redaction.RULES
+) -> Transcript:
+    """`texts` by what they are, in at most `max_tokens` estimated tokens, redacted and fenced; a
+    pure function.
+
+    What is redacted has the same marker in all of them, so that two texts can still be compared. Of
+    texts that are too long the middle is left out.
+    """
+    return Marked([Passage(_section(title, text)) for title, text in texts.items()], rules).fitted(
+        max_tokens
+    )
+
+
+def _section(title: str, text: str | None) -> str:
+    """No line of a text begins where the excerpt's own lines begin, so none can pass for one."""
+    return (
+        f"{title}: (not recorded)"
+        if text is None
+        else "\n  ".join([f"{title}:", *defused(text).splitlines()])
+    )

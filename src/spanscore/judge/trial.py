@@ -11,8 +11,8 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from spanscore.errors import ConfigError, JudgeError, JudgeTimeoutError
+from spanscore.judge.pace import Timing
 from spanscore.judge.port import Answer, Judge, Prompt
-from spanscore.judge.retries import Timing
 from spanscore.telemetry import Meter, declared
 
 _log = logging.getLogger(__name__)

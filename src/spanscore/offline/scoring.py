@@ -9,8 +9,6 @@ from spanscore.evaluation import Engine, Overrides
 from spanscore.judge.port import Judge
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.offline.room import Room
-from spanscore.offline.scoring_in_workers import ScoredElsewhere, ScoringInWorkers
 from spanscore.offline.selection import (
     measurable,
     metric_names,
@@ -20,6 +18,7 @@ from spanscore.offline.selection import (
     require_providers,
 )
 from spanscore.offline.sessions import SessionTurns, Signals
+from spanscore.offline.workers import ScoredElsewhere, ScoringInWorkers
 
 _AT_ONCE = 64
 """Traces, or sessions, under way.
@@ -293,3 +292,29 @@ class OfflineScoring:
 
 def _has_result(task: asyncio.Task[Any]) -> bool:
     return task.done() and not task.cancelled() and task.exception() is None
+
+
+class Room:
+    """Lets in what fits beside what is inside, in the order of asking; what is larger than the room
+    enters alone.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._inside_bytes = 0
+        self._count = 0
+        self._has_left = asyncio.Event()
+
+    async def enter(self, size_bytes: int) -> None:
+        """Wait until there is room. For one caller at a time."""
+        while self._count and self._inside_bytes + size_bytes > self._max_bytes:
+            self._has_left.clear()
+            await self._has_left.wait()
+        self._count += 1
+        self._inside_bytes += size_bytes
+
+    def leave(self, size_bytes: int) -> None:
+        """Make room for others."""
+        self._count -= 1
+        self._inside_bytes -= size_bytes
+        self._has_left.set()

@@ -10,10 +10,10 @@ from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import InputError
 from spanscore.evaluation import Engine, Overrides
+from spanscore.evaluation.procedure import RuleJudge, rule_judges
 from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import OVERALL, chosen, is_rubric
 from spanscore.evaluation.rubric import scale_of as rubric_scale
-from spanscore.evaluation.rule_judges import RuleJudge, rule_judges
 from spanscore.judge import answers_file, check_models, open_judge, redactor
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge

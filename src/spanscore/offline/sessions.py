@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 from spanscore.evaluation import MAX_EARLIER_TURNS
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.offline.scoring_in_workers import SessionRecords
+from spanscore.offline.workers import SessionRecords
 from spanscore.store import records
 from spanscore.temporary_files import TemporaryTables, temporary_space
 

@@ -5,7 +5,7 @@ name.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spanscore.judge.steps import MAX_TURNS, Numbers
+from spanscore.judge.passages import MAX_TURNS, Numbers
 from spanscore.report.evidence import Place, Resolve
 from spanscore.report.figures import figure
 from spanscore.report.results import Case, Trial

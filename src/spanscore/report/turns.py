@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spanscore.judge.steps import Numbers, Step, ordered
+from spanscore.judge.passages import Numbers, Step, ordered
 from spanscore.model.trace import AgentTrace, ModelCall, RequestedCall, ToolCall
 from spanscore.report.evidence import Evidence, Place, finding_places, linked, quotes_in
 from spanscore.report.scored import Scored, as_json

@@ -16,11 +16,10 @@ from pydantic import BaseModel
 
 from spanscore import private_files
 from spanscore.errors import InputError, JudgeUnavailableError
-from spanscore.judge import Answer, Judge, Prompt, marks, redact
-from spanscore.judge.answer import UnusableAnswerError, read, schema_of
-from spanscore.judge.parts import kept_text
+from spanscore.judge import Answer, Judge, Prompt, marks, redaction
+from spanscore.judge.answer import UnusableAnswerError, kept_text, read, schema_of
 from spanscore.judge.port import AnswerT
-from spanscore.judge.redaction.rule import Rule
+from spanscore.judge.secrets import Rule
 from spanscore.model.json import Json, dumps, loads
 from spanscore.model.score import JudgeUsage
 from spanscore.naming import short_path
@@ -190,7 +189,7 @@ class CassetteJudge:
         self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()
     ) -> Answer[AnswerT]:
         """See `Judge.ask`."""
-        texts = as_compared(await asyncio.to_thread(redact.redacted, prompt, self._rules))
+        texts = as_compared(await asyncio.to_thread(redaction.redacted, prompt, self._rules))
         key = question_key(texts, schema_of(schema), prompt, models)
         entry = self._cassette.entries.get(key)
         if entry is not None:
@@ -307,7 +306,7 @@ def _parsed(answer: BaseModel) -> Json:
 
 def _redacted(value: Json, rules: Sequence[Rule]) -> Json:
     if isinstance(value, str):
-        return redact.redact(value, rules).text
+        return redaction.redact(value, rules).text
     if isinstance(value, Mapping):
         return {key: _redacted(x, rules) for key, x in value.items()}
     return [_redacted(x, rules) for x in value] if isinstance(value, list) else value

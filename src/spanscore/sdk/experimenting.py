@@ -25,8 +25,8 @@ from spanscore.sdk.experiment_result import Experiment
 from spanscore.sdk.measures import Measures, by_name, with_options
 from spanscore.sdk.progress import Steps, steps
 from spanscore.suites import Case, Suite
-from spanscore.suites.matching import Matched, Recording
-from spanscore.suites.running import Prepared
+from spanscore.suites.matches import Matched, Recording
+from spanscore.suites.run import Prepared
 
 Cases: TypeAlias = "Suite | str | os.PathLike[str] | Iterable[Case | Mapping[str, Any] | str]"
 """A suite, a suite's file, or cases: each a `Case`, its keys as a suite's file has them, or what

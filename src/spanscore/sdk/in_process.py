@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from spanscore import config as configuration
 from spanscore.config import Settings
-from spanscore.evaluation.narrowing import narrowed
+from spanscore.evaluation.procedure import narrowed
 from spanscore.export.config import Config as Export
 from spanscore.export.config import InProcess
 from spanscore.model.quantity import duration_ns

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from spanscore.embed.port import Embedder
 from spanscore.errors import EmbeddingError
-from spanscore.judge import redact
-from spanscore.judge.redaction.rule import Rule
+from spanscore.judge import redaction
+from spanscore.judge.secrets import Rule
 from spanscore.naming import short_path
 from spanscore.sdk.cassettes import Cassette, Mode, Vector, compared_text, may_ask
 
@@ -102,7 +102,7 @@ class CassetteEmbedder:
         return hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()
 
     def _compared(self, text: str) -> str:
-        return compared_text(redact.redact(text, self._rules).text)
+        return compared_text(redaction.redact(text, self._rules).text)
 
 
 def rounded(vectors: NDArray[np.float32]) -> NDArray[np.int16]:

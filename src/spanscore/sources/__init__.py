@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 from spanscore.errors import InputError
 from spanscore.sources.location import Location, is_url, parse_location, since_default
-from spanscore.sources.port import Found, Source, Stored
-from spanscore.sources.query import DEFAULT_SINCE_NS, Query
+from spanscore.sources.port import DEFAULT_SINCE_NS, Found, Query, Source, Stored
 
 __all__ = [
     "Found",

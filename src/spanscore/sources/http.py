@@ -1,5 +1,5 @@
-"""Requests to the query API of a backend: with its credentials, in time, sent again where that may
-help, bounded.
+"""Requests to the query API of a backend, in time, sent again where that may help, bounded:
+searches that have no pages, and answers as stored traces, also where they were cut off.
 """
 
 import asyncio
@@ -9,19 +9,22 @@ import json
 import logging
 import os
 import random
+import re
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import aiohttp
+from google.protobuf.message import Message
 
 from spanscore.errors import InputError, RetryableError
 from spanscore.model.json import loads
-from spanscore.sources.limits import MAX_TRACE_BYTES
+from spanscore.otlp import check, decode
 from spanscore.sources.location import Connection
+from spanscore.sources.port import MAX_TRACE_BYTES, Stored, within
 
 _log = logging.getLogger(__name__)
 
@@ -277,3 +280,99 @@ def _retry_after_s(header: str | None, now: datetime) -> float:
 def as_json(value: Any) -> str:
     """A value as a parameter of a URL has it."""
     return json.dumps(value, separators=(",", ":"))
+
+
+CUT = f"its answer is longer than {MAX_TRACE_BYTES // 2**20} MiB, of which the beginning is read"
+
+
+def stored(
+    trace_id: str, requests: Iterable[Message], truncated: str = "", size_bytes: int = 0
+) -> Stored:
+    """The spans of export requests that belong to a trace; `truncated` as `Stored` has it."""
+    refused: list[str] = []
+    spans = []
+    for request in requests:
+        refused += [
+            f"{x.name!r} of trace {trace_id}: {x.reason}" for x in check.remove_damaged(request)
+        ]
+        spans += [x for x in decode.spans(request) if x.trace_id == trace_id]
+    first_spans, too_many = within(spans)
+    return Stored(trace_id, first_spans, (), truncated or too_many, refused, size_bytes)
+
+
+def parsed(content: bytes, where: str, *, is_cut: bool, depth: int) -> Any:
+    """An answer's JSON; of one that was cut what is whole, `depth` being how deep its spans lie.
+
+    Raises InputError.
+    """
+    try:
+        return loads(whole_prefix(content, depth) if is_cut else content)
+    except ValueError as error:
+        raise InputError(
+            f"{where}: its answer is no JSON ({error}); is this the address of its query API?"
+        ) from None
+
+
+_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},"]', re.DOTALL)
+_CLOSERS: Final = {b"[": b"]", b"{": b"}"}
+
+
+def whole_prefix(text: bytes, depth: int) -> bytes:
+    """`text` up to its last complete element at most `depth` arrays and objects deep, with all that
+    is open closed.
+
+    >>> whole_prefix(b'{"a": [{"b": [1, 2]}, {"b": [3', 2)
+    b'{"a": [{"b": [1, 2]}]}'
+    """
+    open_: list[bytes] = []
+    end, closing = 0, b""
+    for token in _TOKEN.finditer(text):
+        mark = token[0]
+        if mark == b'"':  # of a text that does not end
+            break
+        if mark in _CLOSERS:
+            open_.append(_CLOSERS[mark])
+        elif mark in {b"]", b"}"}:
+            if open_:
+                open_.pop()
+        elif mark != b"," or not open_:
+            continue
+        if len(open_) <= depth and mark != b"{" and (mark != b"," or open_[-1] == b"]"):
+            end = token.start() if mark == b"," else token.end()
+            closing = b"".join(reversed(open_))
+    return text[:end] + closing
+
+
+T = TypeVar("T")
+
+_SHORTEST_NS: Final = 1_000_000
+"""A range this short is not halved again: what does not fit is said to be missing."""
+
+
+async def sliced(
+    start_ns: int,
+    end_ns: int,
+    search: Callable[[int, int], Awaitable[tuple[Sequence[T], bool]]],
+    overfull: Callable[[int, int], None],
+    *,
+    shortest_ns: int = _SHORTEST_NS,
+) -> AsyncIterator[T]:
+    """Everything between two times, the newest ranges first; what lies in two ranges may come
+    twice.
+
+    `search` is given a range (its end is part of it) and gives what it found and whether there may
+    be more. `overfull` is told of the ranges that cannot be halved again, being `shortest_ns` long,
+    and have more than the backend gives.
+    """
+    waiting = [(start_ns, end_ns)]
+    while waiting:
+        low_ns, high_ns = waiting.pop()
+        found, has_more = await search(low_ns, high_ns)
+        if has_more and high_ns - low_ns > shortest_ns:
+            middle_ns = (low_ns + high_ns) // 2
+            waiting += [(low_ns, middle_ns), (middle_ns + 1, high_ns)]
+            continue
+        if has_more:
+            overfull(low_ns, high_ns)
+        for item in found:
+            yield item

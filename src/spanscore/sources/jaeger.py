@@ -18,13 +18,9 @@ from google.protobuf.message import Message
 
 from spanscore.errors import InputError
 from spanscore.otlp import decode, jaeger, json
-from spanscore.sources.decoding import CUT, parsed, stored
-from spanscore.sources.http import Answer, Http, as_json
-from spanscore.sources.limits import MAX_TRACE_BYTES, MAX_TRACE_SPANS
+from spanscore.sources.http import CUT, Answer, Http, as_json, parsed, sliced, stored
 from spanscore.sources.location import Location
-from spanscore.sources.port import Found, Stored
-from spanscore.sources.query import Query
-from spanscore.sources.slices import sliced
+from spanscore.sources.port import MAX_TRACE_BYTES, MAX_TRACE_SPANS, Found, Query, Stored
 
 _log = logging.getLogger(__name__)
 _now_ns = time.time_ns

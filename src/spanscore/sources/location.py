@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, unquote_plus, u
 from spanscore.errors import InputError
 from spanscore.model.moment import moment_ns
 from spanscore.model.quantity import duration_ns
-from spanscore.sources.query import Query
+from spanscore.sources.port import Query
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _REFERENCE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")

@@ -17,11 +17,9 @@ from urllib.parse import quote
 from spanscore.errors import InputError
 from spanscore.model.span import Resource, Span, Value
 from spanscore.otlp.json import from_object
-from spanscore.sources.decoding import CUT, parsed, stored
-from spanscore.sources.http import Answer, Http
+from spanscore.sources.http import CUT, Answer, Http, parsed, stored
 from spanscore.sources.location import Location
-from spanscore.sources.port import Found, Stored
-from spanscore.sources.query import Query
+from spanscore.sources.port import Found, Query, Stored
 
 _log = logging.getLogger(__name__)
 

@@ -12,12 +12,9 @@ from urllib.parse import quote
 
 from spanscore.errors import InputError
 from spanscore.model.span import STATUS_ERROR, STATUS_OK, Event, Resource, Scope, Span, Value
-from spanscore.sources.decoding import CUT, parsed
-from spanscore.sources.http import Answer, Http
-from spanscore.sources.limits import MAX_TRACE_SPANS
+from spanscore.sources.http import CUT, Answer, Http, parsed
 from spanscore.sources.location import Location
-from spanscore.sources.port import Found, Stored
-from spanscore.sources.query import Query
+from spanscore.sources.port import MAX_TRACE_SPANS, Found, Query, Stored
 
 _PAGE: Final = 1000
 _SPANS_PAGE: Final = 200

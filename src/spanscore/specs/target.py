@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from spanscore.errors import FieldError, InputError
-from spanscore.evaluation.rules.conditions import as_text
+from spanscore.evaluation.rules.selector import as_text
 from spanscore.filters import Fields, Filter, parse
 from spanscore.filters.syntax import MAX_CHARS
 from spanscore.model.headers import without_headers

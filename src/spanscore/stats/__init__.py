@@ -1,15 +1,19 @@
 """Statistics with their intervals: pure functions of numbers, on numpy alone."""
 
-from spanscore.stats.agreement import Confusion, agreement, confusion, kappa, kappa_standard_error
+from spanscore.stats.agreement import (
+    Confusion,
+    Unsure,
+    agreement,
+    auc,
+    best_threshold,
+    confusion,
+    kappa,
+    kappa_standard_error,
+    unsure_scores,
+)
 from spanscore.stats.anytime import DropTest, Evidence, confidence_sequence, lower_limit, watch
-from spanscore.stats.clusters import connected, design_effect, effective_number
-from spanscore.stats.corrected_difference import corrected_difference, difference_of_corrected
-from spanscore.stats.correction import corrected_rate
-from spanscore.stats.differences import paired_difference, unpaired_difference
-from spanscore.stats.estimate import Estimate, Interval, NotEstimableError
-from spanscore.stats.finite import finite_rate
-from spanscore.stats.means import mean, mean_from_sums, rescaled
-from spanscore.stats.passing import (
+from spanscore.stats.attempts import (
+    over_tasks,
     pass_at_k,
     pass_pow_k,
     posterior_pass_at_k,
@@ -17,11 +21,24 @@ from spanscore.stats.passing import (
     unbiased_pass_at_k,
     unbiased_pass_pow_k,
 )
-from spanscore.stats.prediction import prediction_powered_mean
-from spanscore.stats.ranking import auc, best_threshold
-from spanscore.stats.rates import rate
-from spanscore.stats.tasks import over_tasks
-from spanscore.stats.unsure import Unsure, unsure_scores
+from spanscore.stats.correction import (
+    corrected_difference,
+    corrected_rate,
+    difference_of_corrected,
+    prediction_powered_mean,
+)
+from spanscore.stats.differences import paired_difference, unpaired_difference
+from spanscore.stats.estimate import Estimate, Interval, NotEstimableError
+from spanscore.stats.means import (
+    connected,
+    design_effect,
+    effective_number,
+    finite_rate,
+    mean,
+    mean_from_sums,
+    rate,
+    rescaled,
+)
 from spanscore.stats.weighted import (
     Crossed,
     Moments,

@@ -1,17 +1,19 @@
-"""A pass rate freed of its judge's measured error: Rogan and Gladen's estimate, with all that is
-unsure about it.
+"""Pass rates, their differences and means freed of a judge's measured error: Rogan and Gladen's
+estimate, and what people's labels of some units say of all.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spanscore.arrays import np
 from spanscore.stats.agreement import Confusion
-from spanscore.stats.crossing import crossing
 from spanscore.stats.distributions import normal_quantile
-from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
+from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, crossing, require_level
+from spanscore.stats.means import Numbers, bounded_limits, grouped
 
 _NO_GAIN = 1e-9
 _HALVINGS = 40
@@ -32,7 +34,7 @@ class Counted:
         """What passed, of all."""
         return self.passed / self.n
 
-    def divided(self, effect: float) -> "Counted":
+    def divided(self, effect: float) -> Counted:
         """As many independent units as give the same evidence, by the design effect."""
         return Counted(self.passed / effect, self.n / effect)
 
@@ -182,3 +184,193 @@ def _pulled(x: Counted, pull: Any) -> Any:
     total = x.n + size
     share = 2 * count / (total + np.sqrt(np.maximum(total * total - 4 * size * count, 0.0)))
     return np.where(is_down, share, 1 - share)
+
+
+_STEPS = 1024
+
+
+def corrected_difference(
+    found: Estimate,
+    judge: Confusion,
+    *,
+    level: float = 0.95,
+    design_effects: tuple[float, float] = (1, 1),
+) -> Estimate:
+    """The true difference of two pass rates behind the judged one, where one judge gave the
+    verdicts of both.
+
+    Rogan and Gladen's estimate (1978) of each rate is (rate + specificity - 1) / J, with Youden's J
+    = sensitivity + specificity - 1, so that the true difference is the judged one by J: what the
+    judge passes wrongly on both sides drops out. The interval has the differences d under which
+    `found` - d * J is not refused to be 0, whose limits are combined from those of `found` and of J
+    by the method of variance estimates recovery of Zou and Donner (2008, "Construction of
+    confidence limits about effect measures"), and J's so from those of sensitivity and specificity.
+    It counts the sampling of the labels once for both sides. `design_effects` are those of clusters
+    on these two.
+
+    Raises NotEstimableError where `found` has no interval, the labels are of one class, or the
+    judge is no better than chance on them.
+
+    >>> judged = Estimate(0.2, 400, Interval(0.1, 0.3, 0.95), "")
+    >>> estimate = corrected_difference(judged, Confusion(90, 10, 20, 80))
+    >>> round(estimate.value, 3), round(estimate.interval.low, 2), round(estimate.interval.high, 2)
+    (0.286, 0.14, 0.45)
+    """
+    require_level(level)
+    if found.interval is None:
+        raise NotEstimableError(found.note or "the judged difference has no interval")
+    gain, low, high = _youden(judge, level, design_effects)
+    value = min(1.0, max(-1.0, found.value / gain))
+    notes = [
+        found.note,
+        _CUT.format(value) if abs(found.value) > gain else "",
+        _WEAK if low <= 0 else "",
+    ]
+    limits = _limits(found.value, found.interval, (gain, low, high), value)
+    note = "; ".join(x for x in notes if x)
+    return replace(found, value=value, interval=Interval(*limits, level), method="MOVER", note=note)
+
+
+def difference_of_corrected(before: Estimate, after: Estimate) -> Estimate:
+    """The difference of two rates that were corrected by calibrations of their own, after less
+    before.
+
+    Its limits are combined from those of the two as Zou and Donner (2008) combine them; the sides
+    count as independent. Raises NotEstimableError where one of them has no interval.
+
+    >>> before = Estimate(0.5, 100, Interval(0.4, 0.6, 0.95), "score")
+    >>> after = Estimate(0.7, 100, Interval(0.6, 0.8, 0.95), "score")
+    >>> found = difference_of_corrected(before, after)
+    >>> round(found.value, 2), round(found.interval.low, 2), round(found.interval.high, 2)
+    (0.2, 0.06, 0.34)
+    """
+    if before.interval is None or after.interval is None:
+        raise NotEstimableError(before.note or after.note or "a corrected rate has no interval")
+    value = after.value - before.value
+    low = value - math.hypot(after.value - after.interval.low, before.interval.high - before.value)
+    high = value + math.hypot(after.interval.high - after.value, before.value - before.interval.low)
+    notes = dict.fromkeys(x for x in (before.note, after.note) if x)
+    limits = Interval(max(-1.0, low), min(1.0, high), after.interval.level)
+    return Estimate(value, before.n + after.n, limits, "MOVER", None, "; ".join(notes))
+
+
+def _youden(
+    judge: Confusion, level: float, design_effects: tuple[float, float]
+) -> tuple[float, float, float]:
+    """Youden's J of a judge on its labels, and its limits."""
+    of_passes = judge.sensitivity(level, design_effects[0])
+    of_fails = judge.specificity(level, design_effects[1])
+    gain = of_passes.value + of_fails.value - 1
+    if gain <= _NO_GAIN:
+        raise NotEstimableError("the judge is no better than chance on the labels")
+    sides = [(x.value, x.interval) for x in (of_passes, of_fails) if x.interval is not None]
+    below = math.hypot(*(x - limits.low for x, limits in sides))
+    above = math.hypot(*(limits.high - x for x, limits in sides))
+    return gain, gain - below, min(1.0, gain + above)
+
+
+def _limits(
+    judged: float, interval: Interval, youden: tuple[float, float, float], value: float
+) -> tuple[float, float]:
+    """The least and the greatest difference that is not refused, from -1 to 1."""
+    gain, low, high = youden
+
+    def is_accepted(difference: Any) -> Any:
+        distance = judged - difference * gain
+        rising = np.where(difference >= 0, high - gain, gain - low)
+        falling = np.where(difference >= 0, gain - low, high - gain)
+        below = np.hypot(judged - interval.low, difference * rising)
+        above = np.hypot(interval.high - judged, difference * falling)
+        return (distance <= below) & (distance >= -above)
+
+    grid = np.append(np.linspace(-1, 1, 2 * _STEPS + 1), value)
+    accepted = grid[is_accepted(grid)]
+    least, greatest = (
+        float(min(accepted.min(initial=value), value)),
+        float(max(accepted.max(initial=value), value)),
+    )
+    if least > -1:
+        least = crossing(is_accepted, max(-1.0, least - 1 / _STEPS), least)
+    if greatest < 1:
+        greatest = -crossing(lambda x: is_accepted(-x), -min(1.0, greatest + 1 / _STEPS), -greatest)
+    return min(least, value), max(greatest, value)
+
+
+def prediction_powered_mean(
+    labels: Sequence[float],
+    scores: Sequence[float],
+    other_scores: Sequence[float],
+    *,
+    level: float = 0.95,
+    clusters: tuple[Sequence[Hashable], Sequence[Hashable]] | None = None,
+    bounds: tuple[float, float] = (0, 1),
+) -> Estimate:
+    """The mean label of all units: `labels` and `scores` of the labelled ones, `other_scores` of
+    the rest.
+
+    Angelopoulos, Duchi and Zrnic (2023, "PPI++"): mean(label - t score) + t mean(other score), with
+    the t that makes its variance least, from 0, the labels alone, to 1. Labelled and other units
+    must be drawn alike. The interval is that of `mean` with this variance. `clusters` are those of
+    the labelled and of the other units: what has the same one (the traces of a session) is not
+    independent. n counts the labels, or their clusters. Raises NotEstimableError with fewer than
+    two.
+
+    >>> estimate = prediction_powered_mean(
+    ...     [1, 0, 1, 1, 0, 1], [1, 0, 1, 0, 0, 1], [1, 0, 0, 1, 1, 1, 1, 0, 1, 1]
+    ... )
+    >>> round(estimate.value, 3), estimate.n
+    (0.767, 6)
+    """
+    require_level(level)
+    low, width = bounds[0], bounds[1] - bounds[0]
+    y, f, rest = ((np.asarray(x, float) - low) / width for x in (labels, scores, other_scores))
+    if len(y) < 2 or len(f) != len(y):
+        raise NotEstimableError(f"it takes two labelled units at least, and there are {len(y)}")
+    center, pulls = _powered(y, f, rest)
+    shares = np.full(len(y), 1 / len(y))
+    if clusters is not None:
+        [shares] = grouped(clusters[0], shares)
+        [pulls] = grouped([*clusters[0], *(clusters[1] if len(rest) else ())], pulls)
+    if len(shares) < 2:
+        raise NotEstimableError("it takes labels in two clusters at least")
+    least, most = (low + width * float(x) for x in bounded_limits(center, shares, pulls, level))
+    interval = Interval(least, most, level)
+    method = f"PPI++ with power {float(_power(y, f, rest)):.2f}"
+    return Estimate(low + width * float(center), len(shares), interval, method)
+
+
+def powered_limits(
+    labels: Numbers, scores: Numbers, others: Numbers, level: float
+) -> tuple[Any, tuple[Any, Any]]:
+    """The estimate and its limits on the scale 0..1; arrays may have further axes in front."""
+    center, pulls = _powered(labels, scores, others)
+    return center, bounded_limits(
+        center, np.full(labels.shape[-1], 1 / labels.shape[-1]), pulls, level
+    )
+
+
+def _powered(labels: Numbers, scores: Numbers, others: Numbers) -> tuple[Any, Any]:
+    """The estimate, and how far each unit pulls it: the labelled ones first."""
+    n, more = labels.shape[-1], others.shape[-1]
+    power = _power(labels, scores, others)[..., None]
+    residuals, predicted = labels - power * scores, power * others
+    center, pulls = (
+        residuals.mean(-1, keepdims=True),
+        (residuals - residuals.mean(-1, keepdims=True)) / n,
+    )
+    if more:
+        far = predicted.mean(-1, keepdims=True)
+        center, pulls = center + far, np.concatenate((pulls, (predicted - far) / more), -1)
+    return np.clip(center[..., 0], 0, 1), pulls
+
+
+def _power(y: Numbers, f: Numbers, others: Numbers) -> Any:
+    """The t of least variance, within 0..1; the spread of the scores is that of all."""
+    n, more = y.shape[-1], others.shape[-1]
+    if not more:
+        return np.zeros(y.shape[:-1])
+    spread = np.concatenate((f, others), -1).var(-1, ddof=1) * (1 + n / more)
+    products = (y - y.mean(-1, keepdims=True)) * (f - f.mean(-1, keepdims=True))
+    covariance = products.sum(-1) / (n - 1)
+    best = np.divide(covariance, spread, out=np.zeros_like(covariance), where=spread > 1e-12)
+    return np.clip(best, 0, 1)

@@ -1,8 +1,12 @@
-"""What every estimate is: a value, what it rests on, and the interval that says how sure it is."""
+"""What every estimate is: a value, what it rests on, and the interval that says how sure it is; and
+where a limit without a formula lies.
+"""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from spanscore.arrays import np
 from spanscore.errors import SpanscoreError
 
 
@@ -76,3 +80,18 @@ def require_level(level: float) -> None:
     """Refuse a confidence level that is no share of intervals. Raises ValueError."""
     if not 0 < level < 1:
         raise ValueError(f"level {level}: give a number between 0 and 1, such as 0.95")
+
+
+_ROUNDS, _POINTS = 6, 64  # 1e-10 of where it begins
+
+
+def crossing(holds: Callable[[Any], Any], low: float, high: float) -> float:
+    """From where on `holds` between the two, to be safe just before it; many points at once, which
+    costs little.
+    """
+    for _ in range(_ROUNDS):
+        points = np.linspace(low, high, _POINTS)
+        found = np.flatnonzero(holds(points[1:-1]))
+        place = int(found[0]) + 1 if len(found) else _POINTS - 1
+        low, high = float(points[place - 1]), float(points[place])
+    return low

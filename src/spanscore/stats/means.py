@@ -1,16 +1,17 @@
 """The mean of bounded scores, of units that may have weights or come in clusters, with an interval
-also for few.
+also for few; and the rate of a yes, also in a population of which a sample was looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import lru_cache
+from math import exp, lgamma
 from typing import Any, TypeAlias
 
 from spanscore.arrays import NDArray, np
-from spanscore.stats.distributions import beta_quantile, normal_quantile, student_quantile
-from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
-from spanscore.stats.rates import rate
+from spanscore.stats.distributions import beta_cdf, beta_quantile, normal_quantile, student_quantile
+from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, crossing, require_level
 
 Numbers: TypeAlias = "NDArray[np.float64]"
 
@@ -220,3 +221,208 @@ def _method(weights: object, clusters: object) -> str:
         if given is not None
     ]
     return " ".join([_METHOD, *how])
+
+
+def connected(groups: Iterable[Iterable[Hashable]]) -> list[int]:
+    """For each unit the number of its cluster, from 0; `groups` has the groups that each unit
+    belongs to.
+
+    Units that share a group are in one cluster, also by way of others. A unit of no group is a
+    cluster by itself.
+
+    >>> connected([{"a"}, {"b"}, {"a", "c"}, {"c"}, ()])
+    [0, 1, 0, 0, 2]
+    """
+    above: list[int] = []
+    first: dict[Hashable, int] = {}
+    for unit, own in enumerate(groups):
+        above.append(unit)
+        for group in own:
+            above[_top(above, first.setdefault(group, unit))] = _top(above, unit)
+    numbers: dict[int, int] = {}
+    return [numbers.setdefault(_top(above, unit), len(numbers)) for unit in range(len(above))]
+
+
+def design_effect(pulls: Numbers, clusters: Sequence[Hashable]) -> float:
+    """By how much `clusters` multiply the variance of an estimate, at least 1; `pulls` are the
+    units' parts of it.
+
+    The ratio of the variance between clusters to that of independent units (Kish 1965, "Survey
+    sampling"), both with one degree of freedom less than there are. A count of units divided by it
+    tells as much as that many independent ones: Rao and Scott (1992, "A simple method for the
+    analysis of clustered binary data"). Where there is one cluster, or no spread, the mean size of
+    a cluster.
+
+    >>> round(
+    ...     design_effect(
+    ...         np.array([0.5, 0.5, -0.5, -0.5, 0.5, -0.5]), ["a", "a", "b", "b", "c", "d"]
+    ...     ),
+    ...     2,
+    ... )
+    1.85
+    """
+    [cluster_pulls] = grouped(clusters, pulls)
+    return float(effect_between(pulls, cluster_pulls))
+
+
+def effect_between(pulls: Numbers, cluster_pulls: Numbers) -> Any:
+    """The design effect, of pulls by unit and added up by cluster; arrays may have further axes in
+    front.
+    """
+    n, count = pulls.shape[-1], cluster_pulls.shape[-1]
+    spread, between = (pulls**2).sum(-1), (cluster_pulls**2).sum(-1)
+    size = np.full(spread.shape, n / count)
+    if count < 2:
+        return size
+    scale = count / n * (n - 1) / (count - 1)
+    return np.maximum(1.0, np.divide(between * scale, spread, out=size, where=spread > 0))
+
+
+def effective_number(
+    passed: Sequence[float],
+    *,
+    weights: Sequence[float] | None = None,
+    clusters: Sequence[Hashable] | None = None,
+) -> float:
+    """How many independent units of equal weight tell a rate as well as these, of which each
+    `passed` (1) or not (0).
+
+    Kish's number of the weights, divided by the design effect of the clusters.
+
+    >>> effective_number([1, 0, 1, 1], weights=[1, 1, 1, 3])
+    3.0
+    """
+    shares = shares_of(len(passed), weights)
+    number = float(1 / (shares @ shares))
+    if clusters is None:
+        return number
+    x = np.asarray(passed, float)
+    return number / design_effect(shares * (x - shares @ x), clusters)
+
+
+def _top(above: list[int], unit: int) -> int:
+    """The unit that stands for the cluster of `unit`; what is passed on the way then points nearer
+    to it.
+    """
+    while above[unit] != unit:
+        above[unit] = above[above[unit]]
+        unit = above[unit]
+    return unit
+
+
+def rate(c: int, n: int, *, level: float = 0.95) -> Estimate:
+    """The share `c` / `n` of independent units, with an interval that covers at least `level` of
+    the time, always.
+
+    Blaker's interval (2000, "Confidence curves and improved exact confidence intervals for discrete
+    distributions"): it lies within that of Clopper and Pearson, and comes nearer to `level`. Raises
+    NotEstimableError where `n` is 0.
+
+    >>> estimate = rate(7, 10)
+    >>> round(estimate.interval.low, 3), round(estimate.interval.high, 3)
+    (0.381, 0.913)
+    >>> rate(0, 20).interval.low
+    0.0
+    """
+    require_level(level)
+    if n < 1:
+        raise NotEstimableError("there is nothing to take a rate of")
+    if not 0 <= c <= n:
+        raise ValueError(f"{c} of {n}: the first is from 0 to the second")
+    return Estimate(c / n, n, Interval(*rate_limits(c, n, level), level), "Blaker")
+
+
+@lru_cache(maxsize=65536)  # the same few counts come again and again
+def rate_limits(c: int, n: int, level: float) -> tuple[float, float]:
+    """Blaker's limits for `c` of `n`."""
+    return _lower(c, n, 1 - level), 1 - _lower(n - c, n, 1 - level)
+
+
+def _lower(c: int, n: int, alpha: float) -> float:
+    """The least rate p whose acceptability reaches `alpha`, where n units give `c` or more with
+    chance `tail`(p).
+
+    The acceptability is that chance plus the largest chance of `other` or fewer that does not
+    exceed it. From where the tail alone is alpha/2, `other` stays the same up to p where both
+    chances are equal; there the acceptability is at least alpha, and before it crosses alpha once
+    at most (Klaschka 2010, "BlakerCI").
+    """
+    if c == 0:
+        return 0.0
+
+    def tail(p: Any) -> Any:
+        return beta_cdf(p, c, n - c + 1)
+
+    def at_most(count: int, p: Any) -> Any:
+        return 1 - beta_cdf(p, count + 1, n - count) if count >= 0 else 0.0 * p
+
+    start = float(beta_quantile(alpha / 2, c, n - c + 1))
+    other = _largest(lambda count: bool(at_most(count, start) <= alpha / 2), -1, c - 1)
+    end = crossing(lambda p: tail(p) >= at_most(other + 1, p), start, c / n)
+    if tail(end) + at_most(other, end) < alpha:
+        return end
+    return crossing(lambda p: tail(p) + at_most(other, p) >= alpha, start, end)
+
+
+def _largest(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The largest count from `low`, where it holds, up to `high` for which `holds`, as it does up
+    to some count.
+    """
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
+
+
+def finite_rate(c: int, n: int, total: int, *, level: float = 0.95) -> Estimate:
+    """The share of a yes among `total` units, of which `n` were drawn at random without return and
+    `c` are a yes.
+
+    The limits are the least and the largest number of a yes in the whole that a test of size (1 -
+    level) / 2 to either side does not refuse, by the hypergeometric distribution (Buonaccorsi 1987,
+    "A note on confidence intervals for proportions in finite populations"); they cover at least
+    `level` of the time, and where all were looked at they are the share itself. Raises
+    NotEstimableError where `n` is 0.
+
+    >>> estimate = finite_rate(270, 300, 5000)
+    >>> round(estimate.interval.low, 3), round(estimate.interval.high, 3)
+    (0.862, 0.931)
+    >>> finite_rate(3, 4, 4).interval.low
+    0.75
+    """
+    require_level(level)
+    if n < 1:
+        raise NotEstimableError("there is nothing to take a rate of")
+    if not (0 <= c <= n <= total):
+        raise ValueError(f"{c} of {n} of {total}: each is from 0 to the next")
+    alpha = (1 - level) / 2
+    low = _least(c, n, total, alpha)
+    high = total - _least(n - c, n, total, alpha)
+    return Estimate(
+        c / n, n, Interval(low / total, high / total, level), "exact, of a finite population"
+    )
+
+
+def _least(c: int, n: int, total: int, alpha: float) -> int:
+    """The least number of a yes in the whole with which `c` or more in the sample have a chance
+    above `alpha`.
+    """
+    low, high = c, total - (n - c)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _at_least(c, n, total, middle) > alpha else (middle + 1, high)
+    return low
+
+
+def _at_least(c: int, n: int, total: int, yes: int) -> float:
+    """The chance of `c` or more of `yes` in a sample of `n` of `total`."""
+    return sum(_chance(k, n, total, yes) for k in range(max(c, n - (total - yes)), min(n, yes) + 1))
+
+
+def _chance(k: int, n: int, total: int, yes: int) -> float:
+    return exp(_ways(yes, k) + _ways(total - yes, n - k) - _ways(total, n))
+
+
+def _ways(n: int, k: int) -> float:
+    """The logarithm of the number of ways to choose `k` of `n`."""
+    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)

@@ -19,8 +19,7 @@ from spanscore.stats.agreement import Confusion
 from spanscore.stats.correction import corrected_rate
 from spanscore.stats.distributions import gamma_quantile
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
-from spanscore.stats.means import Numbers, grouped, limits_from_sums, rescaled
-from spanscore.stats.rates import rate
+from spanscore.stats.means import Numbers, grouped, limits_from_sums, rate, rescaled
 
 _NO_VALUES = "there are no values"
 _DIGITS = 1e-13

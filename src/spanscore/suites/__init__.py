@@ -2,14 +2,12 @@
 of it.
 """
 
-from spanscore.suites.exporting import send, to_file
-from spanscore.suites.junit import to_junit
-from spanscore.suites.loading import json_schema, load, parse
-from spanscore.suites.report import CaseResult, Run, as_text, to_json
-from spanscore.suites.running import prepare, run, run_suite, run_suite_async, with_judge
-from spanscore.suites.stated import suite_of
-from spanscore.suites.suite import Case, Suite
-from spanscore.suites.trying import Trial
+from spanscore.suites.delivery import send, to_file
+from spanscore.suites.matches import suite_of
+from spanscore.suites.report import CaseResult, Run, as_text, to_json, to_junit
+from spanscore.suites.run import prepare, run, run_suite, run_suite_async, with_judge
+from spanscore.suites.suite import Case, Suite, json_schema, load, parse
+from spanscore.suites.trial import Trial
 
 __all__ = [
     "Case",

@@ -11,11 +11,10 @@ from spanscore.embed.ngrams import Ngrams
 from spanscore.embed.port import Embedder
 from spanscore.errors import InputError
 from spanscore.evaluation.evaluations import evaluations, graded
-from spanscore.evaluation.judging import Judging
-from spanscore.evaluation.measuring import Measuring, measured_by_signals
-from spanscore.evaluation.panel import Panel
+from spanscore.evaluation.judgement import Judging
+from spanscore.evaluation.measurement import Measuring, Panel, measured_by_signals
+from spanscore.judge import renderer
 from spanscore.judge.config import Config
-from spanscore.judge.opening import renderer
 from spanscore.judge.port import Judge
 from spanscore.looping import waited_for
 from spanscore.metrics import SIGNAL_WEIGHTS, Metric, SessionMetric, Signals, available

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from spanscore import rebuild, turns
 from spanscore.assemble.assembler import Assembler, Cut
-from spanscore.evaluation.first_scores import FirstScores
+from spanscore.evaluation.scores import FirstScores
 from spanscore.model.trace import AgentTrace
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Final
 
-from spanscore.evaluation.session_scores import BatchScores
+from spanscore.evaluation.scores import BatchScores
 from spanscore.telemetry import Meter, declared
 from spanscore.workers.lone_tries import LoneTries
 from spanscore.workers.messages import Failed, Scored, SessionKeys

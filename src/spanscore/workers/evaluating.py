@@ -10,13 +10,14 @@ from typing import TypeAlias
 from spanscore.embed import open_embedder
 from spanscore.errors import SpanscoreError
 from spanscore.evaluation import Engine
-from spanscore.evaluation.first_scores import (
+from spanscore.evaluation.scores import (
     FirstScores,
+    SessionScores,
     digest_of,
     evaluate_first,
+    session_scores,
     uses_others,
 )
-from spanscore.evaluation.session_scores import SessionScores, session_scores
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
 from spanscore.store.reading import StoredSessions

@@ -8,10 +8,9 @@ from spanscore import config
 from spanscore.embed.ngrams import Ngrams
 from spanscore.errors import ConfigError
 from spanscore.evaluation import Config, Engine, Overrides
-from spanscore.evaluation.narrowing import narrowed
-from spanscore.evaluation.rule_judges import RuleJudge
+from spanscore.evaluation.procedure import RuleJudge, narrowed
 from spanscore.evaluation.rules import draw
-from spanscore.judge.changes import Changes
+from spanscore.judge.config import Changes
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.model.score import Skip
 from spanscore.model.trace import Session

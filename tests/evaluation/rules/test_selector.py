@@ -2,8 +2,7 @@
 
 import pytest
 
-from spanscore.evaluation.rules import Selector
-from spanscore.evaluation.rules.deciding import compiled
+from spanscore.evaluation.rules import Selector, compiled
 from spanscore.model.trace import Target, ToolCall, Usage
 from spanscore.testing import agent_trace
 

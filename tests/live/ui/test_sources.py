@@ -21,7 +21,7 @@ from spanscore.model.span import Event, Link, LogRecord, Resource, Scope, Span
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
 from spanscore.sources import parse
-from spanscore.sources.loading import stored_traces
+from spanscore.sources.stored_traces import stored_traces
 
 pytestmark = pytest.mark.ui
 

@@ -11,8 +11,8 @@ from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import ConfigError, SpanscoreError
 from spanscore.judge import open_for_trial, redactor, trial
+from spanscore.judge.cache import load as load_recorded
 from spanscore.judge.config import Config
-from spanscore.judge.recorded import load as load_recorded
 from spanscore.model.score import JudgeUsage
 
 _RUNNING = "server's judge"

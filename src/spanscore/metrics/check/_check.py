@@ -9,8 +9,7 @@ from operator import is_
 from typing import Any, ClassVar
 
 from spanscore.metrics._base import Computed
-from spanscore.metrics._evidence import Evidence
-from spanscore.metrics._words import listed
+from spanscore.metrics._evidence import Evidence, listed
 from spanscore.model.json import Json, dumps
 from spanscore.model.score import Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace, PastMessage, ToolCall

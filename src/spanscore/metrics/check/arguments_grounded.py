@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, NamedTuple
 
-from spanscore.metrics._evidence import Evidence
-from spanscore.metrics._words import MAX_TEXT_CHARS
+from spanscore.metrics._evidence import MAX_TEXT_CHARS, Evidence
 from spanscore.metrics.check._check import (
     MAX_FINDINGS,
     Check,

@@ -1,24 +1,166 @@
-"""`@spanscore.metric`: a metric made from a function of a trace or a session."""
+"""Metrics of one's own made of a function: what its signature asks for, and what becomes of what it
+returns.
+"""
 
 import asyncio
+import copy
 import dataclasses
 import inspect
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
 
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
 from spanscore.errors import InputError
 from spanscore.metrics._base import Metric, Threshold
-from spanscore.metrics.own.facts import checked_facts, lacking, lacking_in_session
-from spanscore.metrics.own.registry import Origin, attach, check_name, register
-from spanscore.metrics.own.returned import outcome_of
-from spanscore.metrics.own.scales import MIDDLE, checked_scale, checked_threshold
-from spanscore.metrics.own.signature import Signature, signature_of
+from spanscore.metrics.own.registry import (
+    MIDDLE,
+    Origin,
+    attach,
+    check_name,
+    checked_facts,
+    checked_scale,
+    checked_threshold,
+    lacking,
+    lacking_in_session,
+    register,
+)
 from spanscore.metrics.own.threads import Threads, too_long
-from spanscore.model.score import Outcome, ScopeKind, Score, Skip, reaches
+from spanscore.model.json import dumps, loads
+from spanscore.model.score import Failure, Outcome, ScopeKind, Score, Skip, reaches
 from spanscore.model.trace import AgentTrace, Session
+
+_SUBJECTS: Mapping[str, ScopeKind] = {AgentTrace.__name__: "trace", Session.__name__: "session"}
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_RESERVED = frozenset(x for x in dir(Metric) if not x.startswith("__")) | {
+    "call",
+    "measure",
+    "unmeasurable_session",
+}
+_PLAIN = (bool, int, float, str)
+EARLIER = "earlier"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a metric: a keyword-only parameter, with its type and default."""
+
+    name: str
+    kind: Any
+    default: Any
+
+    def field(self) -> tuple[str, Any, Any]:
+        """As `dataclasses.make_dataclass` takes it; each metric gets a default of its own."""
+        return (
+            self.name,
+            self.kind,
+            dataclasses.field(default_factory=lambda: copy.deepcopy(self.default)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a function measures, whether it takes the turns before, and its options."""
+
+    scope: ScopeKind
+    takes_earlier: bool
+    options: tuple[Option, ...]
+
+    def fields(self) -> list[tuple[str, Any, Any]]:
+        """The options as `dataclasses.make_dataclass` takes them."""
+        return [x.field() for x in self.options]
+
+
+def signature_of(function: Callable[..., Any], name: str, scope: ScopeKind | None) -> Signature:
+    """The signature of the function of metric `name`; `scope`, if given, says what it measures.
+
+    Raises InputError, which says how to write it, where the function cannot be called as a
+    metric's.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{name}: the parameters of {function!r} are not known; decorate a function"
+        ) from None
+    positional = [x for x in parameters if x.kind in _POSITIONAL]
+    others = positional[1:]
+    is_well_formed = bool(positional) and all(x.name == EARLIER or _has_default(x) for x in others)
+    if not is_well_formed or any(x.kind is x.VAR_POSITIONAL for x in parameters):
+        raise InputError(
+            f"{name}{inspect.signature(function)}: a metric's function takes a trace or a session,"
+            " of a trace also `earlier`, and options after a `*`, such as (trace, *, limit=5)"
+        )
+    if loose := [x.name for x in others if x.name != EARLIER]:
+        raise InputError(f"{name}: options come after a `*`: write (…, *, {loose[0]}=…)")
+    options = [_option(function, name, x) for x in parameters if x.kind is x.KEYWORD_ONLY]
+    return Signature(_scope(function, name, positional[0], scope), bool(others), tuple(options))
+
+
+def _scope(
+    function: Callable[..., Any], name: str, subject: inspect.Parameter, given: ScopeKind | None
+) -> ScopeKind:
+    annotated = _SUBJECTS.get(_type_name(_annotation(function, subject)))
+    if given not in {None, "trace", "session"}:
+        raise InputError(f"{name}: the scope {given!r} is neither 'trace' nor 'session'")
+    if given and annotated and given != annotated:
+        raise InputError(
+            f"{name}: {subject.name} is annotated as a {annotated}, but its scope is {given!r}"
+        )
+    return given or annotated or ("session" if subject.name == "session" else "trace")
+
+
+def _type_name(annotation: Any) -> str:
+    """The last part of a type's name, which may be written as a text that cannot be resolved
+    here.
+    """
+    named = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return named.strip("'\"").rpartition(".")[2]
+
+
+def _option(function: Callable[..., Any], metric: str, parameter: inspect.Parameter) -> Option:
+    name = parameter.name
+    if not _has_default(parameter):
+        raise InputError(f"{metric}: the option {name} needs a default: write {name}=…")
+    if name in _RESERVED or name.startswith("_"):
+        raise InputError(f"{metric}: an option cannot be called {name}; choose another name")
+    kind = _annotation(function, parameter)
+    if kind is parameter.empty or isinstance(kind, str):
+        kind = type(parameter.default) if isinstance(parameter.default, _PLAIN) else Any
+    try:
+        TypeAdapter(kind).validate_python(parameter.default)
+    except ValidationError as error:
+        [problem, *_] = error.errors(include_url=False)
+        raise InputError(
+            f"{metric}: the default of the option {name} is not of its type: {problem['msg']}"
+        ) from None
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        raise InputError(
+            f"{metric}: a configuration cannot hold the option {name}, whose type is {kind!r}; use"
+            " numbers, texts, lists, mappings or a pydantic model"
+        ) from None
+    return Option(name, kind, parameter.default)
+
+
+def _annotation(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
+    """The parameter's type; a text that names what is not there at run time stays a text."""
+    annotation = parameter.annotation
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, getattr(inspect.unwrap(function), "__globals__", {}))  # noqa: S307 - the author's own code
+    except Exception:  # noqa: BLE001 - whatever the name stands for, it is not there
+        return annotation
+
+
+def _has_default(parameter: inspect.Parameter) -> bool:
+    return parameter.default is not parameter.empty
+
 
 DEFAULT_TIMEOUT_S = 30.0
 
@@ -263,3 +405,94 @@ def _class_of(
     )
     made.__module__ = module
     return made
+
+
+_MAX_REASON_CHARACTERS = 10_000
+_MAX_SHOWN = 80
+_NO_SCORE = "InvalidScoreError"
+
+
+def outcome_of(returned: object, name: str, scale: tuple[float, float]) -> Outcome:
+    """The outcome that `returned` stands for; a Failure that says what to return where it stands
+    for none.
+
+    True is the upper end of `scale` and False the lower one. None, alone or with a reason, is a
+    Skip: the metric does not apply. Whether a number lies on the scale is not looked at here.
+
+    >>> outcome_of(True, "polite", (0, 5)).value
+    5
+    >>> outcome_of((0.5, "half of it is polite"), "polite", (0, 1)).reason
+    'half of it is polite'
+    >>> outcome_of("yes", "polite", (0, 1)).message[:64]
+    "polite returned 'yes' (str); return a number from 0 to 1, True, "
+    """
+    if isinstance(returned, Score):
+        return _checked(returned, name)
+    if isinstance(returned, Skip | Failure):
+        return returned
+    value, reason = returned, None
+    if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], str):
+        value, reason = returned
+    if value is None:
+        return Skip(reason or f"{name} returned None: it does not apply.", "not_applicable")
+    number = _number(value, scale)
+    if number is None:
+        return _refused(returned, name, scale)
+    return Score(number, _cut(reason or f"{name} returned {value!r}."))
+
+
+def _number(value: object, scale: tuple[float, float]) -> float | None:
+    """A number or truth, also one of numpy's or of a tensor with one element; None for anything
+    else.
+    """
+    if not isinstance(value, Real) and hasattr(value, "item"):
+        try:
+            value = value.item()
+        except Exception:  # noqa: BLE001 - an array of several, or another class's item() altogether
+            return None
+    if isinstance(value, bool):
+        return scale[1] if value else scale[0]
+    return float(value) if isinstance(value, Real) else None
+
+
+def _checked(score: Score, name: str) -> Outcome:
+    """A Score of a function's own making, with metadata that can be stored and sent."""
+    if not isinstance(score.reason, str):
+        return Failure(
+            _NO_SCORE, f"{name} returned a Score whose reason is no text: {_shown(score.reason)}"
+        )
+    if score.label is not None and not isinstance(score.label, str):
+        return Failure(
+            _NO_SCORE, f"{name} returned a Score whose label is no text: {_shown(score.label)}"
+        )
+    try:
+        metadata: Any = loads(dumps(dict(score.metadata)))
+    except (ValueError, TypeError, RecursionError) as error:
+        return Failure(
+            _NO_SCORE, f"{name} returned a Score whose metadata cannot be written as JSON: {error}"
+        )
+    return Score(score.value, _cut(score.reason), metadata, score.label)
+
+
+def _refused(returned: object, name: str, scale: tuple[float, float]) -> Failure:
+    low, high = scale
+    return Failure(
+        _NO_SCORE,
+        f"{name} returned {_shown(returned)}; return a number from {low:g} to {high:g}, True,"
+        " False, None, one of these with a reason as (value, reason), or a spanscore.Score or"
+        " Skip",
+    )
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - another's __repr__
+        text = "something"
+    return f"{text[:_MAX_SHOWN]} ({type(value).__name__})"
+
+
+def _cut(reason: str) -> str:
+    return (
+        reason if len(reason) <= _MAX_REASON_CHARACTERS else f"{reason[:_MAX_REASON_CHARACTERS]}…"
+    )

@@ -1,15 +1,21 @@
-"""The metrics that are made while a program runs, by name, and which of two of the same name
-holds.
+"""Metrics of one's own by name: what is declared of one (its scale, its threshold, the facts that
+it needs), checked, and which there are.
 """
 
+import math
 import pkgutil
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from spanscore.errors import InputError
 from spanscore.metrics._base import Metric
+from spanscore.model.score import Skip
+from spanscore.model.trace import AgentTrace, Session
+from spanscore.naming import nearest
 
 PREFIX_OF_RUBRIC = "rubric"
 _PATTERN = re.compile(r"[a-z][a-z0-9_]{0,63}(\.[a-z][a-z0-9_]{0,63})?")
@@ -125,3 +131,103 @@ def _built_in() -> set[str]:
         for module in pkgutil.iter_modules([str(_FOLDER / folder)])
         if not module.name.startswith("_")
     }
+
+
+MIDDLE: Any = object()
+"""Stands for the threshold in the middle of a scale."""
+
+
+def checked_scale(scale: Sequence[float]) -> tuple[float, float]:
+    """A scale as (low, high). Raises InputError where it is none.
+
+    >>> checked_scale([0, 5])
+    (0.0, 5.0)
+    """
+    ends = list(scale) if isinstance(scale, Sequence) and not isinstance(scale, str) else []
+    if len(ends) != 2 or not all(map(is_finite, ends)) or ends[0] >= ends[1]:
+        raise InputError(
+            f"scale {scale!r}: give its two ends, the lower one first, such as (0, 1) or (0, 5)"
+        )
+    return float(ends[0]), float(ends[1])
+
+
+def checked_threshold(name: str, threshold: Any, scale: tuple[float, float]) -> float | None:
+    """The threshold on `scale`. Raises InputError where it lies outside of it."""
+    low, high = scale
+    if threshold is MIDDLE:
+        return (low + high) / 2
+    if threshold is None:
+        return None
+    if not is_finite(threshold) or not low <= threshold <= high:
+        raise InputError(
+            f"{name}: the threshold {threshold!r} is not on the scale, which is {low:g} to {high:g}"
+        )
+    return float(threshold)
+
+
+def is_finite(value: object) -> bool:
+    """Whether `value` is a number that can be an end of a scale, or lie on it."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+FACTS = (
+    "user_input",
+    "final_output",
+    "tool_calls",
+    "available_tools",
+    "system_instructions",
+    "model_calls",
+    "history",
+    "retrieved",
+    "plan",
+    "session_id",
+    "user_id",
+    "agent_name",
+)
+"""The fields of `AgentTrace` that a metric may need."""
+
+_NEVER_NONE = ("model_calls", "retrieved")
+"""An empty one of these says that the trace recorded none."""
+
+
+def checked_facts(needs: Iterable[str] | str) -> tuple[str, ...]:
+    """The names of facts, each once; a text is one name.
+
+    Raises InputError on a fact that there is not.
+    """
+    names = [needs] if isinstance(needs, str) else list(needs)
+    for name in names:
+        if name not in FACTS:
+            raise InputError(f"needs: a trace has no fact {name!r}; {nearest(str(name), FACTS)}")
+    return tuple(dict.fromkeys(names))
+
+
+def lacking(trace: AgentTrace, needs: Iterable[str]) -> Skip | None:
+    """Why `trace` cannot be measured by what `needs` these facts; None where it can."""
+    for fact in needs:
+        if fact in trace.damaged:
+            return Skip(f"The trace's {fact} arrived cut or redacted.", "damaged")
+        if _is_missing(trace, fact):
+            return Skip(f"The trace did not record {fact}.", "not_recorded")
+    return None
+
+
+def lacking_in_session(session: Session, needs: Iterable[str]) -> Skip | None:
+    """Why `session` cannot be measured: no turn recorded one of the facts whole; None where it
+    can.
+    """
+    for fact in needs:
+        found = [lacking(trace, (fact,)) for trace in session.traces]
+        if all(found):
+            is_damaged = any(x is not None and x.cause == "damaged" for x in found)
+            whole = " whole" if is_damaged else ""
+            return Skip(
+                f"No turn of the session recorded {fact}{whole}.",
+                "damaged" if is_damaged else "not_recorded",
+            )
+    return None
+
+
+def _is_missing(trace: AgentTrace, fact: str) -> bool:
+    value = getattr(trace, fact)
+    return value is None or (fact in _NEVER_NONE and not value)

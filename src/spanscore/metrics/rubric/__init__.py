@@ -2,25 +2,25 @@
 they add up.
 """
 
-from spanscore.metrics.rubric._asking import (
+from spanscore.metrics.rubric._criteria import (
+    ACCEPTABLE,
     INSTRUCTIONS,
+    NOTHING_EXPECTED,
+    OUTCOMES,
+    PREFIX,
     CriteriaAnswers,
+    Criterial,
+    Criterion,
+    Expected,
     Finding,
+    RubricMetric,
     Verdict,
     answer_schema,
     outcomes_of,
     question,
     valid_outcomes,
-)
-from spanscore.metrics.rubric._criterion import (
-    ACCEPTABLE,
-    PREFIX,
-    Criterial,
-    Criterion,
-    RubricMetric,
     weighed,
 )
-from spanscore.metrics.rubric._expected import NOTHING_EXPECTED, OUTCOMES, Expected
 
 __all__ = [
     "ACCEPTABLE",

@@ -5,7 +5,7 @@ again?
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spanscore.metrics.rubric._criterion import Criterial, Criterion
+from spanscore.metrics.rubric._criteria import Criterial, Criterion
 
 
 @dataclass(frozen=True)

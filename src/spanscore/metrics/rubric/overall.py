@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from spanscore.metrics._base import Threshold
-from spanscore.metrics.rubric._criterion import RubricMetric
+from spanscore.metrics.rubric._criteria import RubricMetric
 
 
 @dataclass(frozen=True)

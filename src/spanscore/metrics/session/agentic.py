@@ -8,11 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from pydantic import Field
 
 from spanscore.metrics._base import Judged, SessionMetric, Signals, Threshold
-from spanscore.metrics._evidence import Evidence
-from spanscore.metrics._words import counted, listed
-from spanscore.metrics.expected_answer import AnswerCorrectness
-from spanscore.metrics.expected_tools import (
+from spanscore.metrics._evidence import Evidence, counted, listed
+from spanscore.metrics.expected import (
     EQUAL_WEIGHTS,
+    AnswerCorrectness,
     ExpectedCall,
     Share,
     ToolCorrectness,

@@ -1,5 +1,6 @@
 """Coherence: does the answer speak of what was asked?"""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -8,7 +9,6 @@ from pydantic import Field
 
 from spanscore.embed import ngrams
 from spanscore.embed.port import Embedder
-from spanscore.embed.scales import scale_of
 from spanscore.metrics._base import Embedded, Threshold
 from spanscore.model.score import Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace
@@ -112,3 +112,48 @@ def _reason(value: float, embedding: str) -> str:
             f" {high}."
         )
     return reason
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Similarities of questions and answers under one embedding, as bench/coherence_scale.py
+    measures them.
+
+    `threshold` is the similarity that 95 % of the questions have with their own answers.
+    """
+
+    threshold: float
+
+    def signal(self, similarity: float) -> float:
+        """`similarity` on the scale of the session metrics: 1.0 from the threshold on, 0.5 where
+        there is none.
+
+        Below 0.5 it never is: also among right answers some have nothing in common with the
+        question ("Yes, please proceed"), so by itself the similarity can raise a doubt, and no
+        more.
+
+        >>> [Scale(0.2).signal(x) for x in (0.0, 0.1, 0.2, 0.9)]
+        [0.5, 0.75, 1.0, 1.0]
+        """
+        return 0.5 + 0.5 * min(max(similarity, 0.0) / self.threshold, 1.0)
+
+
+MEASURED: Mapping[str, Scale] = {
+    **dict.fromkeys(
+        ("all-minilm-l6-v2", "all-minilm", "all-minilm:22m", "all-minilm:l6-v2"), Scale(0.19)
+    ),
+    "wordllama-l2-supercat-256": Scale(0.075),
+}
+"""By the model's name in lower case, without its owner, provider and digest; docs/embeddings.md has
+the figures.
+"""
+
+_TAG = re.compile(r"(?:@.*|:latest)$")
+
+
+def scale_of(embedding: str | None) -> Scale | None:
+    """The scale of the embedding with this name, as `Embedder.name` states it; None where none was
+    measured.
+    """
+    model = (embedding or "").rsplit("/", 1)[-1].lower()
+    return MEASURED.get(model) or MEASURED.get(_TAG.sub("", model))

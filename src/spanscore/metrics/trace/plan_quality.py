@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from spanscore.metrics._base import Judgement, Question
-from spanscore.metrics._planned import OfPlan
-from spanscore.metrics._questions import PLAN, TASK
+from spanscore.metrics._questions import PLAN, TASK, OfPlan
 
 _QUESTION = Question(
     "plan_quality",

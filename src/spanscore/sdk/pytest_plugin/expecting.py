@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from spanscore.errors import InputError
-from spanscore.evaluation.measured import Measured
+from spanscore.evaluation.outcomes import Measured
 from spanscore.model.json import loads
 from spanscore.model.score import Evaluation, Failure, Score, Skip, SkipCause, reaches
 from spanscore.model.trace import AgentTrace

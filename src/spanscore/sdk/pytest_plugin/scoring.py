@@ -16,9 +16,8 @@ from spanscore.model.trace import AgentTrace, Session
 from spanscore.sdk.cassettes import Cassette, CassetteJudge, Mode
 from spanscore.sdk.recorded_embeddings import CassetteEmbedder
 from spanscore.suites import Case, Suite, Trial
-from spanscore.suites.answers import Answers
-from spanscore.suites.matching import Recording
-from spanscore.suites.trying import Trying
+from spanscore.suites.matches import Recording
+from spanscore.suites.trial import Answers, Trying
 
 
 class Scoring:

@@ -1,0 +1,458 @@
+"""What labels show about a judge: the measures with their intervals, also as the labels grew, the
+calibration that is kept of them, and what it makes of pass rates.
+"""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from spanscore.arrays import np
+from spanscore.calibration.labels import Matched, Pair
+from spanscore.calibration.verdicts import (
+    Judge,
+    Verdict,
+    clusters_of,
+    counted,
+    estimated,
+    passing,
+    weights_of,
+)
+from spanscore.stats import (
+    Confusion,
+    Estimate,
+    NotEstimableError,
+    Unsure,
+    agreement,
+    auc,
+    best_threshold,
+    confusion,
+    corrected_rate,
+    design_effect,
+    kappa,
+    paired_difference,
+    prediction_powered_mean,
+    unsure_scores,
+)
+
+_SCHEMA = "spanscore.calibration/1"
+_MAX_UNITS = 100_000
+_Found = TypeVar("_Found")
+_JUDGE = ("metric", "name", "version", "model", "prompt_hash", "embedding", "threshold")
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A judge's errors as counted on human labels; `made_at_ns` is when, in Unix ns.
+
+    `labelled` has what people say of each unit, at most the first 100,000: where they are scored
+    again, they tell more than the judge's errors do. `design_effects` are those of sessions on its
+    sensitivity and specificity, 1 where each label is of another session.
+    """
+
+    judge: Judge
+    confusion: Confusion
+    made_at_ns: int
+    labelled: Mapping[str, bool] = field(default_factory=dict)
+    design_effects: tuple[float, float] = (1.0, 1.0)
+
+    @property
+    def key(self) -> str:
+        """The same for the same judge: another prompt, model, version or threshold is another
+        judge.
+        """
+        return hashlib.sha256(json.dumps(self.judge).encode()).hexdigest()
+
+    @property
+    def date(self) -> str:
+        """The day on which it was made, in UTC."""
+        return datetime.fromtimestamp(self.made_at_ns / 1e9, UTC).date().isoformat()
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is stored."""
+        counts = {name: getattr(self.confusion, name) for name in Confusion.__dataclass_fields__}
+        judge = dict(zip(_JUDGE, self.judge, strict=True))
+        labels = {"passing": [x for x, passes in self.labelled.items() if passes]}
+        labels["failing"] = [x for x, passes in self.labelled.items() if not passes]
+        return {
+            "schema": _SCHEMA,
+            "judge": judge,
+            "confusion": counts,
+            "design_effects": list(self.design_effects),
+            "made_at_ns": self.made_at_ns,
+            **labels,
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Calibration | None":
+        """What `to_json` gave; None for what another version wrote."""
+        if data.get("schema") != _SCHEMA:
+            return None
+        judge: Any = tuple(data["judge"][name] for name in _JUDGE)
+        labelled = dict.fromkeys(data["passing"], True) | dict.fromkeys(data["failing"], False)
+        effects = tuple(data.get("design_effects", (1.0, 1.0)))
+        return cls(judge, Confusion(**data["confusion"]), data["made_at_ns"], labelled, effects)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A named estimate, or the reason why there is none."""
+
+    name: str
+    estimate: Estimate | None
+    why_not: str = ""
+
+
+def calibration(matched: Matched, made_at_ns: int) -> Calibration:
+    """The judge's errors on the labels."""
+    labelled = {x.verdict.unit: x.passes for x in matched.pairs[:_MAX_UNITS]}
+    return Calibration(
+        matched.judge, _weighed(matched), made_at_ns, labelled, _design_effects(matched)
+    )
+
+
+def measures(matched: Matched, level: float) -> list[Measure]:
+    """Everything that the labels show about the judge, and the pass rates with them, in the order
+    to print it.
+    """
+    labels, scores = [x.passes for x in matched.pairs], [x.verdict.value for x in matched.pairs]
+    verdicts = [bool(x.verdict.passed) for x in matched.pairs]
+    clusters = clusters_of([x.verdict for x in matched.pairs])
+    measures: list[tuple[str, Callable[[], Estimate]]] = [
+        ("agreement", lambda: _share(matched, lambda _: True, "there are no labels", level)),
+        (
+            "Cohen's kappa",
+            _unweighted(matched, lambda: kappa(labels, verdicts, level=level, clusters=clusters)),
+        ),
+        ("sensitivity", lambda: _share(matched, lambda x: x.passes, "no label says pass", level)),
+        (
+            "specificity",
+            lambda: _share(matched, lambda x: not x.passes, "no label says fail", level),
+        ),
+        (
+            "precision",
+            lambda: _share(
+                matched, lambda x: bool(x.verdict.passed), "the judge passed nothing", level
+            ),
+        ),
+    ]
+    if len({x.verdict.value for x in matched.pairs} | {x.value for x in matched.others}) > 2:
+        best = partial(
+            best_threshold, labels, scores, level=level, bounds=_bounds(matched), clusters=clusters
+        )
+        measures += [
+            (
+                "AUC",
+                _unweighted(matched, lambda: auc(labels, scores, level=level, clusters=clusters)),
+            ),
+            ("best threshold", _unweighted(matched, best)),
+            ("threshold of most agreement", _unweighted(matched, partial(best, by="agreement"))),
+        ]
+    measures += list(_rates(matched, level))
+    for one, other, a, b, of_each in matched.annotator_pairs():
+        measures.append(
+            (
+                f"agreement of {one} and {other}",
+                partial(agreement, a, b, level=level, clusters=of_each),
+            )
+        )
+        measures.append(
+            (f"kappa of {one} and {other}", partial(kappa, a, b, level=level, clusters=of_each))
+        )
+    return [_measured(name, ask) for name, ask in measures]
+
+
+def unsure(matched: Matched, level: float, most_wrong: float) -> Unsure:
+    """The scores on which another judge is worth asking.
+
+    Raises NotEstimableError, with the reason.
+    """
+    if matched.judge[-1] is None:
+        raise NotEstimableError("the judge has no threshold")
+    threshold, verdicts = matched.judge[-1], [x.verdict for x in matched.pairs]
+
+    def found() -> Unsure:
+        return unsure_scores(
+            [x.passes for x in matched.pairs],
+            [x.value for x in verdicts],
+            threshold=threshold,
+            bounds=_bounds(matched),
+            most_wrong=most_wrong,
+            level=level,
+            clusters=clusters_of(verdicts),
+        )
+
+    return _unweighted(matched, found)()
+
+
+def _unweighted(matched: Matched, ask: Callable[[], _Found]) -> Callable[[], _Found]:
+    """What is asked, where all that was scored was drawn by one share: it knows no weights."""
+
+    def from_answers() -> _Found:
+        if weights_of([*(x.verdict for x in matched.pairs), *matched.others]) is not None:
+            raise NotEstimableError(
+                "what was scored was sampled by several shares, and it knows no weights"
+            )
+        return ask()
+
+    return from_answers
+
+
+def _share(
+    matched: Matched, is_of: Callable[[Pair], bool], why_none: str, level: float
+) -> Estimate:
+    """The share on which the judge is right, of the pairs that are meant."""
+    own = [x for x in matched.pairs if is_of(x)]
+    if not own:
+        raise NotEstimableError(why_none)
+    return estimated(_right(own), [x.verdict for x in own], level)
+
+
+def _weighed(matched: Matched) -> Confusion:
+    """The judge's errors, where units were drawn by several shares of as many of equal weight as
+    would tell them.
+    """
+    if weights_of([x.verdict for x in matched.pairs]) is None:
+        return counted_pairs(matched)
+    counts = []
+    for passes in (True, False):
+        own = [x for x in matched.pairs if x.passes is passes]
+        weights = np.array([1 / x.verdict.share for x in own])
+        n = weights.sum() ** 2 / (weights**2).sum() if own else 0.0
+        right = n * float(weights @ np.array(_right(own))) / weights.sum() if own else 0.0
+        counts.append((right, n - right))
+    (true_pass, false_fail), (true_fail, false_pass) = counts
+    return Confusion(true_pass, false_fail, false_pass, true_fail)
+
+
+def _right(pairs: Sequence[Pair]) -> list[float]:
+    return [float(x.passes == bool(x.verdict.passed)) for x in pairs]
+
+
+def _design_effects(matched: Matched) -> tuple[float, float]:
+    """Of sessions on sensitivity and specificity."""
+    effects = []
+    for passes in (True, False):
+        own = [x for x in matched.pairs if x.passes is passes]
+        right, clusters = np.array(_right(own)), clusters_of([x.verdict for x in own])
+        effects.append(design_effect(right - right.mean(), clusters) if clusters else 1.0)
+    return effects[0], effects[1]
+
+
+def _rates(matched: Matched, level: float) -> Iterator[tuple[str, Callable[[], Estimate]]]:
+    """The pass rate by people, by the judge, and by both together."""
+    labelled, others = [x.verdict for x in matched.pairs], list(matched.others)
+    labels, table = [float(x.passes) for x in matched.pairs], _weighed(matched)
+    effects, everything = _design_effects(matched), [*labelled, *others]
+    yield "pass rate by people, labelled", lambda: estimated(labels, labelled, level)
+    yield "pass rate by the judge, all", lambda: estimated(passing(everything), everything, level)
+    if others:
+        yield (
+            "pass rate corrected, unlabelled",
+            lambda: corrected_rate(*counted(others), table, level=level, design_effects=effects),
+        )
+    yield (
+        "pass rate prediction-powered, all",
+        _unweighted(
+            matched, lambda: _powered(matched, labels, passing(labelled), passing(others), level)
+        ),
+    )
+    if matched.is_graded:
+        grades, scores = [x.label for x in matched.pairs], [x.value for x in labelled]
+        rest, bounds, clusters = [x.value for x in others], _bounds(matched), clusters_of(labelled)
+        yield (
+            "grade, judge less people",
+            _unweighted(
+                matched,
+                lambda: paired_difference(
+                    grades, scores, level=level, bounds=bounds, clusters=clusters
+                ),
+            ),
+        )
+        yield (
+            "mean grade prediction-powered, all",
+            _unweighted(matched, lambda: _powered(matched, grades, scores, rest, level, bounds)),
+        )
+
+
+def _powered(
+    matched: Matched,
+    labels: Sequence[float],
+    scores: Sequence[float],
+    others: Sequence[float],
+    level: float,
+    bounds: tuple[float, float] = (0, 1),
+) -> Estimate:
+    """The prediction-powered mean, clustered by sessions.
+
+    The labels must be drawn as the others were.
+    """
+    clusters, n = clusters_of([*(x.verdict for x in matched.pairs), *matched.others]), len(labels)
+    of_each = (clusters[:n], clusters[n:]) if clusters else None
+    return prediction_powered_mean(
+        labels, scores, others, level=level, clusters=of_each, bounds=bounds
+    )
+
+
+def _bounds(matched: Matched) -> tuple[float, float]:
+    """The scale of the scores, wide enough for them and the grades."""
+    low, high = matched.pairs[0].verdict.scale if matched.pairs else (0.0, 1.0)
+    given = [x.label for x in matched.pairs] if matched.is_graded else []
+    given += [x.value for x in (*(pair.verdict for pair in matched.pairs), *matched.others)]
+    return min([low, *given]), max([high, *given])
+
+
+def _measured(name: str, ask: Callable[[], Estimate]) -> Measure:
+    try:
+        return Measure(name, ask())
+    except NotEstimableError as reason:
+        return Measure(name, None, str(reason))
+
+
+def counted_pairs(matched: Matched) -> Confusion:
+    """The labels beside the judge's verdicts, each once."""
+    pairs: Sequence[Any] = matched.pairs
+    return confusion([x.passes for x in pairs], [bool(x.verdict.passed) for x in pairs])
+
+
+_MAX_POINTS = 20
+
+
+class Point(NamedTuple):
+    """Agreement and Cohen's kappa of the first `n` labelled units, the last of them labelled at
+    `labelled_ns`.
+    """
+
+    labelled_ns: int
+    n: int
+    agreement: Measure
+    kappa: Measure
+
+
+def growth(matched: Matched, given_ns: Mapping[str, int], level: float) -> list[Point]:
+    """At most 20 points, after as many labels each, the last after all.
+
+    `given_ns` is when each trace or session was labelled, by any of its names, in Unix ns.
+    """
+
+    def labelled_ns(place: int) -> int:
+        names = matched.pairs[place].verdict.names
+        return max((given_ns[x] for x in names if x in given_ns), default=0)
+
+    order = sorted(range(len(matched.pairs)), key=labelled_ns)
+    count = min(_MAX_POINTS, len(order))
+    found = []
+    for n in sorted({round(len(order) * step / count) for step in range(1, count + 1)}):
+        first = replace(
+            matched, pairs=[matched.pairs[x] for x in order[:n]], others=(), annotators={}
+        )
+        by_name = {x.name: x for x in measures(first, level)}
+        found.append(
+            Point(labelled_ns(order[n - 1]), n, by_name["agreement"], by_name["Cohen's kappa"])
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class PassRate:
+    """The share of a metric's verdicts that pass, by the judge and corrected for its measured
+    error.
+
+    `note` says which calibration that rests on, or why there is no correction; it is empty where
+    the metric was never calibrated.
+    """
+
+    metric: str
+    judged: Estimate
+    corrected: Estimate | None
+    note: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON has it."""
+        corrected = None if self.corrected is None else self.corrected.to_json()
+        return {
+            "metric": self.metric,
+            "judged": self.judged.to_json(),
+            "corrected": corrected,
+            "note": self.note,
+        }
+
+
+def pass_rates(
+    verdicts: Iterable[Verdict], calibrations: Sequence[Calibration], *, level: float = 0.95
+) -> list[PassRate]:
+    """The pass rates of each judge in `verdicts`, those without a verdict left out.
+
+    Traces of one session count as one unit, and a sampled one by the inverse of its share.
+    """
+    groups: defaultdict[Judge, list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.passed is not None:
+            groups[verdict.judge].append(verdict)
+    return [_pass_rate(judge, found, calibrations, level) for judge, found in groups.items()]
+
+
+def _pass_rate(
+    judge: Judge, verdicts: Sequence[Verdict], calibrations: Sequence[Calibration], level: float
+) -> PassRate:
+    judged = estimated(passing(verdicts), verdicts, level)
+    of_metric = [x for x in calibrations if x.judge[0] == judge[0]]
+    found = next((x for x in of_metric if x.judge == judge), None)
+    if found is None:
+        return PassRate(judge[0], judged, None, _not_applied(judge, of_metric))
+    try:
+        corrected, on = _corrected(judged, verdicts, found, level)
+    except NotEstimableError as reason:
+        return PassRate(
+            judge[0], judged, None, f"not corrected by the {_described(found)}: {reason}"
+        )
+    return PassRate(
+        judge[0], judged, corrected, f"{on}; {corrected.note}" if corrected.note else on
+    )
+
+
+def _corrected(
+    judged: Estimate, verdicts: Sequence[Verdict], found: Calibration, level: float
+) -> tuple[Estimate, str]:
+    """The rate and what it rests on.
+
+    By the labels of the very units where most of them are among these, which then count one each:
+    Rogan and Gladen's estimate is for units other than the labelled.
+    """
+    among = [x for x in verdicts if x.unit in found.labelled]
+    if 2 * len(among) >= len(found.labelled) and len(among) > 1 and weights_of(verdicts) is None:
+        rest = [x for x in verdicts if x.unit not in found.labelled]
+        clusters = clusters_of([*among, *rest])
+        powered = prediction_powered_mean(
+            [float(found.labelled[x.unit]) for x in among],
+            passing(among),
+            passing(rest),
+            level=level,
+            clusters=(clusters[: len(among)], clusters[len(among) :]) if clusters else None,
+        )
+        return powered, f"{_described(found)}, {len(among)} of them of these; prediction-powered"
+    corrected = corrected_rate(
+        *counted(verdicts), found.confusion, level=level, design_effects=found.design_effects
+    )
+    return replace(corrected, n=judged.n), f"{_described(found)}; Rogan-Gladen"
+
+
+def _described(found: Calibration) -> str:
+    return (
+        f"calibration of {found.date}, {found.confusion.n:.0f}"
+        f" label{'s' * (found.confusion.n != 1)}"
+    )
+
+
+def _not_applied(judge: Judge, of_metric: Sequence[Calibration]) -> str:
+    """Why the calibrations of the same metric do not hold, by what the nearest differs in."""
+    if not of_metric:
+        return ""
+    names = ("metric", "evaluator", "version", "model", "prompt", "embedding", "threshold")
+    nearest = min(of_metric, key=lambda x: sum(a != b for a, b in zip(x.judge, judge, strict=True)))
+    differs = [name for name, a, b in zip(names, nearest.judge, judge, strict=True) if a != b]
+    return f"not corrected: the calibration of {nearest.date} is of another {' and '.join(differs)}"

@@ -1,0 +1,302 @@
+"""How judged metrics ask a judge: staged (each metric on its own, stage by stage) or fused (all in
+shared calls); what is not valid is asked again.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+from spanscore.errors import JudgeAnswerError, JudgeTooLongError
+from spanscore.evaluation.inquiry import Case, Inquiry, PlannedCall, Planner, Transcripts, items_of
+from spanscore.evaluation.outcomes import Attempt, outcome_of, shares
+from spanscore.evaluation.questions import Batch, Item, Questions, Reading, dealt, distinct, quoted
+from spanscore.judge.answer import Invalid, Parts
+from spanscore.judge.config import Config
+from spanscore.judge.port import Judge
+from spanscore.judge.transcript import Renderer, Transcript
+from spanscore.metrics import Judged
+from spanscore.model.trace import AgentTrace, Session
+
+
+class Judging:
+    """A judge as it is configured, and what it is shown of a subject: settles the judged metrics on
+    it.
+
+    No more than `slots` allow wait for the judge at once.
+    """
+
+    def __init__(
+        self, judge: Judge, config: Config, render: Renderer, slots: asyncio.Semaphore
+    ) -> None:
+        self._judge = judge
+        self._config = config
+        self._render = render
+        self._slots = slots
+
+    async def settled(
+        self,
+        metrics: Sequence[Judged],
+        subject: AgentTrace | Session,
+        earlier: Sequence[AgentTrace] = (),
+        *,
+        sample: int = 0,
+    ) -> list[Case]:
+        """A case for each of `metrics` on `subject`, with its outcome; `earlier` are its session's
+        turns before it.
+
+        `sample` says which of several answers is wanted.
+        """
+        cases = self._cases(metrics, subject)
+        transcripts = Transcripts(subject, self._render, earlier)
+        stages = [len(case.metric.stages) for case in cases]
+        calls = max(stages, default=0) if self._config.plan == "fused" else sum(stages)
+        inquiry = Inquiry(
+            self._judge, transcripts, self._config.max_output_tokens, sample, is_reused=calls > 1
+        )
+        with Attempt("rendering the transcript") as attempt:
+            await inquiry.transcript()
+        if attempt.outcome is not None:
+            for case in cases:
+                case.outcome = attempt.outcome
+            return cases
+        async with asyncio.TaskGroup() as group:
+            if self._config.plan == "fused":
+                for sharing in by_models(cases):
+                    group.create_task(self._bounded(partial(fused, sharing, inquiry)))
+            else:
+                for case in cases:
+                    group.create_task(self._bounded(partial(staged, case, inquiry)))
+        transcript = await inquiry.transcript()
+        for case in cases:
+            case.note(transcript.metadata)
+        return cases
+
+    def planned(
+        self,
+        metrics: Sequence[Judged],
+        subject: AgentTrace | Session,
+        earlier: Sequence[AgentTrace] = (),
+    ) -> list[PlannedCall]:
+        """The calls of `settled`, without making them."""
+        cases = self._cases(metrics, subject)
+        planner = Planner(
+            Transcripts(subject, self._render, earlier), self._config.max_output_tokens
+        )
+        if self._config.plan == "staged":
+            return planner.staged(cases)
+        return [call for sharing in by_models(cases) for call in planner.fused(sharing)]
+
+    def _cases(self, metrics: Sequence[Judged], subject: AgentTrace | Session) -> list[Case]:
+        return [Case(metric, subject, max_calls=self._config.max_verdicts) for metric in metrics]
+
+    async def _bounded(self, judged: Callable[[], Awaitable[None]]) -> None:
+        """Wait for a place, and only then begin: who is cancelled before leaves nothing behind that
+        was never run.
+        """
+        async with self._slots:
+            await judged()
+
+
+async def staged(case: Case, inquiry: Inquiry) -> None:
+    """Settle `case` by one call for each stage of its metric, or more where the judge cannot answer
+    it in one.
+    """
+    for stage in case.metric.stages:
+        if case.outcome is None:
+            await _answered([case], stage, inquiry)
+
+
+async def fused(cases: Sequence[Case], inquiry: Inquiry) -> None:
+    """Settle `cases`, which ask the same models, by calls that they share.
+
+    Each call asks all that can be asked by then. The first has the extraction and the metrics that
+    need none of it, the second the metrics that do; the project's own metrics need no third.
+    """
+    while unsettled := [case for case in cases if case.outcome is None]:
+        with Attempt("the questions of " + ", ".join(x.metric.name for x in unsettled)) as attempt:
+            questions = distinct(question for case in unsettled for question in case.ready())
+        if attempt.outcome is None and not questions:
+            attempt.outcome = outcome_of(
+                RuntimeError("the metric neither settles nor has a question left to ask")
+            )
+        if attempt.outcome is not None:
+            for case in unsettled:
+                case.outcome = attempt.outcome
+            return
+        await _answered(unsettled, questions, inquiry)
+
+
+async def _answered(cases: Sequence[Case], questions: Questions, inquiry: Inquiry) -> None:
+    """Have `questions` answered for those of `cases` that ask them."""
+    for case in cases:
+        case.planned(questions)
+    await answer(cases, items_of(cases, questions), inquiry)
+
+
+def by_models(cases: Sequence[Case]) -> list[list[Case]]:
+    """The cases in groups that ask the same models."""
+    groups: dict[tuple[str, ...], list[Case]] = {}
+    for case in cases:
+        groups.setdefault(case.models, []).append(case)
+    return list(groups.values())
+
+
+_MAX_PROBLEMS = 5
+_BE_BRIEF = "It was cut off before it was complete. Be brief."
+
+
+async def answer(cases: Sequence[Case], items: Sequence[Item], inquiry: Inquiry) -> None:
+    """Have `items` answered for `cases`, which ask the same models, in as many calls as it takes.
+
+    Afterwards each case has all of its answers, or a Failure or Skip with what is missing.
+    """
+    pending = deque(dealt(items, inquiry.max_output_tokens))
+    while pending:
+        batch = pending.popleft()
+        wanted = tuple(item for item in batch.items if any(_asking(cases, item)))
+        if wanted:
+            found = await _Asking(
+                cases, inquiry, Batch(wanted, batch.is_repeat, batch.objection)
+            ).made()
+            pending.extendleft(reversed(found))
+
+
+def _asking(cases: Iterable[Case], item: Item) -> Iterator[Case]:
+    """The unsettled cases that need `item`."""
+    return (case for case in cases if case.outcome is None and case.has_question(item.question))
+
+
+class _Asking:
+    """One call of the judge, and what becomes of it."""
+
+    def __init__(self, cases: Sequence[Case], inquiry: Inquiry, batch: Batch) -> None:
+        self._inquiry = inquiry
+        self._batch = batch
+        self._cases = [
+            case
+            for case in cases
+            if any(True for item in batch.items for _ in _asking([case], item))
+        ]
+
+    async def made(self) -> list[Batch]:
+        """Make the call. Returns the batches that follow it."""
+        with Attempt("rendering the transcript") as rendering:
+            transcript = await self._inquiry.transcript(self._batch.places)
+        if rendering.outcome is not None:
+            return self._settled(rendering)
+        hidden = tuple(
+            x
+            for x in self._batch.items
+            if x.place is not None and x.place not in transcript.shown_calls
+        )
+        if hidden:
+            return self._without(hidden)
+        return await self._call(transcript)
+
+    def _without(self, hidden: tuple[Item, ...]) -> list[Batch]:
+        """The batches in place of one that the transcript has no room for: nothing of what it does
+        not show.
+        """
+        if hidden != self._batch.items:
+            shown = tuple(item for item in self._batch.items if item not in set(hidden))
+            return [
+                Batch(shown, self._batch.is_repeat, self._batch.objection),
+                Batch(hidden, self._batch.is_repeat),
+            ]
+        if len(hidden) > 1:
+            return list(self._batch.halves())
+        for case in self._cases:
+            case.take({hidden[0]: None})
+        return []
+
+    async def _call(self, transcript: Transcript) -> list[Batch]:
+        call = self._inquiry.transcripts.call(self._batch.items, transcript)
+        with Attempt(f"asking for {', '.join(x.metric.name for x in self._cases)}") as attempt:
+            quotes: dict[str, str] = {}
+            for case in self._cases:
+                quotes |= {**quoted(case.answers), **case.metric.quotes(case.subject, case.answers)}
+            reading, model, attempt.usage = await self._inquiry.ask(
+                call, transcript, quotes, self._batch.objection, self._cases[0].models
+            )
+        for case, usage in zip(self._cases, shares(attempt.usage, len(self._cases)), strict=True):
+            case.usage += usage
+        if attempt.outcome is None:
+            return self._taken(reading, model)
+        if isinstance(attempt.error, JudgeTooLongError) and self._inquiry.transcripts.shorten(
+            transcript
+        ):
+            return [self._batch]
+        if _is_too_much(attempt.error) and (
+            less := self._less(is_in_parts=issubclass(call.schema, Parts))
+        ):
+            return less
+        return self._settled(attempt)
+
+    def _settled(self, attempt: Attempt) -> list[Batch]:
+        for case in self._cases:
+            case.outcome = attempt.outcome
+        return []
+
+    def _less(self, *, is_in_parts: bool) -> list[Batch]:
+        """The batches in place of one whose prompt, or answer, was too long; [] where there is
+        nothing less.
+        """
+        if len(self._batch.items) > 1:
+            return list(self._batch.halves())
+        # else the judge has shown the model its error itself
+        if is_in_parts and not self._batch.is_repeat:
+            return [Batch(self._batch.items, is_repeat=True, objection=_BE_BRIEF)]
+        return []
+
+    def _taken(self, reading: Reading, model: str) -> list[Batch]:
+        """Give valid answers to the cases. Returns the batches that repeat the rest."""
+        self._give(reading, model)
+        cut = tuple(item for item, x in reading.problems.items() if x.cut_off)
+        if cut and not reading.answers:
+            return self._less(is_in_parts=True) or self._refused(reading.problems)
+        problems = {item: x for item, x in reading.problems.items() if not x.cut_off}
+        rest = [Batch(cut, self._batch.is_repeat)] if cut else []
+        if problems and self._batch.is_repeat:
+            return [*self._refused(problems), *rest]
+        return [
+            *(
+                [Batch(tuple(problems), is_repeat=True, objection=_objection(problems))]
+                if problems
+                else []
+            ),
+            *rest,
+        ]
+
+    def _give(self, reading: Reading, model: str) -> None:
+        """Give each case the answers to its own questions."""
+        for case in self._cases:
+            own = {
+                item: value
+                for item, value in reading.answers.items()
+                if case.has_question(item.question)
+            }
+            if own:
+                case.take(own, dict.fromkeys(reading.remembered.get(item, model) for item in own))
+
+    def _refused(self, problems: Mapping[Item, Invalid]) -> list[Batch]:
+        """Fail the cases that need what got no valid answer twice."""
+        for item, problem in problems.items():
+            for case in _asking(self._cases, item):
+                problem_text = (
+                    f"The judge gave no valid answer on {item.question.key}, not even when asked"
+                    " again"
+                )
+                case.outcome = outcome_of(JudgeAnswerError(f"{problem_text}: {problem.problem}"))
+        return []
+
+
+def _is_too_much(error: Exception | None) -> bool:
+    return isinstance(error, JudgeTooLongError) or (
+        isinstance(error, JudgeAnswerError) and error.cut_off
+    )
+
+
+def _objection(problems: Mapping[Item, Invalid]) -> str:
+    texts = dict.fromkeys(f"{item.question.key}: {x.problem}" for item, x in problems.items())
+    return " ".join(list(texts)[:_MAX_PROBLEMS])

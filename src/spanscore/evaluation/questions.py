@@ -1,0 +1,301 @@
+"""What a judge is sent for a set of questions, dealt into calls, and how its answer is read back by
+question.
+"""
+
+import functools
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from string import Template
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from spanscore.errors import ConfigError
+from spanscore.judge.answer import Invalid, Parts, parts_of, was_cut_off
+from spanscore.judge.marks import fence
+from spanscore.judge.port import Prompt
+from spanscore.metrics import INSTRUCTIONS, Answers, Question
+from spanscore.model.json import dumps
+
+Questions = tuple[Question, ...]
+
+_MAX_NAME_CHARACTERS = 80
+_MAX_STRAY = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing to be answered: a question, or a question about one tool call, by its place in the
+    trace.
+    """
+
+    question: Question
+    place: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A tool call as a question names it: the number of its step in the transcript, and the tool's
+    name.
+    """
+
+    number: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an answer gives: the valid answers, and what is wrong with each item that has none.
+
+    `remembered` names the model that answered an item at an earlier time.
+    """
+
+    answers: Mapping[Item, Any]
+    problems: Mapping[Item, Invalid]
+    remembered: Mapping[Item, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a judge: its items, and the schema of the answer to all of them.
+
+    The answer to a single question that has a model of its own is that model; else it is an object
+    with one member for each question, by its key, and that member is a list where the question is
+    about tool calls one by one. `listed` are those calls by their place.
+    """
+
+    items: tuple[Item, ...]
+    listed: Mapping[int, Listed]
+
+    @property
+    def questions(self) -> Questions:
+        """The questions, each once."""
+        return tuple(dict.fromkeys(item.question for item in self.items))
+
+    @property
+    def schema(self) -> type[BaseModel]:
+        """What the answer must fit."""
+        return _schema(self.questions)
+
+    @property
+    def by_question(self) -> list["Call"]:
+        """The same, with one call for each question."""
+        found: dict[Question, list[Item]] = {}
+        for item in self.items:
+            found.setdefault(item.question, []).append(item)
+        return [Call(tuple(items), self.listed) for items in found.values()]
+
+    def answered(self, answers: Mapping[Item, Any]) -> BaseModel | None:
+        """The answer to this call of a single question, made of `answers`; None where one of its
+        items has none.
+        """
+        if any(item not in answers for item in self.items):
+            return None
+        values = [answers[item] for item in self.items]
+        (question,) = self.questions
+        if not issubclass(self.schema, Parts):
+            alone: BaseModel = values[0]
+            return alone
+        made: dict[str, Any] = {question.key: values if question.of_calls else values[0]}
+        return self.schema.model_construct(**made)
+
+    def prompt(self, transcript: str, quotes: Mapping[str, str], objection: str = "") -> Prompt:
+        """The prompt over a fenced transcript; what is quoted is fenced too, since it came from the
+        trace.
+
+        `objection`: what was wrong with the answer before.
+        """
+        places = [item.place for item in self.items if item.place is not None]
+        calls = "\n".join(
+            f"step {x.number}: {x.name}" for x in map(self.listed.__getitem__, places)
+        )
+        fenced = {
+            name: fence(text)
+            for name, text in {**quotes, **({"calls": calls} if calls else {})}.items()
+        }
+        questions = self.questions
+        texts = [Template(x.text).safe_substitute(fenced) for x in questions]
+        if len(texts) > 1:
+            texts = [f"## {x.key}\n{text}" for x, text in zip(questions, texts, strict=True)]
+            texts.insert(0, "Answer each of the following on its own, under its own key.")
+        if objection:
+            texts.append(
+                f"You were asked this before, and your answer could not be used: {objection}"
+            )
+        return Prompt(INSTRUCTIONS, transcript, "\n\n".join(texts))
+
+    def read(self, answer: BaseModel) -> Reading:
+        """The answers by item."""
+        if not isinstance(answer, Parts):
+            return Reading({self.items[0]: answer}, {})
+        values: dict[Item, Any] = {}
+        for question in self.questions:
+            value = getattr(answer, question.key)
+            own = [item for item in self.items if item.question == question]
+            if not question.of_calls or isinstance(value, Invalid):
+                values |= dict.fromkeys(own, value)
+            else:
+                values |= self._by_call(own, value, cut_off=was_cut_off(answer))
+        valid = {item: value for item, value in values.items() if not isinstance(value, Invalid)}
+        return Reading(
+            valid, {item: value for item, value in values.items() if isinstance(value, Invalid)}
+        )
+
+    def _by_call(
+        self, items: Sequence[Item], given: Sequence[Any], *, cut_off: bool
+    ) -> Iterator[tuple[Item, Any]]:
+        """For each of `items`, the element that bears the number of its step, or why there is
+        none.
+        """
+        by_number: dict[int, list[Any]] = {}
+        for element in given:
+            if not isinstance(element, Invalid):
+                by_number.setdefault(element.call, []).append(element)
+        numbers = [self.listed[item.place or 0].number for item in items]
+        stray = [f"There is no step {x} in the list." for x in by_number if x not in set(numbers)][
+            :_MAX_STRAY
+        ]
+        invalid = [x.problem for x in given if isinstance(x, Invalid)][:_MAX_STRAY]
+        for item, number in zip(items, numbers, strict=True):
+            found = by_number.get(number, [])
+            if len(found) == 1:
+                yield item, found[0]
+            elif found:
+                yield (
+                    item,
+                    Invalid(
+                        f"Step {number} was answered {len(found)} times; give one answer for it."
+                    ),
+                )
+            else:
+                problem = " ".join((f"Step {number} was not answered.", *stray, *invalid))
+                yield item, Invalid(problem, cut_off)
+
+
+def listed(name: str, number: int) -> Listed:
+    """A tool call with its name on one line, shortened to be listed."""
+    return Listed(number, " ".join(name.split())[:_MAX_NAME_CHARACTERS])
+
+
+def quoted(answers: Answers) -> dict[str, str]:
+    """Answers as templates quote them: a text as it is, a list numbered, anything else as JSON."""
+    return {
+        key: _quoted(answer) for key, answer in answers.items() if not isinstance(answer, Mapping)
+    }
+
+
+@functools.lru_cache(maxsize=256)  # every requested run may name another model
+def prompt_hash(calls: tuple[Questions, ...], model: str | None) -> str:
+    """16 hex digits over all that decides how `calls` are judged: instructions, templates, schemas
+    and the model.
+    """
+    questions_of_calls = [
+        [[x.key, x.text, TypeAdapter(x.answer).json_schema()] for x in questions]
+        for questions in calls
+    ]
+    return digest([INSTRUCTIONS, questions_of_calls, model])
+
+
+def digest(content: Any) -> str:
+    """16 hex digits over what can be written as JSON."""
+    return hashlib.sha256(dumps(content).encode()).hexdigest()[:16]
+
+
+def distinct(questions: Iterable[Question]) -> Questions:
+    """Each question once, in order.
+
+    Raises ConfigError where two metrics ask different questions under one key.
+    """
+    found: dict[str, Question] = {}
+    for question in questions:
+        if found.setdefault(question.key, question) != question:
+            raise ConfigError(f"two metrics ask different questions under the key {question.key!r}")
+    return tuple(found.values())
+
+
+def _stands_alone(questions: Questions) -> bool:
+    if len(questions) != 1 or questions[0].of_calls:
+        return False
+    only = questions[0].answer
+    return isinstance(only, type) and issubclass(only, BaseModel)
+
+
+@functools.lru_cache(maxsize=256)  # which questions share a call depends on what the trace lacks
+def _schema(questions: Questions) -> type[BaseModel]:
+    if _stands_alone(questions):
+        alone: type[BaseModel] = questions[0].answer
+        return alone
+    fields = {x.key: x.answer for x in questions if not x.of_calls}
+    return parts_of(fields, {x.key: x.answer for x in questions if x.of_calls})
+
+
+def _quoted(answer: Any) -> str:
+    if isinstance(answer, str):
+        return answer
+    if isinstance(answer, list) and all(isinstance(x, str) for x in answer):
+        return "\n".join(f"{number}. {x}" for number, x in enumerate(answer, 1))
+    return dumps(TypeAdapter(type(answer)).dump_python(answer, mode="json"))
+
+
+_ANSWER_TOKENS = 300
+"""About how long the answer to a question is: a few sentences and a number."""
+
+_CALL_TOKENS = 60
+"""About how long the answer about one tool call is: its number, a sentence and a word."""
+
+_MOST_CALLS = 60
+"""Tool calls in one call of the judge, however long an answer may be: a reader of a longer list
+loses its place.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The items of one call.
+
+    `is_repeat`: it is the second try; `objection` is what was wrong with the first answer.
+    """
+
+    items: tuple[Item, ...]
+    is_repeat: bool = False
+    objection: str = ""
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The places of the tool calls that it is about."""
+        return tuple(item.place for item in self.items if item.place is not None)
+
+    def halves(self) -> tuple["Batch", "Batch"]:
+        """The same in two calls; of at least two items."""
+        middle = len(self.items) // 2
+        return (
+            Batch(self.items[:middle], self.is_repeat, self.objection),
+            Batch(self.items[middle:], self.is_repeat, self.objection),
+        )
+
+
+def dealt(items: Sequence[Item], max_output_tokens: int) -> list[Batch]:
+    """`items` in as few calls as answers of `max_output_tokens` allow.
+
+    Questions about tool calls share a call with the others if all of them fit, else they have calls
+    of their own.
+
+    >>> from spanscore.metrics import Question
+    >>> whole, each = Question("task", "", str), Question("verdicts", "", int, of_calls=True)
+    >>> items = [Item(whole), *(Item(each, place) for place in range(100))]
+    >>> [len(batch.items) for batch in dealt(items, 4096)]
+    [1, 60, 40]
+    """
+    of_calls = [item for item in items if item.place is not None]
+    whole = [item for item in items if item.place is None]
+    room = max_output_tokens - _ANSWER_TOKENS * len(whole)
+    if of_calls and _CALL_TOKENS * len(of_calls) <= room and len(of_calls) <= _MOST_CALLS:
+        return [Batch(tuple(items))]
+    at_once = max(max_output_tokens // _ANSWER_TOKENS, 1)
+    calls_at_once = min(max(max_output_tokens // _CALL_TOKENS, 1), _MOST_CALLS)
+    return [*_cut(whole, at_once), *_cut(of_calls, calls_at_once)]
+
+
+def _cut(items: Sequence[Item], most: int) -> list[Batch]:
+    return [Batch(tuple(items[start : start + most])) for start in range(0, len(items), most)]

@@ -1,1 +1,0 @@
-"""What is redacted: a file for each kind of place where secrets and personal data stand."""

@@ -1,0 +1,247 @@
+"""Runs a suite over recorded traces: matches, checks what can be checked before a judge is asked,
+scores.
+"""
+
+import asyncio
+import difflib
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spanscore import config
+from spanscore.config import Settings
+from spanscore.embed import open_embedder
+from spanscore.errors import InputError
+from spanscore.evaluation import Engine, Overrides
+from spanscore.judge import Cache, Judge, open_judge, redactor
+from spanscore.looping import waited_for
+from spanscore.metrics.session.agentic import Agentic
+from spanscore.model.trace import AgentTrace
+from spanscore.suites.matches import AttributesOf, Matched, match, own_attributes
+from spanscore.suites.report import CaseResult, Run, result, unmatched
+from spanscore.suites.suite import Suite, load
+from spanscore.suites.trial import Answers, Trial, Trying
+
+_MAX_TRIALS_AT_ONCE = 64
+"""More would wait for the judge's own limit, each with its transcript in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A suite with its recordings, checked and ready to be scored; `name` stands in front of error
+    messages.
+    """
+
+    suite: Suite
+    matched: Matched
+    name: str = "suite"
+
+    @property
+    def trials(self) -> int:
+        """How many trials there are to score."""
+        return sum(map(len, self.matched.recordings.values()))
+
+
+def prepare(
+    suite: Suite,
+    traces: Sequence[AgentTrace],
+    *,
+    attributes_of: AttributesOf = own_attributes,
+    skip_unmatched: bool = False,
+    only_match: bool = False,
+    name: str = "suite",
+) -> Prepared:
+    """Match recordings to cases and refuse what cannot be right.
+
+    `name` stands in front of error messages.
+
+    Raises InputError, with a line for each thing that is wrong: a case that nothing matches (unless
+    `skip_unmatched`), fewer trials than are wanted, an expected tool that there is not, k above n
+    for the unbiased form. Of these only the first is looked for with `only_match`.
+    """
+    try:
+        matched = match(suite, traces, attributes_of)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+    problems = (
+        []
+        if skip_unmatched
+        else [*map(matched.in_words, matched.unmatched), *_missing_sessions(matched, traces)]
+    )
+    problems += [] if only_match else [*_unknown_tools(suite, traces), *_too_few(suite, matched)]
+    if not matched.recordings and not problems:
+        problems = ["none of its cases is in what was recorded"]
+    if problems:
+        raise InputError("\n".join(f"{name}: {x}" for x in problems))
+    return Prepared(suite, matched, name)
+
+
+async def run(
+    prepared: Prepared,
+    settings: Settings,
+    *,
+    model: str | None = None,
+    run_id: str | None = None,
+    cache: Cache | None = None,
+    judge: Judge | None = None,
+    done: Callable[[], object] = lambda: None,
+) -> Run:
+    """Score all trials.
+
+    `settings` say who judges, or `model` in their place; `done` is called after each trial.
+
+    `judge` is asked in place of the one that `settings` describe. `cache` keeps the judge's answers
+    beyond this run; None: they are kept in memory. Raises InputError where the suite or the
+    configuration names what there is not.
+    """
+    suite, started_ns = prepared.suite, time.time_ns()
+    try:
+        trying = _trying(suite, settings, model, judge or _opened(settings, model, cache))
+    except InputError as error:
+        raise InputError(f"{prepared.name}: {error}") from None
+    room = asyncio.Semaphore(_MAX_TRIALS_AT_ONCE)
+    own_id = run_id or uuid.uuid4().hex
+
+    async def case_result(case_id: str) -> list[Trial]:
+        async def one(place: int) -> Trial:
+            async with room:
+                trial = await trying.score(prepared.matched.recordings[case_id][place])
+            done()
+            return trial
+
+        return await asyncio.gather(
+            *(one(x) for x in range(len(prepared.matched.recordings[case_id])))
+        )
+
+    ids = [x.id for x in suite.cases if x.id in prepared.matched.recordings]
+    trials = dict(zip(ids, await asyncio.gather(*map(case_result, ids)), strict=True))
+    results: list[CaseResult] = [
+        result(suite, x, trials[x.id], own_id) if x.id in trials else unmatched(suite, x)
+        for x in suite.cases
+    ]
+    return Run(suite, own_id, started_ns, tuple(results))
+
+
+def run_suite(
+    suite: Suite | str | Path,
+    traces: Sequence[AgentTrace],
+    *,
+    settings: Settings | None = None,
+    model: str | None = None,
+    skip_unmatched: bool = False,
+) -> Run:
+    """Run a suite, or the one in a YAML file, over agent traces, and wait for it; also inside a
+    running event loop.
+
+    `settings` say who judges (by default SPANSCORE_JUDGE_MODEL, or nobody), `model` names another
+    model. Raises InputError as `load` and `prepare`.
+    """
+    return waited_for(
+        lambda: run_suite_async(
+            suite, traces, settings=settings, model=model, skip_unmatched=skip_unmatched
+        )
+    )
+
+
+async def run_suite_async(
+    suite: Suite | str | Path,
+    traces: Sequence[AgentTrace],
+    *,
+    settings: Settings | None = None,
+    model: str | None = None,
+    skip_unmatched: bool = False,
+) -> Run:
+    """What `run_suite` does, for whoever has an event loop and other things to do in it
+    meanwhile.
+    """
+    read = suite if isinstance(suite, Suite) else load(Path(suite))
+    prepared = prepare(read, traces, skip_unmatched=skip_unmatched)
+    return await run(prepared, settings or config.default(), model=model)
+
+
+def with_judge(settings: Settings, model: str | None) -> Settings:
+    """The settings, with a judge where `model` asks for one and none is configured."""
+    return settings.model_copy(update={"judge": settings.judge.or_model(model)})
+
+
+def _opened(settings: Settings, model: str | None, cache: Cache | None) -> Judge | None:
+    return open_judge(with_judge(settings, model).judge, cache)
+
+
+def _trying(suite: Suite, settings: Settings, model: str | None, judge: Judge | None) -> Trying:
+    settings = with_judge(settings, model)
+    engine = Engine(
+        settings.evaluation.without_rules(),  # a suite says itself what is measured
+        judge,
+        open_embedder(settings.embedding, redact=redactor(settings.judge)),
+        judge_config=settings.judge,
+        clock_ns=time.time_ns,
+    )
+    configured = [x for x in settings.evaluation.named() if x != Agentic.name]
+    Overrides(metrics=suite.measured()).rubric(settings.evaluation.rubric)
+    has_rubric = settings.evaluation.rubric is not None
+    answers = Answers(judge, settings.judge, model)
+    return Trying(suite, engine, answers, metrics=configured, rubric=has_rubric, model=model)
+
+
+def _missing_sessions(matched: Matched, traces: Sequence[AgentTrace]) -> Iterator[str]:
+    """A session in a case's list that nothing was recorded in: without it the case would have one
+    trial less.
+    """
+    there = {x.session_id for x in traces}
+    for case_id, recordings in matched.recordings.items():
+        listed = recordings[0].case.session_id
+        for session_id in listed if len(listed) > 1 else ():
+            if session_id not in there:
+                yield (
+                    f"case {case_id!r}: nothing is recorded in the session {session_id!r}; leave it"
+                    " out of its list"
+                )
+
+
+def _unknown_tools(suite: Suite, traces: Sequence[AgentTrace]) -> Iterator[str]:
+    """An expected tool that no recording offers or calls, and that the suite does not declare, is a
+    slip of the pen.
+    """
+    known = {*suite.tools}
+    known |= {tool.name for trace in traces for tool in trace.available_tools or ()}
+    known |= {call.name for trace in traces for call in trace.tool_calls or ()}
+    for case in suite.cases:
+        for name in dict.fromkeys(x for x in case.tool_names() if x not in known):
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = (
+                f"did you mean {near[0]!r}?"
+                if near
+                else f"known are {', '.join(sorted(known)[:20]) or 'none'};"
+            )
+            yield (
+                f"case {case.id!r}: no recording offers or calls a tool {name!r}; {hint} "
+                "where it is right all the same, list it under tools"
+            )
+
+
+def _too_few(suite: Suite, matched: Matched) -> Iterator[str]:
+    """A case of which less is recorded than is wanted, or than the unbiased form needs."""
+    for case in suite.cases:
+        found = len(matched.recordings.get(case.id, ()))
+        wanted, k = suite.trials_of(case), suite.attempts(case)
+        if not found:
+            continue
+        what, n = "recorded trials", found
+        if suite.agentic.unit == "interaction":
+            what, n = (
+                "interactions of its conversation",
+                sum(not x.is_empty for x in case.expectations),
+            )
+        if found < wanted:
+            yield (
+                f"case {case.id!r}: the suite wants {wanted} trials and the recordings hold"
+                f" {found}; record more"
+            )
+        elif suite.agentic.statistics == "unbiased" and k > n > 0:
+            yield (
+                f"case {case.id!r}: k is {k} and n ({what}) is {n}; the unbiased form is for k up"
+                " to n, so lower k"
+            )
