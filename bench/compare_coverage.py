@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spanscore.cli.compared_files import Run, Unit
 from spanscore.cli.comparison import PASS_RATE, Limits, compare
+from spanscore.cli.score_files import Run, Unit
 from spanscore.stats.means import bounded_limits
 
 Numbers = NDArray[np.float64]

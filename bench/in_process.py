@@ -17,9 +17,8 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 import spanscore
-from spanscore.sdk.processors import Spans
-from spanscore.sdk.scoring_thread import Job
-from spanscore.sdk.worker import Worker
+from spanscore.sdk.application import Spans
+from spanscore.sdk.scoring_thread import Job, Worker
 
 MESSAGES = '[{"role": "user", "parts": [{"type": "text", "content": "%s"}]}]' % (
     "Where is my order? " * 50

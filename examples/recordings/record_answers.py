@@ -16,7 +16,7 @@ import yaml
 from spanscore.evaluate import Engine
 
 from spanscore import config
-from spanscore.cli import demo_server, recorded
+from spanscore.cli import demo, trace_files
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.judge import Judge, open_judge
@@ -29,8 +29,8 @@ RECORDING = "pydantic-ai"
 
 def settings(model: str) -> Settings:
     """The demo's configuration, with a model as the judge."""
-    ports = demo_server.Ports(1, 2, 3, 4)
-    found = demo_server.configuration(Path(), ports, {"model": model}, None)
+    ports = demo.Ports(1, 2, 3, 4)
+    found = demo.configuration(Path(), ports, {"model": model}, None)
     return config.parse(yaml.safe_dump(found, sort_keys=False), environ={})
 
 
@@ -39,15 +39,15 @@ async def evaluate(chosen: Settings, judge: Judge) -> list[Evaluation]:
     engine = Engine(
         chosen.evaluation, judge, open_embedder(chosen.embedding), judge_config=chosen.judge
     )
-    traces = recorded.agent_traces([FOLDER / RECORDING])
-    earlier = recorded.turns_before(traces)
+    traces = trace_files.agent_traces([FOLDER / RECORDING])
+    earlier = trace_files.turns_before(traces)
     found: list[Evaluation] = []
     for trace in traces:
         found += await engine.evaluate_trace(trace, earlier=earlier.get(trace.id, ()))
     signals: dict[str, dict[str, Evaluation]] = {}
     for evaluation in found:
         signals.setdefault(evaluation.subject_id, {})[evaluation.metric] = evaluation
-    for session in recorded.sessions(traces):
+    for session in trace_files.sessions(traces):
         found += await engine.evaluate_session(session, signals)
     return found
 

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from spanscore.model.trace import AgentTrace, Session
     from spanscore.otlp.files import load
     from spanscore.rebuild import rebuild_all
-    from spanscore.sdk.authoring.model_call import ModelCall, model_call
     from spanscore.sdk.authoring.record_score import record_score
-    from spanscore.sdk.authoring.session import session
-    from spanscore.sdk.authoring.tool import call_id, tool
-    from spanscore.sdk.authoring.turn import Turn, expect, plan, turn
-    from spanscore.sdk.evaluating import evaluate, evaluate_async
-    from spanscore.sdk.experiment_result import Experiment
-    from spanscore.sdk.experimenting import experiment, experiment_async
-    from spanscore.sdk.instrumenting import Instrumentation, instrument
-    from spanscore.sdk.pytest_plugin.expecting import NotReachedError, NotScoredError, NoTurnError
-    from spanscore.sdk.pytest_plugin.recorder import Recorder
-    from spanscore.sdk.score_report import Report
+    from spanscore.sdk.authoring.steps import ModelCall, call_id, model_call, tool
+    from spanscore.sdk.authoring.turn import Turn, expect, plan, session, turn
+    from spanscore.sdk.experiment import Experiment, experiment, experiment_async
+    from spanscore.sdk.instrumentation import Instrumentation, instrument
+    from spanscore.sdk.pytest_plugin.recorder import (
+        NotReachedError,
+        NotScoredError,
+        NoTurnError,
+        Recorder,
+    )
+    from spanscore.sdk.score_report import Report, evaluate, evaluate_async
     from spanscore.sdk.scoring_exporter import ScoringExporter
     from spanscore.stats import pass_at_k, pass_pow_k
     from spanscore.suites import Suite, run_suite, run_suite_async
@@ -86,13 +86,13 @@ _HOMES = {
     "AsyncClient": "spanscore.api.client",
     "Client": "spanscore.api.client",
     "Evaluation": "spanscore.model.score",
-    "Experiment": "spanscore.sdk.experiment_result",
+    "Experiment": "spanscore.sdk.experiment",
     "Failure": "spanscore.model.score",
-    "Instrumentation": "spanscore.sdk.instrumenting",
-    "ModelCall": "spanscore.sdk.authoring.model_call",
-    "NoTurnError": "spanscore.sdk.pytest_plugin.expecting",
-    "NotReachedError": "spanscore.sdk.pytest_plugin.expecting",
-    "NotScoredError": "spanscore.sdk.pytest_plugin.expecting",
+    "Instrumentation": "spanscore.sdk.instrumentation",
+    "ModelCall": "spanscore.sdk.authoring.steps",
+    "NoTurnError": "spanscore.sdk.pytest_plugin.recorder",
+    "NotReachedError": "spanscore.sdk.pytest_plugin.recorder",
+    "NotScoredError": "spanscore.sdk.pytest_plugin.recorder",
     "Outcome": "spanscore.model.score",
     "Recorder": "spanscore.sdk.pytest_plugin.recorder",
     "Report": "spanscore.sdk.score_report",
@@ -104,17 +104,17 @@ _HOMES = {
     "Turn": "spanscore.sdk.authoring.turn",
     "best_of": "spanscore.suites.best_of",
     "best_of_async": "spanscore.suites.best_of",
-    "call_id": "spanscore.sdk.authoring.tool",
+    "call_id": "spanscore.sdk.authoring.steps",
     "criterion": "spanscore.metrics.own",
-    "evaluate": "spanscore.sdk.evaluating",
-    "evaluate_async": "spanscore.sdk.evaluating",
+    "evaluate": "spanscore.sdk.score_report",
+    "evaluate_async": "spanscore.sdk.score_report",
     "expect": "spanscore.sdk.authoring.turn",
-    "experiment": "spanscore.sdk.experimenting",
-    "experiment_async": "spanscore.sdk.experimenting",
-    "instrument": "spanscore.sdk.instrumenting",
+    "experiment": "spanscore.sdk.experiment",
+    "experiment_async": "spanscore.sdk.experiment",
+    "instrument": "spanscore.sdk.instrumentation",
     "load": "spanscore.otlp.files",
     "metric": "spanscore.metrics.own",
-    "model_call": "spanscore.sdk.authoring.model_call",
+    "model_call": "spanscore.sdk.authoring.steps",
     "pass_at_k": "spanscore.stats",
     "pass_pow_k": "spanscore.stats",
     "plan": "spanscore.sdk.authoring.turn",
@@ -122,8 +122,8 @@ _HOMES = {
     "record_score": "spanscore.sdk.authoring.record_score",
     "run_suite": "spanscore.suites",
     "run_suite_async": "spanscore.suites",
-    "session": "spanscore.sdk.authoring.session",
-    "tool": "spanscore.sdk.authoring.tool",
+    "session": "spanscore.sdk.authoring.turn",
+    "tool": "spanscore.sdk.authoring.steps",
     "turn": "spanscore.sdk.authoring.turn",
 }
 

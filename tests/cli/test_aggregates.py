@@ -6,7 +6,7 @@ import io
 import pytest
 from rich.console import Console
 
-from spanscore.cli import aggregates
+from spanscore.cli import score_summary
 from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip
 from spanscore.model.trace import Target
 from spanscore.offline import summary
@@ -32,7 +32,7 @@ def evaluation(number, outcome, *, metric="coherence", session_id=None, sampling
 
 def printed(evaluations, *, width=150):
     output = Console(file=io.StringIO(), width=width)
-    aggregates.print_means(output, RunSummary.of(evaluations))
+    score_summary.print_means(output, RunSummary.of(evaluations))
     return [line.split() for line in output.file.getvalue().splitlines()]
 
 

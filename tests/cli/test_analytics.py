@@ -5,7 +5,7 @@ import json
 import pytest
 
 from spanscore.api.v1 import analytics_service_pb2 as pb
-from spanscore.cli import analytics_tables, main
+from spanscore.cli import analytics, main
 from spanscore.model.score import Annotation, Evaluation, Evaluator, Score, Skip
 from spanscore.model.trace import AgentTrace, Target, ToolCall
 from spanscore.store.config import Config
@@ -192,7 +192,7 @@ def test_a_history_lists_every_score(capsys, file):
 
 def test_a_pass_rate_without_an_interval_says_why(capsys):
     rate = pb.ScoreFigure(value=1.0, note="of one session alone")
-    analytics_tables.print_summaries(
+    analytics.print_summaries(
         [pb.ScoreSummary(metric="judged", scores=3, least_sampling=1, pass_rate=rate)]
     )
     assert "judged, pass rate: of one session alone" in capsys.readouterr().out

@@ -13,12 +13,12 @@ from rich.console import Console
 from spanscore import config
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, Score
 from spanscore.api.v1.score_service_pb2 import ListScoresResponse
-from spanscore.cli import demo, demo_server, recorded, replay
+from spanscore.cli import demo, trace_files
 from spanscore.cli.backend import from_environment
 from spanscore.errors import SpanscoreError
 from spanscore.otlp import files
 
-_PORTS = demo_server.Ports(1, 2, 3, 4)
+_PORTS = demo.Ports(1, 2, 3, 4)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_model_without_any_key_is_not_asked_and_that_is_said(output):
 @pytest.mark.parametrize("endpoint", [None, "http://localhost:4317", "http://localhost:4318"])
 def test_the_servers_configuration_can_be_used(tmp_path, endpoint):
     backend = from_environment({"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint or ""})
-    settings = demo_server.configuration(tmp_path, _PORTS, demo.recorded_judge(), backend)
+    settings = demo.configuration(tmp_path, _PORTS, demo.recorded_judge(), backend)
     assert (
         config.parse(yaml.safe_dump(settings), environ={}).judge.recorded_answers.name
         == "pydantic-ai.answers"
@@ -79,7 +79,7 @@ def test_the_servers_configuration_can_be_used(tmp_path, endpoint):
 
 
 def test_free_ports_are_four_different_ones():
-    ports = demo_server.Ports.free()
+    ports = demo.Ports.free()
     assert len({ports.grpc, ports.http, ports.health, ports.control}) == 4
 
 
@@ -88,7 +88,7 @@ def test_a_server_that_does_not_start_says_where_to_look(tmp_path):
     settings = {"no_such_key": 1}
     with (
         pytest.raises(SpanscoreError, match=r"did not start: .*no_such_key.*server\.log"),
-        demo_server.running(tmp_path, _PORTS, settings),
+        demo.running(tmp_path, _PORTS, settings),
     ):
         pass
     assert (tmp_path / "server.log").stat().st_mode & 0o777 == 0o600
@@ -111,25 +111,25 @@ def _score(subject_id, scope, evaluated_at_ns):
 
 @pytest.fixture
 def session():
-    return recorded.sessions(recorded.agent_traces([replay.recordings() / "pydantic-ai"]))[0]
+    return trace_files.sessions(trace_files.agent_traces([demo.recordings() / "pydantic-ai"]))[0]
 
 
 def test_scores_are_waited_for_until_the_session_has_been_scored_after_its_last_trace(
     session, monkeypatch
 ):
-    monkeypatch.setattr(demo_server, "_POLL_S", 0)
+    monkeypatch.setattr(demo, "_POLL_S", 0)
     first, second = (trace.id for trace in session.traces)
     early = [_score(first, SCOPE_TRACE, 1), _score("session-42", SCOPE_SESSION, 2)]
     late = [_score(second, SCOPE_TRACE, 3)]
     whole = [*early[:1], *late, _score("session-42", SCOPE_SESSION, 4)]
     control = FakeScores([], early, [*early, *late], whole)
-    assert demo_server.wait_for_scores(control, [session], 60) == {"session-42": whole}
+    assert demo.wait_for_scores(control, [session], 60) == {"session-42": whole}
 
 
 def test_scores_that_do_not_come_are_an_error(session, monkeypatch):
-    monkeypatch.setattr(demo_server, "_POLL_S", 0)
+    monkeypatch.setattr(demo, "_POLL_S", 0)
     with pytest.raises(SpanscoreError, match="no scores within 0 s"):
-        demo_server.wait_for_scores(FakeScores([]), [session], 0)
+        demo.wait_for_scores(FakeScores([]), [session], 0)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from spanscore import config
-from spanscore.cli.checks import rules
+from spanscore.cli.checks import endpoints
 from spanscore.telemetry import Meter, declared, prometheus
 
 STATE = {"endpoint": "127.0.0.1:1"}
@@ -30,8 +30,8 @@ def checked(monkeypatch):
         async def page(_state):
             return prometheus.page(meter.collect(), {})
 
-        monkeypatch.setattr(rules, "page_of_metrics", page)
-        return asyncio.run(rules.check(settings, state))
+        monkeypatch.setattr(endpoints, "page_of_metrics", page)
+        return asyncio.run(endpoints.check_rules(settings, state))
 
     return check
 

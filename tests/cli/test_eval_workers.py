@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spanscore.cli import score_stream
+from spanscore.cli import measurement
 from spanscore.cli.main import main
 from spanscore.offline import recordings, scoring, units, windows
 
@@ -129,7 +129,7 @@ def test_ctrl_c_keeps_what_was_scored_and_the_exit_code_is_that_of_one_process(
             os.kill(os.getpid(), signal.SIGINT)
         shown.append(found)
 
-    monkeypatch.setattr(score_stream.Display, "print", interrupted_once)
+    monkeypatch.setattr(measurement.Display, "print", interrupted_once)
     code, _, said, written = evaluated(2, "--jsonl")
     assert code == 130
     assert "interrupted: these are the scores that were finished" in said

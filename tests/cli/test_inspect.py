@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spanscore.cli import recorded
+from spanscore.cli import trace_files
 from spanscore.cli.main import main
 from spanscore.model.trace import AgentTrace, ModelCall, Target, Tool, ToolCall, Trial, Usage
 from spanscore.otlp.files import Telemetry
@@ -31,8 +31,10 @@ def shown(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "200")
 
     def show(**facts):
-        monkeypatch.setattr(recorded, "loaded", lambda _paths: Telemetry())
-        monkeypatch.setattr(recorded, "rebuilt", lambda _telemetry, _paths, **_: [_trace(**facts)])
+        monkeypatch.setattr(trace_files, "loaded", lambda _paths: Telemetry())
+        monkeypatch.setattr(
+            trace_files, "rebuilt", lambda _telemetry, _paths, **_: [_trace(**facts)]
+        )
         assert main(["inspect", "anywhere.pb"]) == 0
         return capsys.readouterr().out
 
@@ -69,7 +71,7 @@ def test_json_lines_are_one_agent_trace_each(capsys):
 def test_json_lines_read_back_as_the_same_traces(capsys):
     main(["inspect", "--jsonl", _RECORDING])
     lines = capsys.readouterr().out.splitlines()
-    traces = recorded.agent_traces([Path(_RECORDING)])
+    traces = trace_files.agent_traces([Path(_RECORDING)])
     assert [AgentTrace.from_json(json.loads(line)) for line in lines] == traces
 
 

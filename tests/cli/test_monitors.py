@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from spanscore.cli import main, monitor_options
+from spanscore.cli import main
+from spanscore.cli import monitors as monitor_options
 from spanscore.cli.main import _parser
 
 METRIC = "check.errors_recovered"

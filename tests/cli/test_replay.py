@@ -8,13 +8,13 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
-from spanscore.cli import replay
+from spanscore.cli import demo
 from spanscore.cli.backend import from_environment
 from spanscore.errors import InputError
 from spanscore.otlp import decode
 
 _NOW_NS = 1_800_000_000 * 10**9
-_FOLDER = replay.recordings() / "pydantic-ai"
+_FOLDER = demo.recordings() / "pydantic-ai"
 
 
 class GrpcBackend(trace_service_pb2_grpc.TraceServiceServicer):
@@ -105,15 +105,15 @@ def _same(left, right):
 @pytest.mark.slow
 def test_the_real_exporter_sends_every_span_as_it_was_recorded(listening):
     received, backend = listening
-    recorded = replay.requests(_FOLDER, _NOW_NS)
-    assert replay.send(recorded, backend)
+    recorded = demo.recorded_requests(_FOLDER, _NOW_NS)
+    assert demo.send(recorded, backend)
     assert all(_same(*pair) for pair in zip(_spans(recorded), _spans(received), strict=True))
 
 
 @pytest.mark.slow
 def test_the_real_exporter_sends_each_trace_by_itself(listening):
     received, backend = listening
-    replay.send(replay.requests(_FOLDER, _NOW_NS), backend)
+    demo.send(demo.recorded_requests(_FOLDER, _NOW_NS), backend)
     assert [len({span.trace_id for span in decode.spans(request)}) for request in received] == [
         1,
         1,
@@ -125,32 +125,34 @@ def test_the_real_exporter_sends_each_trace_by_itself(listening):
 @pytest.mark.slow
 def test_without_the_exporter_the_recorded_requests_are_sent_as_they_are(listening, monkeypatch):
     received, backend = listening
-    monkeypatch.setattr(replay, "find_spec", lambda name: None)
-    recorded = replay.requests(_FOLDER, _NOW_NS)
-    assert replay.send(recorded, backend)
+    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    recorded = demo.recorded_requests(_FOLDER, _NOW_NS)
+    assert demo.send(recorded, backend)
     assert received == recorded
 
 
 def test_the_last_recorded_span_ends_now():
-    assert max(span.end_ns for span in _spans(replay.requests(_FOLDER, _NOW_NS))) == _NOW_NS
+    assert max(span.end_ns for span in _spans(demo.recorded_requests(_FOLDER, _NOW_NS))) == _NOW_NS
 
 
 def test_a_second_replay_has_other_trace_ids_but_as_many():
     first, second = (
-        {span.trace_id for span in _spans(replay.requests(_FOLDER, _NOW_NS))} for _ in range(2)
+        {span.trace_id for span in _spans(demo.recorded_requests(_FOLDER, _NOW_NS))}
+        for _ in range(2)
     )
     assert (len(first), len(second), first & second) == (4, 4, set())
 
 
 def test_a_second_replay_has_other_span_ids():
     first, second = (
-        {span.span_id for span in _spans(replay.requests(_FOLDER, _NOW_NS))} for _ in range(2)
+        {span.span_id for span in _spans(demo.recorded_requests(_FOLDER, _NOW_NS))}
+        for _ in range(2)
     )
     assert first.isdisjoint(second)
 
 
 def test_a_replay_has_the_same_tree():
-    spans = _spans(replay.requests(_FOLDER, _NOW_NS))
+    spans = _spans(demo.recorded_requests(_FOLDER, _NOW_NS))
     within = {(span.trace_id, span.span_id) for span in spans}
     assert sum(not span.parent_span_id for span in spans) == 4
     assert all(
@@ -160,4 +162,4 @@ def test_a_replay_has_the_same_tree():
 
 def test_a_folder_without_a_recording_is_bad_input(tmp_path):
     with pytest.raises(InputError, match="no recording"):
-        replay.requests(tmp_path, _NOW_NS)
+        demo.recorded_requests(tmp_path, _NOW_NS)

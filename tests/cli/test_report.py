@@ -9,10 +9,10 @@ import pytest
 from report_turns import Opened
 
 from spanscore import metrics
-from spanscore.cli import main, replay
+from spanscore.cli import demo, main
 from spanscore.cli.demo import recorded_judge
 
-_RECORDINGS = str(replay.recordings() / "pydantic-ai")
+_RECORDINGS = str(demo.recordings() / "pydantic-ai")
 
 
 @pytest.fixture

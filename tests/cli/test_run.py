@@ -12,7 +12,7 @@ import tempfile
 
 import pytest
 
-from spanscore.cli import child
+from spanscore.cli import run as child
 from spanscore.cli.main import main
 from spanscore.pipeline import Pipeline
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from spanscore.cli import sources
+from spanscore.cli import server
 from spanscore.cli.main import main
 from spanscore.export import spans
 from spanscore.model.headers import TENANT, with_headers
@@ -177,7 +177,7 @@ def test_scores_in_a_file_of_json_lines_are_found_by_their_service(store, run, t
     "moment", ["9999-12-31", "0001-01-01", "1000000d", "1969-12-31T23:59+01:00"]
 )
 def test_a_time_that_no_store_can_keep_is_the_nearest_one_that_it_can(moment):
-    assert 0 <= sources.since_ns(moment) < 2**63
+    assert 0 <= server.since_ns(moment) < 2**63
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spanscore.cli.main import main
-from spanscore.cli.recorded import agent_traces
+from spanscore.cli.trace_files import agent_traces
 from spanscore.export import spans
 from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip
 from spanscore.model.trace import AgentTrace, Target, ToolCall

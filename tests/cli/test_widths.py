@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from spanscore.cli import fitting, terminal, trees
+from spanscore.cli import terminal
 from spanscore.cli.main import main
 
 _ROOT = Path(__file__).parents[2]
@@ -133,7 +133,7 @@ def test_json_is_broken_at_its_separators_and_goes_on_under_its_beginning(printe
 def test_json_and_addresses_without_blanks_are_broken_after_a_separator(monkeypatch, columns):
     text = f'found {{"name":"an orchid","at":"https://shop.example/{"flowers/" * 30}"}} 接客係'
     monkeypatch.setenv("COLUMNS", str(columns))
-    lines = _lines_of(trees.branch(Text("result  "), text))
+    lines = _lines_of(terminal.branch(Text("result  "), text))
     assert "".join(x.strip() for x in lines).replace(" ", "") == f"result{text}".replace(" ", "")
     assert all(len(line) <= columns for line in lines)
     assert all(x.endswith((",", ":", "/", " ", "found", "an")) for x in lines[:-1])
@@ -141,7 +141,7 @@ def test_json_and_addresses_without_blanks_are_broken_after_a_separator(monkeypa
 
 def test_a_word_longer_than_a_line_is_broken_where_the_line_ends(monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
-    lines = _lines_of(trees.branch(Text("x"), "y" * 70))
+    lines = _lines_of(terminal.branch(Text("x"), "y" * 70))
     assert [x.count("y") for x in lines] == [27, 27, 16]
 
 
@@ -153,27 +153,27 @@ def _lines_of(shown):
 
 
 def test_a_long_text_in_json_is_cut_with_its_length():
-    assert trees.shown({"page": "x" * 5000}).endswith('x… (5,000 characters)"}')
+    assert terminal.shown({"page": "x" * 5000}).endswith('x… (5,000 characters)"}')
 
 
 def test_a_long_list_in_json_is_cut_with_its_length():
-    assert trees.shown(list(range(100))).endswith('29, "… (100 items)"]')
+    assert terminal.shown(list(range(100))).endswith('29, "… (100 items)"]')
 
 
 def test_a_long_object_in_json_is_cut_with_its_length():
-    assert trees.shown({str(n): n for n in range(100)}).endswith('"…": "100 keys"}')
+    assert terminal.shown({str(n): n for n in range(100)}).endswith('"…": "100 keys"}')
 
 
 def test_what_is_shown_of_a_value_is_bounded():
-    assert len(trees.shown([["x" * 290] * 30] * 30)) < 1100
+    assert len(terminal.shown([["x" * 290] * 30] * 30)) < 1100
 
 
 def test_a_broken_name_has_as_many_terminal_cells_as_there_is_room_for():
-    assert fitting.broken("订单_退款_取消", 10) == "订单_退款_\n取消"
+    assert terminal.broken("订单_退款_取消", 10) == "订单_退款_\n取消"
 
 
 @pytest.mark.parametrize("name", ["a" * 50, "a_" * 50, "a b", "", "__", "a\nb_c"])
 def test_a_broken_name_loses_nothing_but_the_blanks_where_it_is_broken(name):
-    assert fitting.broken(name, 10).replace("\n", "").replace(" ", "") == name.replace(
+    assert terminal.broken(name, 10).replace("\n", "").replace(" ", "") == name.replace(
         "\n", ""
     ).replace(" ", "")

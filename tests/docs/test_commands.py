@@ -27,7 +27,7 @@ from scripted_server import ScriptedServer
 
 from spanscore.api.servicer import methods
 from spanscore.api.services import services
-from spanscore.cli import main, recorded
+from spanscore.cli import main, trace_files
 
 BIN = Path(sys.executable).parent
 DEADLINE_S = 300
@@ -74,7 +74,7 @@ def folder(tmp_path_factory):
     (made / "stated.jsonl").write_text(json_format.MessageToJson(request, indent=None) + "\n")
     for name in ("traces", "recorded", "PATH", "recordings/gpt", "recordings/sonnet"):
         shutil.copytree(ROOT / "examples/recordings/pydantic-ai", made / name)
-    ids = [x.trace_ids[0] for x in recorded.agent_traces([made / "traces.jsonl"])]
+    ids = [x.trace_ids[0] for x in trace_files.agent_traces([made / "traces.jsonl"])]
     labels = (
         f"{x},task_completion,{'fail' if place % 3 else 'pass'}" for place, x in enumerate(ids)
     )

@@ -13,7 +13,7 @@ from obliging_model import ObligingModel, asked_for, question_of
 from scripted_server import ScriptedServer, declined, refusal
 
 from spanscore.cli.main import main
-from spanscore.cli.score_stream import ScoreFile
+from spanscore.cli.measurement import ScoreFile
 from spanscore.judge.transcript import estimate_tokens
 
 RECORDING = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
@@ -188,7 +188,7 @@ def test_what_is_sent_is_within_the_bounds_of_the_dry_run(evaluated, plan):
 
 
 def test_a_dry_run_of_many_traces_adds_up_what_is_alike(evaluated, model, monkeypatch):
-    monkeypatch.setattr("spanscore.cli.dry_run._MAX_ROWS", 3)
+    monkeypatch.setattr("spanscore.cli.eval._MAX_ROWS", 3)
     text = evaluated(model, "--dry-run", "--metric", "confidence", "--model", MODEL)[1]
 
     assert [line.split()[:3] for line in text.splitlines()[:2]] == [

@@ -26,7 +26,7 @@ from spanscore.api.v1.run_service_pb2 import (
     RunSampling,
     RunTarget,
 )
-from spanscore.cli import demo_server
+from spanscore.cli import demo
 
 RUN = Run(
     target=RunTarget(sampling=RunSampling(share=0.5)),
@@ -37,8 +37,8 @@ RUN = Run(
 def main() -> None:
     """Start a server, ask it, and end it."""
     folder = Path(tempfile.mkdtemp())
-    ports, more = demo_server.Ports.free(), demo_server.Ports.free()
-    settings = demo_server.configuration(folder, ports, None, None)
+    ports, more = demo.Ports.free(), demo.Ports.free()
+    settings = demo.configuration(folder, ports, None, None)
     settings["api"]["http"] = {"endpoint": f"127.0.0.1:{more.http}"}
     file = folder / "spanscore.yaml"
     file.write_text(json.dumps(settings))

@@ -7,7 +7,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import spanscore
 from spanscore.received_scores import read_external
-from spanscore.sdk.spans import to_span
+from spanscore.sdk.otel_spans import to_span
 
 TRACE, PARENT = "a" * 32, "b" * 16
 

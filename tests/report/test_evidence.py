@@ -8,7 +8,7 @@ from report_turns import agent_trace, evaluation
 from spanscore.judge.transcript import render
 from spanscore.model.score import Score
 from spanscore.model.trace import ModelCall, ToolCall
-from spanscore.report.evidence import Evidence, Place, linked
+from spanscore.report.details import Evidence, Place, linked
 
 
 def _steps(text):

@@ -13,9 +13,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from spanscore.export.config import Inline
 from spanscore.judge import Config
 from spanscore.sdk import scoring_exporter
-from spanscore.sdk.gathering import Ended
+from spanscore.sdk.gathered import Ended
+from spanscore.sdk.otel_spans import to_span
 from spanscore.sdk.scoring_exporter import Board, ScoringExporter
-from spanscore.sdk.spans import to_span
 
 ROOT = "invoke_agent shop"
 

@@ -11,8 +11,8 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 
-from spanscore.sdk import capturing
-from spanscore.sdk.providers import attached
+from spanscore.sdk import captures as capturing
+from spanscore.sdk.captures import attached
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ import subprocess
 import sys
 import threading
 
-from spanscore.sdk import forking
+from spanscore.sdk import forks
 
 
 def test_a_fork_that_gives_up_waiting_leaves_no_other_fork_holding_the_lock(monkeypatch):
-    no_fork = forking._NoFork()
+    no_fork = forks._NoFork()
     no_fork.before(())
-    monkeypatch.setattr(forking, "_FORK_WAIT_S", 0)
+    monkeypatch.setattr(forks, "_FORK_WAIT_S", 0)
     other = threading.Thread(target=no_fork.before, args=((),))
     other.start()
     other.join()
@@ -27,9 +27,9 @@ def test_a_fork_that_gives_up_waiting_leaves_no_other_fork_holding_the_lock(monk
 
 FORKING_WHILE_IMPORTED = """
 import os, sys, threading
-from spanscore.sdk import forking
+from spanscore.sdk import forks
 
-forking._FORK_WAIT_S = 3600
+forks._FORK_WAIT_S = 3600
 waiting = threading.Thread(target=lambda: __import__("application"), daemon=True)
 
 class Worker:
@@ -40,7 +40,7 @@ class Worker:
     def forked(self):
         pass
 
-forking.register_fork(Worker, print)
+forks.register_fork(Worker, print)
 waiting.start()
 while sys._current_frames()[waiting.ident].f_code.co_name != "acquire":
     pass

@@ -10,9 +10,8 @@ from spanscore.offline import OfflineScoring
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
 from spanscore.sdk.application import _emitted, readable
-from spanscore.sdk.in_process import settings
-from spanscore.sdk.scoring_thread import Job
-from spanscore.sdk.worker import Worker
+from spanscore.sdk.in_process_settings import settings
+from spanscore.sdk.scoring_thread import Job, Worker
 
 CASES = sorted({*KINDS, *one_of_each_dialect()})
 """Of each dialect, since spans and log records are taken from the application's own objects."""

@@ -14,8 +14,9 @@ import spanscore
 from spanscore import processing
 from spanscore.config import parse
 from spanscore.errors import ConfigError
-from spanscore.sdk import instrumenting, scoring_thread
-from spanscore.sdk import worker as working
+from spanscore.sdk import instrumentation as instrumenting
+from spanscore.sdk import scoring_thread
+from spanscore.sdk import scoring_thread as working
 from spanscore.testing import ScriptedJudge
 
 

@@ -4,15 +4,15 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from spanscore.sdk import instrumenting
-from spanscore.sdk.instrumentor import Instrumentor
+from spanscore.sdk import instrumentation
+from spanscore.sdk.instrumentation import Instrumentor
 
 
 @pytest.fixture
 def instrumented(monkeypatch):
     """The options of each call of `instrument`."""
     calls = []
-    monkeypatch.setattr(instrumenting, "instrument", lambda **options: calls.append(options))
+    monkeypatch.setattr(instrumentation, "instrument", lambda **options: calls.append(options))
     return calls
 
 

@@ -6,7 +6,7 @@ from application import Application
 import spanscore
 from spanscore.config import parse
 from spanscore.errors import ConfigError, InputError
-from spanscore.sdk import in_process
+from spanscore.sdk import in_process_settings
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +69,7 @@ def test_what_is_no_metric_or_option_is_refused(scored, metrics, told, make_trac
 
 
 def narrowed(metrics, text=""):
-    return in_process.settings(metrics=metrics, config=parse(text)).evaluation
+    return in_process_settings.settings(metrics=metrics, config=parse(text)).evaluation
 
 
 def test_the_rubric_may_be_named():

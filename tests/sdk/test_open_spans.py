@@ -2,7 +2,7 @@
 
 import pytest
 
-from spanscore.sdk.open_spans import OpenSpans
+from spanscore.sdk.scoring_thread import OpenSpans
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode
 
 from spanscore.otlp import decode
-from spanscore.sdk.spans import to_log_record, to_span
+from spanscore.sdk.otel_spans import to_log_record, to_span
 
 TEXTS = st.text(max_size=20)
 NUMBERS = st.integers(-(2**63), 2**63 - 1)

@@ -39,7 +39,7 @@ class ViewService(Servicer):
         trace = await find_trace(self._backend, wanted, tenant=call.tenant)
 
         def view() -> pb.TraceView:
-            from spanscore.report.views import trace_view  # noqa: PLC0415 - a server without viewers needs none of it
+            from spanscore.report.details import trace_view  # noqa: PLC0415 - a server without viewers needs none of it
 
             scores = self._backend.evaluations(trace_id=trace.id, run=run, tenant=call.tenant)
             return pb.TraceView(
@@ -59,7 +59,7 @@ class ViewService(Servicer):
         )
 
         def view() -> pb.SessionView:
-            from spanscore.report.views import session_view  # noqa: PLC0415 - as above
+            from spanscore.report.details import session_view  # noqa: PLC0415 - as above
 
             session = record.session
             scores = self._backend.evaluations(session_id=session.id, tenant=call.tenant)

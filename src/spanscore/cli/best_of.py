@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spanscore import config, suites
-from spanscore.cli import answers, recorded
-from spanscore.cli.output_files import require_writable, write
-from spanscore.cli.results import estimated
-from spanscore.cli.terminal import console, on_one_line, progress
-from spanscore.cli.test import attributes_of, require_models
+from spanscore.cli import measurement, trace_files
+from spanscore.cli.terminal import console, on_one_line, progress, require_writable, write_file
+from spanscore.cli.test import attributes_of, estimated, require_models
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.judge import answers_file, open_judge
@@ -56,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             " default: %(default)s"
         ),
     )
-    answers.add_arguments(parser)
+    measurement.add_cache_arguments(parser)
     parser.add_argument(
         "--dry-run",
         action="store_true",
@@ -78,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     require_writable(args.output)
     suite = suites.load(args.suite)
     given = config.load(args.config) if args.config else config.default()
-    settings = answers.applied(suites.with_judge(given, args.model), args)
+    settings = measurement.with_cache(suites.with_judge(given, args.model), args)
     judge = open_judge(settings.judge, answers_file(settings.judge))
     if judge is None and not args.dry_run:
         raise InputError(
@@ -115,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
             )
         )
     _print(console(), tournament)
-    write(args.output, lambda: suites.as_text({"suite": suite.name, **tournament.to_json()}))
+    write_file(args.output, lambda: suites.as_text({"suite": suite.name, **tournament.to_json()}))
     return int(all(x.error for x in tournament.contests))
 
 
@@ -140,8 +138,8 @@ def _recordings(
     suite: suites.Suite, args: argparse.Namespace, path: Path, settings: Settings
 ) -> dict[str, Recording]:
     """The first trial of each case in an agent's recordings, by the case's id."""
-    telemetry = recorded.loaded([path])
-    traces = recorded.rebuilt(telemetry, [path], stitch_off=settings.assemble.stitch_off)
+    telemetry = trace_files.loaded([path])
+    traces = trace_files.rebuilt(telemetry, [path], stitch_off=settings.assemble.stitch_off)
     prepared = suites.prepare(
         suite,
         traces,

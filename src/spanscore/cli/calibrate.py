@@ -4,30 +4,27 @@ pass rates.
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy.engine import make_url
+
 from spanscore import calibration
-from spanscore.calibration import Label, Matched, Measure, Verdict
-from spanscore.cli import (
-    answers,
-    compared_files,
-    eval,  # noqa: A004 - the command's name
-    recorded,
-    recorded_labels,
-    unsure,
-)
-from spanscore.cli.calibrations import listed, shown
-from spanscore.cli.measuring import measured
-from spanscore.cli.terminal import console, on_one_line, print_json
+from spanscore.calibration import Calibration, Label, Matched, Measure, Verdict
+from spanscore.cli import eval, measurement, recorded_labels, score_files, trace_files  # noqa: A004 - the command's name
+from spanscore.cli.measurement import measured
+from spanscore.cli.score_summary import as_texts
+from spanscore.cli.terminal import console, on_one_line, print_json, require_writable, write_file
 from spanscore.config import Settings
 from spanscore.errors import InputError
+from spanscore.model.json import dumps
 from spanscore.model.score import reaches
 from spanscore.offline import require_on_scale
-from spanscore.stats import Estimate
+from spanscore.stats import Estimate, NotEstimableError, Unsure
 from spanscore.store import calibrations
+from spanscore.store.config import Config
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help=(
             "scores, as `spanscore eval --jsonl` and `spanscore test --output` write them, or what"
-            f" to score now: {recorded.PATH_HELP}"
+            f" to score now: {trace_files.PATH_HELP}"
         ),
     )
     parser.add_argument(
@@ -72,8 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--level", metavar="SHARE", type=float, default=0.95, help="the level of all intervals"
     )
     recorded_labels.add_arguments(parser)
-    answers.add_arguments(parser)
-    unsure.add_arguments(parser)
+    measurement.add_cache_arguments(parser)
+    add_unsure_arguments(parser)
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object for each metric and judge"
     )
@@ -125,7 +122,7 @@ def _labels(
     if not args.labels_from:
         return calibration.read_labels(args.labels, args.metric), {}, args.labels
     paths = ([args.labels] if args.labels else []) + args.path
-    scored = [path for path in paths if compared_files.holds_scores(path)]
+    scored = [path for path in paths if score_files.holds_scores(path)]
     telemetry = [path for path in paths if path not in scored]
     args.path = scored or telemetry
     labels, also_named = recorded_labels.read(args, settings, telemetry)
@@ -139,7 +136,7 @@ def _require_usable(args: argparse.Namespace) -> None:
             "give labels and what they are about: spanscore calibrate LABELS PATH...; see spanscore"
             " calibrate --help"
         )
-    unsure.require_usable(args)
+    require_usable(args)
     if not 0 < args.level < 1:
         raise InputError(f"--level {args.level:g}: give a share between 0 and 1, such as 0.95")
 
@@ -154,14 +151,14 @@ def _print_all(args: argparse.Namespace, found: Sequence[Matched]) -> None:
         )
     by_metric = {}
     for matched in found:
-        measures, scores = calibration.measures(matched, args.level), unsure.of(matched, args)
+        measures, scores = calibration.measures(matched, args.level), unsure_of(matched, args)
         by_metric[matched.metric] = scores
         if args.json:
-            print_json({**_as_json(matched, measures), "unsure": unsure.as_json(scores)})
+            print_json({**_as_json(matched, measures), "unsure": unsure_as_json(scores)})
         else:
             _print(console(), matched, measures)
-            console().print(f"{unsure.line(scores)}\n")
-    unsure.write_limits(args.unsure, by_metric)
+            console().print(f"{unsure_line(scores)}\n")
+    write_limits(args.unsure, by_metric)
 
 
 def _keep(settings: Settings, found: Sequence[Matched]) -> None:
@@ -180,7 +177,7 @@ def _verdicts(
     """
     if not args.path:
         return recorded_labels.verdicts(args, settings)
-    are_scores = [compared_files.holds_scores(path) for path in args.path]
+    are_scores = [score_files.holds_scores(path) for path in args.path]
     if not any(are_scores):
         return _scored_now(args, settings, list(dict.fromkeys(x.metric for x in labels)))
     if not all(are_scores):
@@ -191,7 +188,7 @@ def _verdicts(
         )
     verdicts, seen = [], []
     for path in args.path:
-        for score in filter(compared_files.is_measured, compared_files.scores(path)):
+        for score in filter(score_files.is_measured, score_files.scores(path)):
             verdict, key = _read(path, score)
             verdicts += [_at(verdict, args.threshold)] if verdict else []
             seen.append(key)
@@ -201,7 +198,7 @@ def _verdicts(
 def _scored_now(
     args: argparse.Namespace, settings: Settings, metrics: list[str]
 ) -> tuple[list[Verdict], _Seen]:
-    traces = recorded.agent_traces(
+    traces = trace_files.agent_traces(
         args.path,
         settings.assemble.session_scope,
         settings.evaluation.span_attributes,
@@ -330,3 +327,144 @@ def _cells(estimate: Estimate | None, why_not: str) -> tuple[str, str, str, str]
     limits = estimate.interval
     shown = f"[{limits.low:.2f}, {limits.high:.2f}]" if limits else ""
     return f"{estimate.value:.2f}", shown, str(estimate.n), estimate.note
+
+
+def listed(store: Config, *, as_json: bool) -> int:
+    """Print all calibrations, the newest first. Returns the exit code."""
+    kept = calibrations.kept(store)
+    found = [(x.tenant, one) for x in kept if (one := Calibration.from_json(x.record)) is not None]
+    if as_json:
+        for tenant, one in found:
+            print_json({"tenant": tenant or None, **one.to_json()})
+    elif found:
+        _print_kept(found)
+    else:
+        print(
+            f"{shown(store.url)} holds no calibration; `spanscore calibrate LABELS PATH...` makes"
+            " one."
+        )
+    return 0
+
+
+def shown(url: str) -> str:
+    """A database URL without its password."""
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def _print_kept(found: list[tuple[str, Calibration]]) -> None:
+    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in (
+        "date",
+        "metric",
+        "judge",
+        "prompt",
+        "passes from",
+        "labels",
+        "sensitivity",
+        "specificity",
+    ):
+        figures = heading in {"passes from", "labels"}
+        table.add_column(
+            heading, justify="right" if figures else "left", no_wrap=heading in {"date", "metric"}
+        )
+    has_tenants = any(tenant for tenant, _ in found)
+    if has_tenants:
+        table.add_column("tenant", no_wrap=True)
+    for tenant, one in found:
+        metric, name, version, model, prompt_hash, _, threshold = one.judge
+        table.add_row(
+            one.date,
+            on_one_line(metric, 40),
+            on_one_line(f"{model or name} {version}", 40),
+            (prompt_hash or "-")[:8],
+            "-" if threshold is None else f"{threshold:g}",
+            f"{one.confusion.n:.0f}",
+            _measured(one.confusion.sensitivity, one.design_effects[0]),
+            _measured(one.confusion.specificity, one.design_effects[1]),
+            *([on_one_line(tenant, 40) or "-"] if has_tenants else []),
+        )
+    console().print(table)
+
+
+def _measured(measure: Callable[[float, float], Estimate], design_effect: float) -> str:
+    try:
+        estimate = measure(0.95, design_effect)
+    except NotEstimableError:
+        return "-"
+    limits = estimate.interval
+    return (
+        f"{estimate.value:.2f} [{limits.low:.2f}, {limits.high:.2f}]"
+        if limits
+        else f"{estimate.value:.2f}"
+    )
+
+
+def add_unsure_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--most-wrong",
+        metavar="SHARE",
+        type=float,
+        default=0.05,
+        help=(
+            "scores are unsure where people contradict more of the verdicts than this share;"
+            " default: %(default)g"
+        ),
+    )
+    parser.add_argument(
+        "--unsure",
+        metavar="FILE",
+        type=Path,
+        help="write each metric's unsure scores as JSON, {METRIC: [LOW, HIGH]}",
+    )
+
+
+def require_usable(args: argparse.Namespace) -> None:
+    """Refuse options that cannot be. Raises InputError."""
+    require_writable(args.unsure)
+    if not 0 < args.most_wrong < 1:
+        raise InputError(
+            f"--most-wrong {args.most_wrong:g}: give a share between 0 and 1, such as 0.05"
+        )
+
+
+def unsure_of(matched: Matched, args: argparse.Namespace) -> Unsure | str:
+    """The unsure scores of a judge, or why they are not known."""
+    try:
+        return calibration.unsure(matched, args.level, args.most_wrong)
+    except NotEstimableError as reason:
+        return str(reason)
+
+
+def unsure_as_json(unsure: Unsure | str) -> dict[str, Any]:
+    """As `--json` has it."""
+    return {"why_not": unsure} if isinstance(unsure, str) else unsure.to_json()
+
+
+def unsure_line(unsure: Unsure | str) -> str:
+    """As the output has it."""
+    if isinstance(unsure, str):
+        return f"unsure scores: cannot be told: {unsure}"
+    low, high = unsure.limits
+    if low == high:
+        return "unsure scores: none"
+    share = " ".join(as_texts(unsure.share))
+    wrong = "no score is sure"
+    if unsure.wrong is not None:
+        wrong = (
+            f"of the verdicts on the others people contradict {' '.join(as_texts(unsure.wrong))}"
+        )
+    return (
+        f"unsure scores: from {low:.3g} to {high:.3g}, which are {share} of all; {wrong}"
+        " (cross-validated)"
+    )
+
+
+def write_limits(path: Path | None, found: Mapping[str, Unsure | str]) -> None:
+    """Write what is unsure by metric, if a file was asked for; where that cannot be told the metric
+    is not in it.
+    """
+    limits = {name: list(x.limits) for name, x in found.items() if isinstance(x, Unsure)}
+    write_file(path, lambda: f"{dumps(limits)}\n")

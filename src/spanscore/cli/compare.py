@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore import config
 from spanscore.calibration import PassRate
-from spanscore.cli import aggregates, compared_files
+from spanscore.cli import score_files, score_summary
 from spanscore.cli.comparison import (
     LATENCY,
     PASS_RATE,
@@ -22,8 +22,15 @@ from spanscore.cli.comparison import (
     Measure,
     compare,
 )
-from spanscore.cli.fitting import broken, fitted, width
-from spanscore.cli.terminal import console, on_one_line, print_json, printable
+from spanscore.cli.terminal import (
+    broken,
+    console,
+    fitted,
+    on_one_line,
+    print_json,
+    printable,
+    table_width,
+)
 from spanscore.errors import InputError
 from spanscore.stats import Estimate, Interval
 
@@ -105,14 +112,14 @@ def run(args: argparse.Namespace) -> int:
     )
     if not 0 < args.level < 1:
         raise InputError(f"--level {args.level:g}: give a share between 0 and 1, such as 0.95")
-    a, b = compared_files.read_two(args.run_a, args.run_b)
+    a, b = score_files.read_two(args.run_a, args.run_b)
     found = compare(a, b, limits=limits, level=args.level, certain=args.certain)
     if not found.cases:
         raise InputError(f"{a.name} and {b.name}: no case is in both; {_why_none(a)}")
     if not found.measures:
         raise InputError(f"{a.name} and {b.name}: no case has a score in both")
     settings = config.load(args.config) if args.config else config.default()
-    rates = aggregates.by_calibrations(settings, a.verdicts, b.verdicts)
+    rates = score_summary.by_calibrations(settings, a.verdicts, b.verdicts)
     if args.json:
         print_json(_as_json(a, b, found, rates))
     else:
@@ -134,7 +141,7 @@ def _at_least_nothing(option: str, value: float) -> float:
     return value
 
 
-def _why_none(run: compared_files.Run) -> str:
+def _why_none(run: score_files.Run) -> str:
     if run.of_suite:
         return "they have no case id in common; are they runs of the same suite?"
     return (
@@ -145,7 +152,7 @@ def _why_none(run: compared_files.Run) -> str:
 
 
 def _as_json(
-    a: compared_files.Run, b: compared_files.Run, found: Comparison, rates: list[list[PassRate]]
+    a: score_files.Run, b: score_files.Run, found: Comparison, rates: list[list[PassRate]]
 ) -> dict[str, Any]:
     return {
         "a": a.name,
@@ -170,9 +177,7 @@ def _as_json(
     }
 
 
-def _print(
-    output: "Console", a: compared_files.Run, b: compared_files.Run, found: Comparison
-) -> None:
+def _print(output: "Console", a: score_files.Run, b: score_files.Run, found: Comparison) -> None:
     output.print(f"A is {printable(a.name)}, B is {printable(b.name)}.\n")
     if found.not_comparable:
         output.print(
@@ -194,7 +199,7 @@ def _print_corrected(output: "Console", rates: list[list[PassRate]]) -> None:
     """The pass rates of calibrated metrics, which the verdict does not rest on."""
     for name, own in zip("AB", rates, strict=True):
         for rate in own:
-            output.print(f"{name}: {aggregates.corrected_line(rate)}")
+            output.print(f"{name}: {score_summary.corrected_line(rate)}")
 
 
 def _print_cases(output: "Console", found: Comparison) -> None:
@@ -320,7 +325,7 @@ def _print_table(
 def _width(output: "Console", headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> int:
     """How wide the table is at least, with the names in its first column folded."""
     folded = [[broken(str(row[0]), _LEAST_NAME_CHARS), *row[1:]] for row in rows]
-    return width(output, _table(headings, folded))
+    return table_width(output, _table(headings, folded))
 
 
 def _stacked(

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from spanscore import metrics
-from spanscore.cli.compared_files import PROVENANCE, Run, Unit
+from spanscore.cli.score_files import PROVENANCE, Run, Unit
 from spanscore.stats import (
     Estimate,
     Interval,

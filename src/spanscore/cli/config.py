@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from spanscore import config, private_files
-from spanscore.cli.output_files import require_writable
+from spanscore.cli.terminal import require_writable
 from spanscore.errors import ConfigError, InputError
 
 

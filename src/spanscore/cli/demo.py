@@ -3,24 +3,48 @@ without a key.
 """
 
 import argparse
+import contextlib
 import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.request import Request, urlopen
 
+import grpc
+import yaml
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.logs.v1 import logs_pb2
+from opentelemetry.proto.trace.v1 import trace_pb2
+
+from spanscore import private_files
 from spanscore.api.v1.score_pb2 import (
     SCOPE_SESSION,
+    SCOPE_TRACE,
     STATUS_FAILED,
     STATUS_SCORED,
     STATUS_SKIPPED,
     Score,
 )
-from spanscore.cli import demo_server, recorded, replay, score_blocks
-from spanscore.cli.backend import Backend, from_environment
+from spanscore.api.v1.score_service_pb2 import ListScoresRequest
+from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
+from spanscore.cli import score_summary, trace_files
+from spanscore.cli.backend import SIGNALS, Backend, from_environment
+from spanscore.cli.backend import exporters as exporters_to
 from spanscore.cli.terminal import console
-from spanscore.errors import SpanscoreError
+from spanscore.errors import InputError, SpanscoreError
+from spanscore.evaluation.config import FAMILY
 from spanscore.judge.cache import load as load_recorded
+from spanscore.model.span import STATUS_ERROR, STATUS_OK, Span
 from spanscore.model.trace import Session
 from spanscore.otlp import decode, files
 from spanscore.rebuild import rebuild_all
@@ -48,17 +72,17 @@ def run(args: argparse.Namespace) -> int:
     """
     output = console()
     folder = temporary_folder("spanscore-demo-")
-    ports = demo_server.Ports.free()
+    ports = Ports.free()
     backend = _backend(output)
     judge = _judge(os.environ, output)
-    requests = replay.requests(replay.recordings() / _RECORDING, time.time_ns())
+    requests = recorded_requests(recordings() / _RECORDING, time.time_ns())
     traces = rebuild_all(span for request in requests for span in decode.spans(request))
-    sessions = recorded.sessions(traces)
-    settings = demo_server.configuration(folder, ports, judge, backend)
-    with demo_server.running(folder, ports, settings) as control:
+    sessions = trace_files.sessions(traces)
+    settings = configuration(folder, ports, judge, backend)
+    with running(folder, ports, settings) as control:
         output.print(
             "Coherence: character n-grams, no embedding model; passes from"
-            f" {demo_server.NGRAMS_THRESHOLD}, left out of the session scores (docs/embeddings.md)"
+            f" {NGRAMS_THRESHOLD}, left out of the session scores (docs/embeddings.md)"
         )
         output.print(f"Server: OTLP/gRPC on 127.0.0.1:{ports.grpc}, until its scores are here")
         server = Backend(
@@ -71,14 +95,12 @@ def run(args: argparse.Namespace) -> int:
         )
         # the backend first: scores are to follow the spans they are about
         for destination in (backend, server):
-            if destination is not None and not replay.send(requests, destination):
+            if destination is not None and not send(requests, destination):
                 raise SpanscoreError(f"{destination.url} did not take the recorded spans")
-        output.print(
-            f"Sent: {len(traces)} turns of a {_RECORDING} agent, with {replay.exporter_name()}"
-        )
+        output.print(f"Sent: {len(traces)} turns of a {_RECORDING} agent, with {exporter_name()}")
         timeout_s = _RECORDED_TIMEOUT_S if "recorded_answers" in judge else _MODEL_TIMEOUT_S
         with output.status("waiting until traces and sessions have been quiet, and are scored"):
-            found = demo_server.wait_for_scores(control, sessions, timeout_s)
+            found = wait_for_scores(control, sessions, timeout_s)
     output.print()
     for session in sessions:
         _print_session(output, session, found[session.session_id])
@@ -124,22 +146,22 @@ def recorded_judge() -> dict[str, Any]:
 
 
 def _answers() -> Path:
-    return replay.recordings() / f"{_RECORDING}.answers"
+    return recordings() / f"{_RECORDING}.answers"
 
 
 def _print_session(output: "Console", session: Session, found: Sequence[Score]) -> None:
     for trace in session.traces:
         rows = [_row(score) for score in found if score.subject_id == trace.id]
-        score_blocks.print_block(output, f"trace {trace.trace_ids[0]}", trace.user_input, rows)
+        score_summary.print_block(output, f"trace {trace.trace_ids[0]}", trace.user_input, rows)
     rows = [_row(score) for score in found if score.scope == SCOPE_SESSION]
-    score_blocks.print_block(
+    score_summary.print_block(
         output, f"session {session.session_id}", f"{len(session.traces)} traces", rows
     )
 
 
-def _row(score: Score) -> score_blocks.Row:
+def _row(score: Score) -> score_summary.Row:
     value = score.value if score.HasField("value") else None
-    return score_blocks.Row(
+    return score_summary.Row(
         score.metric, _STATUS[score.status], value, score.label, score.reason, score.skip_cause
     )
 
@@ -173,3 +195,385 @@ def _print_destinations(output: "Console", folder: Path, backend: Backend | None
     if backend is not None:
         output.print(f"  and at {backend.url}, with the spans they are about", soft_wrap=True)
     output.print("The server's log and configuration are beside the file.")
+
+
+NGRAMS_THRESHOLD = 0.15
+"""What docs/embeddings.md recommends for coherence under character n-grams, whose scale is not that
+of meaning.
+"""
+
+_START_TIMEOUT_S = 30
+_STOP_TIMEOUT_S = 20
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Free loopback ports, one for each listener of the server."""
+
+    grpc: int
+    http: int
+    health: int
+    control: int
+
+    @classmethod
+    def free(cls) -> "Ports":
+        """Four ports that nothing listened on a moment ago."""
+        with contextlib.ExitStack() as stack:
+            taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)]
+            return cls(*(one.getsockname()[1] for one in taken))
+
+
+def configuration(
+    folder: Path, ports: Ports, judge: Mapping[str, Any] | None, backend: Backend | None
+) -> dict[str, Any]:
+    """The configuration of a server that keeps everything in `folder` and does not wait long for
+    anything.
+
+    `judge` is its section of that name; None: no model.
+    """
+    exporters: dict[str, Any] = {"otlp_json_file": {"path": str(folder / "scores.jsonl")}}
+    if backend is not None:
+        exporters.update(
+            exporters_to(
+                {"traces": backend} if backend.whole_url else dict.fromkeys(SIGNALS, backend)
+            )
+        )
+    return {
+        "receive": {
+            "grpc": {"endpoint": f"127.0.0.1:{ports.grpc}"},
+            "http": {"endpoint": f"127.0.0.1:{ports.http}"},
+            "health": {"endpoint": f"127.0.0.1:{ports.health}"},
+        },
+        "api": {"endpoint": f"127.0.0.1:{ports.control}"},
+        "journal": {"path": str(folder / "journal.db")},
+        "store": {"url": f"sqlite:///{folder / 'store.db'}"},
+        "assemble": {"complete_after": "1s", "idle_after": "2s", "session_idle_after": "2s"},
+        "judge": {**(judge or {}), "try_at_start": False},
+        "embedding": {"provider": "ngrams"},
+        "evaluation": {
+            "metrics": {
+                name: {"threshold": NGRAMS_THRESHOLD} if name == "coherence" else {}
+                for name in FAMILY
+            },
+            "signal_weights": {"coherence": 0},
+        },
+        "export": {"exporters": exporters},
+    }
+
+
+@contextlib.contextmanager
+def running(folder: Path, ports: Ports, settings: dict[str, Any]) -> Iterator[ScoreServiceStub]:
+    """Run the server, ready to receive, while the block runs; it is always stopped, and has then
+    sent every score.
+
+    Gives the stub of its scores. Raises SpanscoreError when it does not start, or does not
+    end well.
+    """
+    config, log = folder / "config.yaml", folder / "server.log"
+    private_files.write(config, yaml.safe_dump(settings, sort_keys=False).encode())
+    command = [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(config)]
+    private_files.write(log, b"")
+    with log.open("ab") as output:
+        # In a session of its own, so that Ctrl-C reaches only this process, which then stops the
+        # server.
+        child = subprocess.Popen(  # noqa: S603 - this very program
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        with grpc.insecure_channel(f"127.0.0.1:{ports.control}") as channel:
+            _wait_until_ready(child, (ports.grpc, ports.http, ports.health, ports.control), log)
+            yield ScoreServiceStub(channel)
+    finally:
+        _stop(child)
+    if child.returncode:
+        raise SpanscoreError(
+            f"the server ended with exit code {child.returncode}; all it wrote is in {log}"
+        )
+
+
+def wait_for_scores(
+    stub: ScoreServiceStub, sessions: Sequence[Session], timeout_s: float
+) -> dict[str, list[Score]]:
+    """The scores of each session and its traces, by session id, once all have theirs.
+
+    Raises SpanscoreError when that takes longer than `timeout_s` seconds, or the server does not
+    answer.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        found = {session.session_id: _scores(stub, session.session_id) for session in sessions}
+        if all(_is_whole(found[session.session_id], session) for session in sessions):
+            return found
+        if time.monotonic() > deadline_s:
+            raise SpanscoreError(f"the sessions had no scores within {timeout_s:.0f} s")
+        time.sleep(_POLL_S)
+
+
+def _is_whole(scores: Sequence[Score], session: Session) -> bool:
+    """Whether every trace has scores, and the session itself has some that are younger than all of
+    those.
+    """
+    of_traces = [score.evaluated_at_ns for score in scores if score.scope == SCOPE_TRACE]
+    of_session = [score.evaluated_at_ns for score in scores if score.scope == SCOPE_SESSION]
+    missing = {trace.id for trace in session.traces} - {score.subject_id for score in scores}
+    return bool(of_session) and not missing and min(of_session) >= max(of_traces, default=0)
+
+
+def _scores(stub: ScoreServiceStub, session_id: str) -> list[Score]:
+    try:
+        return list(stub.ListScores(ListScoresRequest(session_id=session_id), timeout=5).scores)
+    except grpc.RpcError as error:
+        if error.code() is grpc.StatusCode.NOT_FOUND:
+            return []
+        raise SpanscoreError(
+            f"the server does not answer: {error.code().name}, {error.details()}"
+        ) from error
+
+
+def _wait_until_ready(child: "subprocess.Popen[bytes]", ports: Sequence[int], log: Path) -> None:
+    deadline_s = time.monotonic() + _START_TIMEOUT_S
+    while not all(_listens(port) for port in ports):
+        if child.poll() is not None or time.monotonic() > deadline_s:
+            last = (log.read_text(errors="replace").splitlines() or ["it wrote nothing"])[-1]
+            raise SpanscoreError(f"the server did not start: {last} (all it wrote is in {log})")
+        time.sleep(_POLL_S / 4)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _stop(child: "subprocess.Popen[bytes]") -> None:
+    child.send_signal(signal.SIGTERM)
+    try:
+        child.wait(_STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+_GRPC_METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+_HTTP_PATH = "/v1/traces"
+_TIMEOUT_S = 10
+
+
+def recordings() -> Path:
+    """The folder of the recordings: in the installed package, or in the repository."""
+    installed = Path(__file__).parent / "recordings"
+    return (
+        installed if installed.is_dir() else Path(__file__).parents[3] / "examples" / "recordings"
+    )
+
+
+def recorded_requests(folder: Path, now_ns: int) -> list[ExportTraceServiceRequest]:
+    """The requests recorded in `folder`, with new ids and all times moved so that the last span
+    ends at `now_ns`.
+
+    Some backends know a span by its id alone, so those are new as well. Raises InputError when
+    there are none.
+    """
+    found = [
+        ExportTraceServiceRequest.FromString(path.read_bytes())
+        for path in sorted(folder.glob("traces-*.pb"))
+    ]
+    if not any(_spans(request) for request in found):
+        raise InputError(
+            f"{folder}: no recording there; give the folder with the traces-*.pb files"
+        )
+    renew(found, [], now_ns)
+    return found
+
+
+def renew(
+    traces: Sequence[ExportTraceServiceRequest],
+    logs: Sequence[ExportLogsServiceRequest],
+    now_ns: int,
+) -> None:
+    """Change what was recorded in one go as `requests` says; of log records alone the last one is
+    from `now_ns`.
+    """
+    spans = [span for request in traces for span in _spans(request)]
+    records = [record for request in logs for record in _records(request)]
+    ends_ns = [x.end_time_unix_nano for x in spans] or [
+        x.time_unix_nano or x.observed_time_unix_nano for x in records
+    ]
+    later_ns = now_ns - max(ends_ns, default=now_ns)
+    trace_mask, span_mask = secrets.token_bytes(16), secrets.token_bytes(8)
+    for record in records:
+        record.trace_id, record.span_id = (
+            _masked(record.trace_id, trace_mask),
+            _masked(record.span_id, span_mask),
+        )
+        record.time_unix_nano += later_ns if record.time_unix_nano else 0
+        record.observed_time_unix_nano += later_ns if record.observed_time_unix_nano else 0
+    for span in spans:
+        span.parent_span_id = _masked(span.parent_span_id, span_mask)
+        span.trace_id, span.span_id = (
+            _masked(span.trace_id, trace_mask),
+            _masked(span.span_id, span_mask),
+        )
+        for link in span.links:
+            link.trace_id, link.span_id = (
+                _masked(link.trace_id, trace_mask),
+                _masked(link.span_id, span_mask),
+            )
+        span.start_time_unix_nano += later_ns
+        span.end_time_unix_nano += later_ns
+        for event in span.events:
+            event.time_unix_nano += later_ns
+
+
+def exporter_name() -> str:
+    """What `send` sends with."""
+    return "OpenTelemetry's OTLP exporter" if _has_exporter() else "a plain gRPC client"
+
+
+def send(found: Iterable[ExportTraceServiceRequest], backend: Backend) -> bool:
+    """Send the requests by OTLP; whether all were taken."""
+    return _export(found, backend) if _has_exporter() else _post(found, backend)
+
+
+def _has_exporter() -> bool:
+    try:
+        return find_spec("opentelemetry.exporter.otlp") is not None
+    except ModuleNotFoundError:  # not even the packages above it
+        return False
+
+
+def _export(found: Iterable[ExportTraceServiceRequest], backend: Backend) -> bool:
+    """Send each trace as a batch of its own, as an SDK that exports often does."""
+    from opentelemetry.sdk.trace.export import SpanExportResult  # noqa: PLC0415 - optional, with the exporter
+
+    exporter = _exporter(backend)
+    try:
+        batches = _by_trace(span for request in found for span in decode.spans(request))
+        return all(
+            exporter.export([_readable(x) for x in batch]) is SpanExportResult.SUCCESS
+            for batch in batches
+        )
+    finally:
+        exporter.shutdown()
+
+
+def _exporter(backend: Backend) -> Any:
+    if backend.protocol == "http":
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415 - optional
+            OTLPSpanExporter as HttpExporter,
+        )
+
+        url = f"{backend.url}{_HTTP_PATH}"
+        return HttpExporter(url, headers=backend.headers, timeout=_TIMEOUT_S)
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415 - optional
+        OTLPSpanExporter as GrpcExporter,
+    )
+
+    headers = tuple(backend.headers.items())
+    return GrpcExporter(
+        backend.target, insecure=not backend.secure, headers=headers, timeout=_TIMEOUT_S
+    )
+
+
+def _post(found: Iterable[ExportTraceServiceRequest], backend: Backend) -> bool:
+    """Send the requests as they are, without the exporter."""
+    if backend.protocol == "http":
+        return all(_post_http(request.SerializeToString(), backend) for request in found)
+    import grpc  # noqa: PLC0415 - only where the exporter is not installed
+
+    secure = grpc.ssl_channel_credentials()
+    channel = (
+        grpc.secure_channel(backend.target, secure)
+        if backend.secure
+        else grpc.insecure_channel(backend.target)
+    )
+    with channel:
+        export = channel.unary_unary(_GRPC_METHOD)
+        try:
+            for request in found:
+                export(
+                    request.SerializeToString(),
+                    timeout=_TIMEOUT_S,
+                    metadata=tuple(backend.headers.items()),
+                )
+        except grpc.RpcError:
+            return False
+    return True
+
+
+def _post_http(body: bytes, backend: Backend) -> bool:
+    headers = {**backend.headers, "content-type": "application/x-protobuf"}
+    request = Request(f"{backend.url}{_HTTP_PATH}", body, headers)  # noqa: S310 - the user's own endpoint, http or https
+    try:
+        urlopen(request, timeout=_TIMEOUT_S).close()  # noqa: S310 - likewise
+    except OSError:
+        return False
+    return True
+
+
+def _by_trace(spans: Iterable[Span]) -> Sequence[list[Span]]:
+    batches: defaultdict[str, list[Span]] = defaultdict(list)
+    for span in spans:
+        batches[span.trace_id].append(span)
+    return list(batches.values())
+
+
+def _readable(span: Span) -> Any:
+    """`span` as the SDK hands a span to its exporters."""
+    from opentelemetry import trace  # noqa: PLC0415 - optional, with the exporter
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - likewise
+    from opentelemetry.sdk.trace import Event, ReadableSpan  # noqa: PLC0415 - likewise
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415 - likewise
+
+    def context(trace_id: str, span_id: str) -> trace.SpanContext:
+        flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
+        return trace.SpanContext(
+            int(trace_id, 16), int(span_id, 16), is_remote=False, trace_flags=flags
+        )
+
+    statuses = {STATUS_OK: trace.StatusCode.OK, STATUS_ERROR: trace.StatusCode.ERROR}
+    status = trace.Status(
+        statuses.get(span.status_code, trace.StatusCode.UNSET), span.status_message or None
+    )
+    return ReadableSpan(
+        name=span.name,
+        context=context(span.trace_id, span.span_id),
+        parent=context(span.trace_id, span.parent_span_id) if span.parent_span_id else None,
+        resource=Resource(span.resource.attributes),
+        attributes=span.attributes,
+        events=[Event(x.name, x.attributes, x.time_ns) for x in span.events],
+        links=[trace.Link(context(x.trace_id, x.span_id), x.attributes) for x in span.links],
+        # OTLP counts from UNSPECIFIED, the API from INTERNAL
+        kind=trace.SpanKind(max(0, span.kind - 1)),
+        status=status,
+        start_time=span.start_ns,
+        end_time=span.end_ns,
+        instrumentation_scope=InstrumentationScope(span.scope.name, span.scope.version),
+    )
+
+
+def _masked(given: bytes, mask: bytes) -> bytes:
+    """Another id in the place of `given`, the same for the same; what is no id, such as no parent,
+    stays.
+    """
+    return (
+        bytes(a ^ b for a, b in zip(given, mask, strict=True)) if len(given) == len(mask) else given
+    )
+
+
+def _spans(request: ExportTraceServiceRequest) -> list[trace_pb2.Span]:
+    return [
+        span
+        for of_one in request.resource_spans
+        for scoped in of_one.scope_spans
+        for span in scoped.spans
+    ]
+
+
+def _records(request: ExportLogsServiceRequest) -> list[logs_pb2.LogRecord]:
+    return [
+        record
+        for of_one in request.resource_logs
+        for scoped in of_one.scope_logs
+        for record in scoped.log_records
+    ]

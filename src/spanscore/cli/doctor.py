@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spanscore.cli.terminal import console, print_json, printable
-from spanscore.cli.trees import branch
+from spanscore.cli.terminal import branch, console, print_json, printable
 
 if TYPE_CHECKING:
-    from spanscore.cli.checks.finding import Finding
+    from spanscore.cli.checks import Finding
     from spanscore.config import Settings
 
 _STYLES = {"ok": "green", "warn": "yellow", "FAIL": "bold red"}
@@ -59,7 +58,7 @@ async def _run(args: argparse.Namespace) -> int:
 
 async def _examined(args: argparse.Namespace) -> "AsyncIterator[Finding]":
     from spanscore import config  # noqa: PLC0415 - the servers' libraries, which no other command needs
-    from spanscore.cli.checks.finding import cause_of, fail, ok  # noqa: PLC0415 - as above
+    from spanscore.cli.checks import cause_of, fail, ok  # noqa: PLC0415 - as above
     from spanscore.errors import ConfigError  # noqa: PLC0415 - as above
 
     name = str(args.config) if args.config else "the defaults"
@@ -79,42 +78,35 @@ async def _examined(args: argparse.Namespace) -> "AsyncIterator[Finding]":
 
 
 async def _all(settings: "Settings", args: argparse.Namespace) -> "AsyncIterator[Finding]":
-    from spanscore.cli.checks import (  # noqa: PLC0415 - as above
-        backends,
-        clocks,
-        disk,
-        endpoints,
-        models,
-        round_trip,
-        rules,
-        senders,
-    )
-    from spanscore.cli.checks.probe import Probe  # noqa: PLC0415 - as above
+    from spanscore.cli.checks import delivery, endpoints, resources  # noqa: PLC0415 - as above
+    from spanscore.cli.checks.delivery import Probe  # noqa: PLC0415 - as above
 
-    for finding in await asyncio.to_thread(lambda: list(disk.check(settings))):
+    for finding in await asyncio.to_thread(lambda: list(resources.check_disk(settings))):
         yield finding
     state = await endpoints.state_of(settings)
-    async for finding in endpoints.check(settings, state):
+    async for finding in endpoints.check_endpoints(settings, state):
         yield finding
     for finding in (
         []
         if state is None
         else [
-            await senders.check(state),
-            senders.check_content(state),
-            *models.of_server(state),
+            await endpoints.check_senders(state),
+            endpoints.check_content(state),
+            *resources.check_models_of_server(state),
         ]
     ):
         yield finding
-    yield await rules.check(settings, state)
+    yield await endpoints.check_rules(settings, state)
     probe = Probe()
     # In inline mode the server sends the probe on itself; under the same ids it would be there
     # twice.
-    async for finding in backends.check(settings, probe if settings.mode == "branch" else Probe()):
+    async for finding in delivery.check_backends(
+        settings, probe if settings.mode == "branch" else Probe()
+    ):
         yield finding
-    async for finding in models.check(settings, ask=not args.no_judge):
+    async for finding in resources.check_models(settings, ask=not args.no_judge):
         yield finding
-    async for finding in clocks.check(settings, judge=not args.no_judge):
+    async for finding in resources.check_clocks(settings, judge=not args.no_judge):
         yield finding
     if not args.no_round_trip:
         takes_s = settings.assemble.complete_after / 1e9
@@ -122,7 +114,7 @@ async def _all(settings: "Settings", args: argparse.Namespace) -> "AsyncIterator
             f"waiting for a span to come round, for {takes_s:.0f} s or more",
             really=state is not None,
         ):
-            found = await round_trip.check(
+            found = await delivery.check_round_trip(
                 settings, state, probe, scored=not any(x.models for x in settings.judges)
             )
         yield found

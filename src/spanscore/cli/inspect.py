@@ -2,19 +2,30 @@
 JSON lines.
 """
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from spanscore.cli.terminal import branch, console, on_one_line, print_json
+from spanscore.dialects import Key, Unread
+from spanscore.model.json import dumps
+from spanscore.turns import Explained, Explanation, Join, Origin
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from spanscore import config, sources
-from spanscore.cli import explained, recorded
-from spanscore.cli.terminal import console, on_one_line, print_json, printable
-from spanscore.cli.trees import branch, cut, shown
-from spanscore.cli.unread import print_unread
+from spanscore.cli import trace_files
+from spanscore.cli.terminal import cut, printable, shown
 from spanscore.content import ContentWatch
 from spanscore.evaluation import Config as Evaluations
 from spanscore.evaluation.rules import Decision, Rules
@@ -28,7 +39,6 @@ from spanscore.otlp.files import Telemetry
 from spanscore.rebuild import explain_all, unread_all
 from spanscore.received_scores import read_external
 from spanscore.span_attributes import SpanAttributes
-from spanscore.turns import Explanation
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -52,7 +62,7 @@ _STATED = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument(
-        "path", metavar="PATH", nargs="+", type=sources.place, help=recorded.PLACE_HELP
+        "path", metavar="PATH", nargs="+", type=sources.place, help=trace_files.PLACE_HELP
     )
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="say how a backend is asked for its traces"
@@ -85,12 +95,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print every agent trace. Returns the exit code."""
     if args.verbose:
-        recorded.print_requests()
+        trace_files.print_requests()
     if args.unread:
-        telemetry = recorded.loaded(args.path)
+        telemetry = trace_files.loaded(args.path)
         print_unread(unread_all(telemetry.spans, telemetry.logs), as_json=args.jsonl)
         return 0
-    telemetry = recorded.loaded(args.path)
+    telemetry = trace_files.loaded(args.path)
     settings = config.load(args.config) if args.config else None
     configured = settings.evaluation if settings else Evaluations()
     stitch_off = settings.assemble.stitch_off if settings else ()
@@ -123,18 +133,18 @@ def _print_trees(traces: _Explained, scores: _Scores, rules: Rules | None) -> No
             tree.add(_line("rule", _decision(rules.decide(trace))))
         _add_scores(tree, scores.get(trace.id, ()))
         if explanation is not None:
-            explained.add_sources(tree, explanation)
+            add_sources(tree, explanation)
         output.print(tree)
 
 
 def _rebuilt(
     telemetry: Telemetry,
-    paths: Sequence[recorded.Place],
+    paths: Sequence[trace_files.Place],
     attributes: Collection[str],
     stitch_off: Collection[str],
 ) -> list[tuple[AgentTrace, Explanation | None]]:
-    traces = recorded.rebuilt(telemetry, paths, attributes=attributes, stitch_off=stitch_off)
-    recorded.print_unread(traces, telemetry)
+    traces = trace_files.rebuilt(telemetry, paths, attributes=attributes, stitch_off=stitch_off)
+    trace_files.print_unread(traces, telemetry)
     return [(x, None) for x in traces]
 
 
@@ -182,7 +192,7 @@ def _result(score: Evaluation) -> str:
 
 def _explained(
     telemetry: Telemetry,
-    paths: Sequence[recorded.Place],
+    paths: Sequence[trace_files.Place],
     attributes: Collection[str],
     stitch_off: Collection[str],
 ) -> list[tuple[AgentTrace, Explanation | None]]:
@@ -199,9 +209,9 @@ def _explained(
     traces: list[tuple[AgentTrace, Explanation | None]] = [
         (trace, explanation) for trace, (_, explanation) in pairs
     ]
-    recorded.refuse_none(traces, telemetry, paths)
-    recorded.print_unread([x for x, _ in traces], telemetry)
-    recorded.print_silent(watch)
+    trace_files.refuse_none(traces, telemetry, paths)
+    trace_files.print_unread([x for x, _ in traces], telemetry)
+    trace_files.print_silent(watch)
     return traces
 
 
@@ -364,3 +374,154 @@ def _value(value: Json) -> str:
 
 def _cut(text: str | None) -> str:
     return "not recorded" if text is None else cut(text)
+
+
+_VALUE_CHARS = 60
+_SINCE_CHARS = 400
+_SHOWN_AGREEING = 1
+_ID_CHARS = 8
+
+
+def add_sources(tree: "Tree", explanation: Explanation) -> None:
+    """Add a branch that says, for each fact, which attribute of which span it came from, why, and
+    what lost.
+    """
+    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
+
+    _add_joins(tree, explanation.joins)
+    facts = tree.add(Text("sources", "bold"))
+    _add_facts(facts, explanation.facts)
+    for number, call in enumerate(explanation.tool_calls, start=1):
+        _add_facts(facts.add(Text.assemble(("call ", "bold"), f"{number}")), call)
+    _add_counts(facts, "tools on offer", Counter(_place(x) for x in explanation.tools.values()))
+    _add_counts(facts, "tokens", Counter(_place(x) for x in explanation.tokens))
+
+
+def _add_joins(tree: "Tree", joins: Sequence[Join]) -> None:
+    """Say which traces were joined to which, by which reason, and why."""
+    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
+
+    if joins:
+        found = tree.add(Text("joins", "bold"))
+        for join in joins:
+            pair = f"trace {join.trace_id} was joined to trace {join.to}"
+            why = f"{pair}, since {on_one_line(join.since, _SINCE_CHARS)}"
+            found.add(branch(Text(join.reason, "cyan"), why))
+
+
+def _add_facts(tree: "Tree", facts: Mapping[str, Explained]) -> None:
+    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
+
+    for name, explained in facts.items():
+        if explained.origin is None:
+            continue
+        damaged = (", cut or redacted", "yellow") if explained.origin.damaged else ""
+        why = (f": {explained.origin.source}", "dim")
+        found = tree.add(
+            branch(Text(name, "cyan"), Text.assemble(_place(explained.origin), damaged, why))
+        )
+        same = [_place(x) for x in explained.lost if x.value == explained.origin.value]
+        if same:
+            found.add(branch(Text("lost, has the same value", "dim"), _some(same)))
+        for other in explained.lost:
+            if other.value != explained.origin.value:
+                found.add(
+                    branch(
+                        Text("lost", "yellow"),
+                        f"{_place(other)}, says {_source_value(other.value)}",
+                    )
+                )
+    silent = [name for name, explained in facts.items() if explained.origin is None]
+    if silent:
+        tree.add(branch(Text("no source", "dim"), Text(", ".join(silent), "cyan")))
+
+
+def _some(places: Sequence[str]) -> str:
+    """The first place and how many more: a framework may tell everything several times, and --jsonl
+    names them all.
+    """
+    more = len(places) - _SHOWN_AGREEING
+    return "; ".join(places[:_SHOWN_AGREEING]) + (f" and {more} more" if more > 0 else "")
+
+
+def _add_counts(tree: "Tree", name: str, places: Counter[str]) -> None:
+    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
+
+    if places:
+        found = tree.add(Text(name, "cyan"))
+        for place, count in places.items():
+            found.add(Text.assemble(f"{count} from " if count > 1 else "", place))
+
+
+def _place(origin: Origin) -> str:
+    """The attributes and the span that hold a value."""
+    span = origin.step.span
+    where = f"{on_one_line(span.name, 50)} ({span.span_id[:_ID_CHARS]})"
+    keys = ", ".join(on_one_line(x, 80) for x in origin.attributes)
+    return f"{keys} of {where}" if keys else where
+
+
+def _source_value(value: Any) -> str:
+    return (
+        "nothing"
+        if value is None
+        else on_one_line(value if isinstance(value, str) else dumps(value), _VALUE_CHARS)
+    )
+
+
+_NEXT = (
+    "How to have them read: docs/add-a-dialect.md. What is listed here holds no values, and may be"
+    " shown to others."
+)
+_SHOWN_KEYS = 40
+
+
+def print_unread(groups: Sequence[Unread], *, as_json: bool) -> None:
+    """Print the groups of spans and log records that no dialect reads."""
+    if as_json:
+        for group in groups:
+            print_json(group.to_json())
+        return
+    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
+    from rich.tree import Tree  # noqa: PLC0415 - likewise
+
+    output = console()
+    for group in groups:
+        scope = " ".join(
+            on_one_line(x, 100) for x in (group.scope or "(no scope)", group.version) if x
+        )
+        name = on_one_line(group.name or "(no name)", 100)
+        tree = Tree(
+            Text.assemble(
+                (f"{group.count} ", "bold"),
+                f"{group.signal}s " if group.count > 1 else f"{group.signal} ",
+            )
+            .append(name, "bold cyan")
+            .append(f"  {scope}"),
+            guide_style="dim",
+        )
+        for key, held in sorted(group.keys.items())[:_SHOWN_KEYS]:
+            tree.add(branch(Text(on_one_line(key, 120), "cyan"), _described(held)))
+        if len(group.keys) > _SHOWN_KEYS:
+            tree.add(
+                Text(f"and {len(group.keys) - _SHOWN_KEYS} more keys, which --jsonl shows", "dim")
+            )
+        if not group.keys:
+            tree.add(Text("no key that looks like content", "dim"))
+        others = sorted(group.other_keys - group.keys.keys())
+        if others:
+            tree.add(branch(Text("other keys", "dim"), Text(_listed_keys(others), "dim")))
+        output.print(tree)
+    output.print(_NEXT if groups else "Every span and log record is read by a dialect.")
+
+
+def _listed_keys(keys: Sequence[str]) -> str:
+    more = len(keys) - _SHOWN_KEYS
+    return ", ".join(on_one_line(x, 120) for x in keys[:_SHOWN_KEYS]) + (
+        f" and {more} more" if more > 0 else ""
+    )
+
+
+def _described(key: Key) -> str:
+    size = f", up to {key.longest_chars:,} characters" if key.longest_chars else ""
+    return f"{' or '.join(sorted(key.kinds))}{size}"

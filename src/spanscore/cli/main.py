@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import spanscore
 from spanscore import private_files
-from spanscore.cli import streams
+from spanscore.cli import terminal
 from spanscore.cli.terminal import printable
 from spanscore.errors import InputError, OutputError, SpanscoreError
 from spanscore.naming import nearest
@@ -75,14 +75,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     output any more.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    streams.prepare()
+    terminal.prepare_streams()
     try:
         code = _run(words)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        streams.let_go()
+        terminal.let_go_of_streams()
         return _PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 - the last stop: whatever went wrong is printed in one line
         return _explain(error, debug="--debug" in words)
@@ -170,7 +170,7 @@ def _explain(error: Exception, *, debug: bool) -> int:
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     if isinstance(error, OSError) and error.errno in private_files.NO_ROOM:
-        streams.let_go()
+        terminal.let_go_of_streams()
         error = private_files.cannot_write(error.filename or "the output", error)
     lines = str(error).splitlines() or [type(error).__name__]
     if not isinstance(error, SpanscoreError):
@@ -181,7 +181,7 @@ def _explain(error: Exception, *, debug: bool) -> int:
         for line in lines:
             print(f"spanscore: error: {printable(line)}", file=sys.stderr)
     except OSError:  # standard error is closed or full too
-        streams.let_go()
+        terminal.let_go_of_streams()
     return next((code for kind, code in _CODES if isinstance(error, kind)), _FAILED)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spanscore.calibration import Label, Verdict, label_of
-from spanscore.cli import recorded
+from spanscore.cli import trace_files
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.evaluation.rubric import is_rubric
@@ -204,7 +204,7 @@ def _given(
 
         return stored.named(settings.store, args.labels_from)
     scope = settings.assemble.session_scope
-    loaded = recorded.loaded(telemetry)
+    loaded = trace_files.loaded(telemetry)
     scores = read_external(loaded.spans, loaded.logs, session_scope=scope)
     traces = rebuild_all(loaded.spans, loaded.logs, stitch_off=settings.assemble.stitch_off)
     return external.join(scores, in_scope(traces, scope))

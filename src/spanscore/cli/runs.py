@@ -1,13 +1,30 @@
 """`spanscore runs`: evaluation runs over what a running server has stored."""
 
-import argparse
 import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from spanscore.cli.terminal import console, on_one_line, plain_table, printable
+
+if TYPE_CHECKING:
+    from spanscore.api.v1.run_service_pb2 import (
+        MissingScores,
+        Run,
+        RunBudget,
+        RunEstimate,
+        RunItem,
+        RunProgress,
+    )
+
+
+import argparse
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from spanscore.cli import run_files, run_options, run_tables, sources
-from spanscore.cli.messages import as_json, print_all, print_one
+from spanscore.cli import run_options, server
+from spanscore.cli.server import as_json, print_all, print_one
 from spanscore.cli.terminal import print_json
 from spanscore.errors import InputError
 
@@ -28,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action = actions.add_parser(
             name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
         )
-        sources.add_server_arguments(action, default=_DEFAULT_SERVER)
+        server.add_server_arguments(action, default=_DEFAULT_SERVER)
         action.add_argument("--json", action="store_true", help="print JSON, one object a line")
         declare(action)
 
@@ -39,12 +56,12 @@ def run(args: argparse.Namespace) -> int:
         RunServiceStub,
     )
 
-    with sources.service(args, RunServiceStub) as ask:
+    with server.service(args, RunServiceStub) as ask:
         code: int = _DONE[args.action](args, ask)
     return code
 
 
-def _create(args: argparse.Namespace, ask: "sources.Ask") -> int:
+def _create(args: argparse.Namespace, ask: "server.Ask") -> int:
     from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
     wanted = run_options.wanted(args)
@@ -54,72 +71,72 @@ def _create(args: argparse.Namespace, ask: "sources.Ask") -> int:
         raise InputError("--config: goes with --file; the server has a configuration of its own")
     if args.dry_run:
         estimate = ask("EstimateRun", pb.EstimateRunRequest(run=wanted))
-        print_one(args, estimate, run_tables.print_estimate)
+        print_one(args, estimate, print_estimate)
         return 0
     created = ask("CreateRun", pb.CreateRunRequest(run=wanted, request_id=args.request_id or ""))
     if args.watch:
         return _watched(args, ask, created.name)
-    print_one(args, created, run_tables.print_run)
+    print_one(args, created, print_run)
     return 0
 
 
 def _send_files(args: argparse.Namespace, wanted: "Run") -> None:
     from spanscore.api.v1.trace_service_pb2_grpc import TraceServiceStub  # noqa: PLC0415 - as above
 
-    run_files.check(args)
-    with sources.service(args, TraceServiceStub) as ask:
-        run_files.send(args, ask, wanted)
+    run_options.check_files(args)
+    with server.service(args, TraceServiceStub) as ask:
+        run_options.send_files(args, ask, wanted)
 
 
-def _list(args: argparse.Namespace, ask: "sources.Ask") -> int:
+def _list(args: argparse.Namespace, ask: "server.Ask") -> int:
     from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
     states = [pb.RunState.Value(f"RUN_STATE_{x.upper()}") for x in args.state or ()]
     request = pb.ListRunsRequest(states=states, order_by=args.order_by)
-    found = sources.pages(ask, "ListRuns", request, "runs", args.limit)
-    print_all(args, found, run_tables.print_runs)
+    found = server.pages(ask, "ListRuns", request, "runs", args.limit)
+    print_all(args, found, print_runs)
     return 0
 
 
-def _items(args: argparse.Namespace, ask: "sources.Ask") -> int:
+def _items(args: argparse.Namespace, ask: "server.Ask") -> int:
     from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
     state = pb.RunItemState.Value(f"RUN_ITEM_STATE_{args.state.upper()}")
     request = pb.ListRunItemsRequest(parent=_name(args), state=state)
     print_all(
         args,
-        sources.pages(ask, "ListRunItems", request, "items", args.limit),
-        run_tables.print_items,
+        server.pages(ask, "ListRunItems", request, "items", args.limit),
+        print_items,
     )
     return 0
 
 
-def _get(args: argparse.Namespace, ask: "sources.Ask") -> int:
+def _get(args: argparse.Namespace, ask: "server.Ask") -> int:
     return _moved("GetRun", args, ask)
 
 
-def _watch(args: argparse.Namespace, ask: "sources.Ask") -> int:
+def _watch(args: argparse.Namespace, ask: "server.Ask") -> int:
     return _watched(args, ask, _name(args))
 
 
-def _moved(method: str, args: argparse.Namespace, ask: "sources.Ask", **fields: Any) -> int:
+def _moved(method: str, args: argparse.Namespace, ask: "server.Ask", **fields: Any) -> int:
     """Ask for a method that takes a run's name, and print the run."""
     from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
     print_one(
         args,
         ask(method, getattr(pb, f"{method}Request")(name=_name(args), **fields)),
-        run_tables.print_run,
+        print_run,
     )
     return 0
 
 
-def _retry(args: argparse.Namespace, ask: "sources.Ask") -> int:
+def _retry(args: argparse.Namespace, ask: "server.Ask") -> int:
     budget = run_options.budget(args)
     return _moved("RetryRun", args, ask, **({} if budget is None else {"budget": budget}))
 
 
-def _delete(args: argparse.Namespace, ask: "sources.Ask") -> int:
+def _delete(args: argparse.Namespace, ask: "server.Ask") -> int:
     from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
     ask("DeleteRun", pb.DeleteRunRequest(name=_name(args), delete_scores=args.with_scores))
@@ -131,14 +148,14 @@ def _delete(args: argparse.Namespace, ask: "sources.Ask") -> int:
     return 0
 
 
-def _watched(args: argparse.Namespace, ask: "sources.Ask", name: str) -> int:
+def _watched(args: argparse.Namespace, ask: "server.Ask", name: str) -> int:
     """Show a run until it has ended or is paused; the exit code is 1 where it failed or was
     cancelled.
     """
     from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
     last: Run | None = None
-    shown = run_tables.Watched(is_terminal=sys.stderr.isatty() and not args.json)
+    shown = Watched(is_terminal=sys.stderr.isatty() and not args.json)
     for last in _states(ask, pb.WatchRunRequest(name=name)):
         if args.json:
             print_json(as_json(last))
@@ -148,12 +165,12 @@ def _watched(args: argparse.Namespace, ask: "sources.Ask", name: str) -> int:
     if last is None:
         return 1
     if not args.json:
-        run_tables.print_run(last)
+        print_run(last)
     return 1 if last.state in {pb.RUN_STATE_FAILED, pb.RUN_STATE_CANCELLED} else 0
 
 
 def _states(
-    ask: "sources.Ask", request: Any, sleep: Callable[[float], Any] = time.sleep
+    ask: "server.Ask", request: Any, sleep: Callable[[float], Any] = time.sleep
 ) -> "Iterator[Run]":
     """What WatchRun answers; where the server restarts meanwhile, again, for a minute without an
     answer.
@@ -237,7 +254,7 @@ _ACTIONS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "delete": ("delete a run, with or without its scores", _of_delete),
 }
 
-_DONE: dict[str, Callable[[argparse.Namespace, "sources.Ask"], int]] = {
+_DONE: dict[str, Callable[[argparse.Namespace, "server.Ask"], int]] = {
     "create": _create,
     "list": _list,
     "get": _get,
@@ -249,3 +266,158 @@ _DONE: dict[str, Callable[[argparse.Namespace, "sources.Ask"], int]] = {
     "retry": _retry,
     "delete": _delete,
 }
+
+
+def print_runs(runs: "Sequence[Run]") -> None:
+    """Print a table of runs."""
+    if not runs:
+        print("no runs")
+        return
+    table = plain_table(
+        ("run", "name", "state", "created (UTC)"),
+        ("items", "done", "failed", "USD"),
+        wrapped={"name"},
+    )
+    for run in runs:
+        progress = run.progress
+        table.add_row(
+            _id(run),
+            on_one_line(run.display_name, 30),
+            _state(run),
+            _time(run.created_ns),
+            f"{progress.items:,}",
+            f"{progress.done:,}",
+            f"{progress.failed:,}",
+            _usd(progress),
+        )
+    console().print(table)
+
+
+def print_run(run: "Run") -> None:
+    """Print one run: how far it is, and what is missing and why."""
+    progress = run.progress
+    print(f"run {_id(run)}{f'  {printable(run.display_name)}' if run.display_name else ''}")
+    print(f"  state     {_state(run)}{f': {printable(run.reason)}' if run.reason else ''}")
+    print(f"  items     {_counts(progress)}")
+    print(f"  scores    {progress.scores:,}")
+    usage = progress.usage
+    print(
+        f"  judge     {usage.calls:,} calls and {usage.cached:,} from the cache,"
+        f" {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {_usd(progress)} USD"
+    )
+    if run.HasField("budget"):
+        print(f"  budget    {_budget(run.budget)}")
+    for what, missing in (("skipped", progress.skipped), ("failed", progress.errors)):
+        for cause in sorted(missing, key=lambda x: -x.count):
+            print(f"  {what:<9} {cause.count:,}  {_cause(cause)}")
+
+
+def print_items(items: "Sequence[RunItem]") -> None:
+    """Print a table of a run's traces or sessions."""
+    if not items:
+        print("none")
+        return
+    table = plain_table(("trace or session", "tries", "error"), wrapped={"error"})
+    for item in items:
+        table.add_row(
+            on_one_line(item.subject_id, 64), str(item.tries), on_one_line(item.error, 200)
+        )
+    console().print(table)
+
+
+def print_estimate(estimate: "RunEstimate") -> None:
+    """Print what a run would cost."""
+    models = ", ".join(printable(x) for x in estimate.models)
+    cost = (
+        f"at most {estimate.max_cost_usd:.4f} USD"
+        if estimate.HasField("max_cost_usd")
+        else "at a price not known"
+    )
+    print(f"{estimate.items:,} of {estimate.candidates:,} that the target names would be evaluated")
+    if not estimate.calls:
+        print("no judge would be asked; nothing was sent")
+        return
+    print(
+        f"{estimate.calls:,} calls of {models}, at most {estimate.max_input_tokens:,} tokens in and"
+        f" {estimate.max_output_tokens:,} out, {cost}; nothing was sent"
+    )
+    if estimate.planned < estimate.items:
+        print(f"scaled up from {estimate.planned:,} of them, drawn by the run's seed")
+
+
+class Watched:
+    """A run's progress on standard error: one line that changes on a terminal, else a line for each
+    state.
+    """
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        self._is_terminal = is_terminal
+        self._state = ""
+
+    def show(self, run: "Run") -> None:
+        """Show a run as it is now."""
+        if self._is_terminal:
+            sys.stderr.write(f"\r\x1b[K{_state(run)}  {_counts(run.progress)}{_eta(run.progress)}")
+            sys.stderr.flush()
+        elif _state(run) != self._state:
+            print(f"{_state(run)}: {_counts(run.progress)}", file=sys.stderr)
+        self._state = _state(run)
+
+    def end(self) -> None:
+        """Clear the line."""
+        if self._is_terminal and self._state:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _id(run: "Run") -> str:
+    return run.name.removeprefix("runs/")
+
+
+def _state(run: "Run") -> str:
+    from spanscore.api.v1.run_service_pb2 import (  # noqa: PLC0415 - --help needs no protobuf
+        RunState,
+    )
+
+    return RunState.Name(run.state).removeprefix("RUN_STATE_").lower()
+
+
+def _counts(progress: "RunProgress") -> str:
+    worked = progress.done + progress.failed + progress.gone
+    drawn = "" if progress.listed else " so far"
+    parts = [f"{worked:,} of {progress.items:,}{drawn}"]
+    parts += [f"{progress.failed:,} failed"] if progress.failed else []
+    parts += [f"{progress.gone:,} no longer stored"] if progress.gone else []
+    if progress.sampling < 1:
+        parts.append(f"drawn from {progress.candidates:,}")
+    return ", ".join(parts)
+
+
+def _eta(progress: "RunProgress") -> str:
+    if not progress.HasField("eta_s"):
+        return ""
+    minutes, seconds = divmod(round(progress.eta_s), 60)
+    return f"  {minutes // 60}:{minutes % 60:02}:{seconds:02} left"
+
+
+def _usd(progress: "RunProgress") -> str:
+    usage = progress.usage
+    if usage.HasField("cost_usd"):
+        return f"{usage.cost_usd:.4f}"
+    return "?" if usage.calls else f"{0:.4f}"
+
+
+def _budget(budget: "RunBudget") -> str:
+    usd = [f"{budget.max_usd:.4f} USD"] if budget.HasField("max_usd") else []
+    tokens = [f"{budget.max_tokens:,} tokens"] if budget.HasField("max_tokens") else []
+    return f"at most {' and '.join(usd + tokens)}"
+
+
+def _cause(missing: "MissingScores") -> str:
+    where = f"{missing.metric}: " if missing.metric else ""
+    return printable(f"{where}{missing.cause}")
+
+
+def _time(ns: int) -> str:
+    """Month, day and time in UTC, as lists of scores have it."""
+    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%m-%d %H:%M}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spanscore import calibration
-from spanscore.cli import sources
+from spanscore.cli import server
 from spanscore.cli.terminal import print_json
 from spanscore.errors import FieldError, InputError, SpanscoreError
 
@@ -193,7 +193,7 @@ def _send(args: argparse.Namespace, batches: Sequence[Sequence[_Line]], count: i
     for batch in batches:
         request = BatchCreateScoresRequest(requests=[x.request for x in batch])
         try:
-            with sources.service(args, ScoreServiceStub) as ask:
+            with server.service(args, ScoreServiceStub) as ask:
                 there += ask("BatchCreateScores", request).already_there
         except InputError as error:
             raise InputError(_of_line(args.file, batch, str(error))) from None

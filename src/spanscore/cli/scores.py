@@ -3,22 +3,28 @@ be delivered.
 """
 
 import argparse
-import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from spanscore import config
+from spanscore.cli.score_summary import number, table
+from spanscore.cli.terminal import console, on_one_line, print_json
+from spanscore.errors import InputError
+from spanscore.store import undelivered
+from spanscore.store.undelivered import Listed
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+import sys
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spanscore.cli import (
-    annotation_actions,
-    exported,
-    score_actions,
-    score_lines,
-    sources,
-    undelivered,
-)
-from spanscore.cli.terminal import print_json
-from spanscore.errors import InputError
+from spanscore.cli import score_actions, score_files, score_lines, server
 from spanscore.model.score import Evaluation
 
 if TYPE_CHECKING:
@@ -28,16 +34,16 @@ if TYPE_CHECKING:
     from spanscore.store.ordering import Order
 
 _STORED = "stored_ns"
-ACTIONS = {**score_actions.ACTIONS, **annotation_actions.ACTIONS}
+ACTIONS = {**score_actions.ACTIONS, **score_actions.ANNOTATION_ACTIONS}
 """What else the command does, by the word that follows it: `spanscore scores create`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the list."""
     parser.epilog = f"More: spanscore scores ({' | '.join(ACTIONS)}), each with --help."
-    parser.add_argument("path", metavar="PATH", nargs="*", type=Path, help=exported.PATH_HELP)
-    sources.add_arguments(parser)
-    sources.add_conditions(parser, "scores")
+    parser.add_argument("path", metavar="PATH", nargs="*", type=Path, help=score_files.PATH_HELP)
+    server.add_arguments(parser)
+    server.add_conditions(parser, "scores")
     parser.add_argument(
         "--metric",
         metavar="NAME",
@@ -65,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             ' as "value desc, evaluated_at_ns"'
         ),
     )
-    undelivered.add_arguments(parser)
+    add_undelivered_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,10 +79,10 @@ def run(args: argparse.Namespace) -> int:
     if "action" in args:
         return ACTIONS[args.action].run(args)
     if args.undelivered or args.resend or args.forget:
-        return undelivered.run(args)
+        return run_undelivered(args)
     if args.exporter:
         raise InputError("--exporter: goes with --undelivered, --resend or --forget")
-    sources.check(args)
+    server.check(args)
     found = _of_run(args, _found(args)) if args.run and not args.path else _found(args)
     if args.json:
         for score in found:
@@ -110,7 +116,7 @@ def _require_on_server(args: argparse.Namespace) -> None:
     from spanscore.api.v1.run_service_pb2 import GetRunRequest  # noqa: PLC0415 - gRPC, as below
     from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub  # noqa: PLC0415 - likewise
 
-    with sources.service(args, RunServiceStub) as ask:
+    with server.service(args, RunServiceStub) as ask:
         ask("GetRun", GetRunRequest(name=f"runs/{_run_id(args)}"))
 
 
@@ -118,7 +124,7 @@ def _require_in_store(args: argparse.Namespace) -> None:
     from spanscore.store.runs import RunTables  # noqa: PLC0415 - SQLAlchemy, as below
 
     if (
-        sources.read(
+        server.read(
             args, lambda connection: RunTables(connection).get(args.tenant or "", _run_id(args))
         )
         is None
@@ -139,7 +145,7 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
     query = listing.ScoreQuery(
         failing=args.failing,
         skipped=args.skipped,
-        since_ns=sources.since_ns(args.since),
+        since_ns=server.since_ns(args.since),
         service=args.service,
         metric=args.metric,
         session_id=args.session,
@@ -151,15 +157,15 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
     if args.path:
         since = query.since_ns or 0
         wanted = (
-            x for x in exported.scores(args.path) if query.wants(x) and x.evaluated_at_ns >= since
+            x
+            for x in score_files.scores_in_files(args.path)
+            if query.wants(x) and x.evaluated_at_ns >= since
         )
         return islice(_arranged(wanted, order), args.limit or None)
     if order and not _is_by_storage(order):
-        return iter(
-            sources.read(args, lambda connection: _in_order(connection, query, order, args))
-        )
-    return sources.of_store(
-        args, lambda connection, place: listing.scores(connection, query, sources.PAGE, place)
+        return iter(server.read(args, lambda connection: _in_order(connection, query, order, args)))
+    return server.of_store(
+        args, lambda connection, place: listing.scores(connection, query, server.PAGE, place)
     )
 
 
@@ -213,7 +219,7 @@ def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
     request = ListScoresRequest(
         failing=args.failing,
         skipped=args.skipped,
-        since_ns=sources.since_ns(args.since),
+        since_ns=server.since_ns(args.since),
         service_name=args.service,
         metric=args.metric,
         source=args.source,
@@ -224,7 +230,7 @@ def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
     limit = args.limit if args.session is None else 0
     found = map(
         decode_score,
-        sources.of_server(args, ScoreServiceStub, request, "ListScores", "scores", limit),
+        server.of_server(args, ScoreServiceStub, request, "ListScores", "scores", limit),
     )
     if args.session is None:
         return found
@@ -232,3 +238,185 @@ def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
     if not args.order_by:
         wanted = iter(sorted(wanted, key=lambda x: x.evaluated_at_ns, reverse=True))
     return islice(wanted, args.limit or None)
+
+
+_MAX_SHOWN, _MAX_GROUPS = 50, 20
+"""Scores of one exporter and reason that are shown, and such groups of them; --json lists all."""
+_MAX_ERROR_CHARS = 300
+_OF_LISTS = (
+    *("path", "store", "server", "token_file", "ca_file"),
+    *("tenant", "failing", "skipped", "since", "service", "session", "metric", "source"),
+)
+"""Options of the lists of scores; taken for nothing here, they would have more forgotten than was
+meant.
+"""
+_REASONS = {
+    "fault": "the backend failed at them",
+    "refused": "the backend refused them",
+    "given_up": "given up after max_elapsed_time",
+    "unsupported": "the backend has no place for them",
+    "no_span": "their spans have not come",
+    "max_waiting": "too many waited for their spans",
+}
+
+
+def add_undelivered_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that are about scores which exporters could not deliver."""
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument(
+        "--undelivered",
+        action="store_true",
+        help="list the scores that exporters could not deliver",
+    )
+    choice.add_argument(
+        "--resend",
+        action="store_true",
+        help="have the server send them again, at its next start where none runs",
+    )
+    choice.add_argument(
+        "--forget", action="store_true", help="list them no more, and do not send them again"
+    )
+    parser.add_argument(
+        "--exporter",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="with these three: only of this exporter; may be given again",
+    )
+
+
+def run_undelivered(args: argparse.Namespace) -> int:
+    """List them, or note what is to become of them. Returns the exit code."""
+    _refuse_unfit(args)
+    settings = config.load(args.config) if args.config else config.default()
+    if args.resend:
+        print(_resent(_resend(settings, args.exporter)))
+    elif args.forget:
+        print(
+            f"{_counted(undelivered.forget(settings.store, args.exporter))} forgotten as"
+            " undelivered"
+        )
+    else:
+        found = undelivered.kept(settings.store, args.exporter)
+        if args.json:
+            for one in found:
+                print_json(_as_json(one))
+        else:
+            _print(found)
+    return 0
+
+
+def _refuse_unfit(args: argparse.Namespace) -> None:
+    """Raise InputError where an option does not go with what is to be done."""
+    others = [x for x in _OF_LISTS if getattr(args, x, None)]
+    if others:
+        name = others[0].replace("_", "-")
+        raise InputError(
+            f"{'PATH' if name == 'path' else f'--{name}'}: does not go with --undelivered, --resend"
+            " or --forget, which are about the store of the configuration (-c) and its exporters"
+            " (--exporter)"
+        )
+    if args.json and not args.undelivered:
+        raise InputError("--json: goes with --undelivered, not with --resend or --forget")
+
+
+def _resend(settings: config.Settings, exporters: Sequence[str]) -> int:
+    """Have these exporters, else all that are configured, send again; how many scores that is."""
+    for name in exporters:
+        if name not in settings.export.exporters:
+            raise InputError(
+                f"--exporter {name}: the configuration has no such exporter, so nothing would send"
+            )
+    names = exporters or list(settings.export.exporters)
+    return undelivered.ask(settings.store, names) if names else 0
+
+
+def _resent(count: int) -> str:
+    if not count:
+        return "nothing is undelivered by the exporters of this configuration"
+    return (
+        f"{_counted(count)} to be sent again, within seconds by a server that runs, else at its"
+        " next start; --undelivered lists what still does not arrive"
+    )
+
+
+def _counted(count: int) -> str:
+    return "1 score is" if count == 1 else f"{count:,} scores are"
+
+
+def _as_json(listed: Listed) -> dict[str, Any]:
+    note, evaluation = listed.note, listed.evaluation
+    return {
+        "exporter": note.exporter,
+        "forms": list(note.forms),
+        "reason": note.reason,
+        "error": note.error,
+        "since_ns": note.since_ns,
+        "to_be_sent_again": note.to_resend,
+        "superseded": listed.is_superseded,
+        "score": evaluation.to_json(),
+    }
+
+
+def _print(found: Iterator[Listed]) -> None:
+    """Print the scores by exporter and by why they were not delivered, of each the oldest."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    shown: defaultdict[tuple[str, str, str], list[Listed]] = defaultdict(list)
+    for one in found:
+        why = (one.note.exporter, one.note.reason, one.note.error)
+        counts[why] += 1
+        if counts[why] <= _MAX_SHOWN and (why in shown or len(shown) < _MAX_GROUPS):
+            shown[why].append(one)
+    if not counts:
+        print("nothing is undelivered")
+        return
+    output = console()
+    for why, listed in shown.items():
+        _print_group(output, why, listed, counts[why])
+    if more := sum(counts.values()) - sum(counts[x] for x in shown):
+        output.print(f"and {_counted(more)} undelivered for other reasons; --json lists all\n")
+    output.print("--resend has them sent again, --forget lists them no more.")
+
+
+def _print_group(
+    output: "Console", why: tuple[str, str, str], listed: Sequence[Listed], count: int
+) -> None:
+    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
+
+    exporter, reason, error = why
+    scores = "1 score" if count == 1 else f"{count:,} scores"
+    output.print(
+        Text(f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}", "bold")
+    )
+    output.print(Text(on_one_line(error, _MAX_ERROR_CHARS)))
+    rows = table("since (UTC)", "metric", "score", "label", "trace or session", "missing")
+    for column, heading in zip(
+        rows.columns, ("since", "metric", "score", "label", "of", "missing"), strict=True
+    ):
+        column.justify = "right" if heading == "score" else "left"
+        column.no_wrap, column.overflow = heading not in {"metric", "of"}, "fold"
+    for note, evaluation, is_superseded in listed:
+        since = datetime.fromtimestamp(note.since_ns // 10**9, UTC)
+        state = (
+            "to be sent again"
+            if note.to_resend
+            else "superseded"
+            if is_superseded
+            else ", ".join(note.forms)
+        )
+        subject = (
+            evaluation.session_id if evaluation.scope == "session" else evaluation.target.trace_id
+        )
+        label = on_one_line(evaluation.label or evaluation.status, 20)
+        rows.add_row(
+            f"{since:%Y-%m-%d %H:%M}",
+            on_one_line(evaluation.metric, 40),
+            number(evaluation.value),
+            label,
+            on_one_line(subject or evaluation.subject_id, 64),
+            state,
+        )
+    output.print(rows)
+    if count > len(listed):
+        output.print(f"and {count - len(listed):,} more, which --json lists")
+    output.print()

@@ -1,14 +1,44 @@
-"""Printing: text from traces made harmless, colours only for a terminal, progress on standard
-error.
+"""Printing: text from traces made harmless, tables and trees, colours only for a terminal, progress
+on standard error; and the files that options such as `--output` name.
 """
 
-import contextlib
 import json
 import os
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spanscore import private_files
+from spanscore.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.measure import Measurement
+    from rich.text import Text
+
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+import contextlib
+import io
 import sys
-from collections.abc import Callable, Iterator
-from typing import IO, TYPE_CHECKING, Any, Literal, TextIO, cast
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Literal, TextIO, cast
 
 from spanscore.model.json import dumps
 
@@ -164,3 +194,227 @@ def progress(what: str, total: int) -> Iterator[Callable[[], Any]]:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda: bar.advance(task)
+
+
+def prepare_streams() -> None:
+    """Let what is printed not fail for its characters, nor since a stream was closed before we
+    began.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # as after `>&-`
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - for as long as we run
+        elif isinstance(stream, io.TextIOWrapper):
+            # a terminal that is not UTF-8 shows escapes
+            stream.reconfigure(errors="backslashreplace")
+
+
+def let_go_of_streams() -> None:
+    """Print nowhere from now on: else Python complains once more at its exit, about what it could
+    not write.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with contextlib.suppress(OSError):  # a stream that is no file, as in a test
+                os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def plain_table(
+    words: Sequence[str], numbers: Sequence[str] = (), *, wrapped: Collection[str] = ()
+) -> "Table":
+    """An empty table with columns of words, then columns of numbers; only those in `wrapped` take
+    several lines.
+    """
+    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in words:
+        wraps = heading in wrapped
+        table.add_column(heading, no_wrap=not wraps, overflow="fold" if wraps else "ellipsis")
+    for heading in numbers:
+        table.add_column(heading, no_wrap=True, justify="right")
+    return table
+
+
+Rows = Sequence[Sequence[Any]]
+
+_ANY_WIDTH = 1_000
+_LEAST_CHARS = 16
+_PIECES = re.compile(r"[^\s_./:-]*[\s_./:-]?")
+
+
+def fitted(output: "Console", made: Callable[[Rows], "Table"], rows: Rows) -> "Table":
+    """The table of these rows, with the names in its first column broken to the room that the
+    others leave.
+    """
+    nameless = made([["", *row[1:]] for row in rows])
+    first = nameless.columns[0]
+    taken = table_width(output, nameless) - max(len(str(first.header)), first.min_width or 0)
+    room = max(output.width - taken, _LEAST_CHARS)
+    return made([[broken(str(row[0]), room), *row[1:]] for row in rows])
+
+
+def table_width(output: "Console", table: "Table") -> int:
+    """How wide a table is where there is room enough."""
+    return output.measure(table, options=output.options.update(width=_ANY_WIDTH)).maximum
+
+
+def broken(text: str, room: int) -> str:
+    """`text` in lines of at most `room` terminal cells that end after a separator, as far as it has
+    any; a Chinese character takes two.
+
+    >>> print(broken("rubric.instruction_following_and_tone", 20))
+    rubric.instruction_
+    following_and_tone
+    """
+    return "\n".join(line for given in text.split("\n") for line in _lines(given, room))
+
+
+def _lines(text: str, room: int) -> list[str]:
+    from rich.cells import cell_len  # noqa: PLC0415 - what prints no table needs no rich
+
+    lines = [""]
+    for piece in filter(None, _PIECES.findall(text)):
+        if lines[-1] and cell_len(lines[-1] + piece.rstrip()) > room:
+            lines.append("")
+        lines[-1] += piece
+    return [line.rstrip() for line in lines]
+
+
+_MAX_CHARS = 1000
+_MAX_ITEM_CHARS, _MAX_ITEMS = 300, 30
+"""Of a value in JSON: characters of each text in it that are shown, and items of each list or
+object.
+"""
+_LONGEST_NAME = 32
+"""What follows a longer name begins on a line of its own."""
+_INDENT = 4
+_WORDS = re.compile(r"\S+\s*|\s+")
+_BRANCH_PIECES = re.compile(r"[^\s,:;/&?=]+[,:;/&?=]*\s*|[,:;/&?=]+\s*|\s+")
+"""Of a word with what follows it: parts that end in a separator of JSON or of an URL."""
+
+
+def branch(name: "Text", text: "Text | str") -> "RenderableType":
+    """A name and its text, which is wrapped at spaces within the room that is left beside the
+    name; what has none, such as JSON without blanks, is broken after a separator.
+    """
+    from rich.console import Group  # noqa: PLC0415 - --jsonl needs no rich
+    from rich.padding import Padding  # noqa: PLC0415 - likewise
+    from rich.table import Table  # noqa: PLC0415 - likewise
+    from rich.text import Text  # noqa: PLC0415 - likewise
+
+    label = text if isinstance(text, Text) else Text(text)
+    label.overflow = "fold"
+    if name.cell_len > _LONGEST_NAME:
+        name.overflow = "fold"
+        return Group(name, Padding(_Wrapped(label), (0, 0, 0, _INDENT)))
+    beside = Table.grid(padding=(0, 2, 0, 0))
+    beside.add_column(no_wrap=True)
+    beside.add_column(overflow="fold")
+    beside.add_row(name, _Wrapped(label))
+    return beside
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrapped:
+    """A text that breaks its words only where they are longer than a line, and there after a
+    separator.
+    """
+
+    text: "Text"
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+        for line in self.text.split("\n", allow_blank=True):
+            for part in line.divide(_breaks(line, options.max_width)):
+                part.rstrip()
+                yield part
+
+    def __rich_measure__(self, console: "Console", options: "ConsoleOptions") -> "Measurement":
+        return self.text.__rich_measure__(console, options)
+
+
+def _breaks(line: "Text", room: int) -> list[int]:
+    """Where a line is broken so that as few of its words as can be are, and its parts are at most
+    `room` cells wide; not within a piece, also where that is wider.
+    """
+    from rich.cells import cell_len  # noqa: PLC0415 - --jsonl needs no rich
+
+    breaks: list[int] = []
+    begin, at = 0, 0
+    for word in _WORDS.findall(line.plain):
+        is_long = cell_len(word.rstrip()) > room
+        for piece in _BRANCH_PIECES.findall(word) if is_long else [word]:
+            if at > begin and cell_len(line.plain[begin:at] + piece.rstrip()) > room:
+                breaks.append(at)
+                begin = at
+            at += len(piece)
+    return breaks
+
+
+def shown(value: Any) -> str:
+    """A value as text, or as JSON with a space after each separator, where lines may break; what is
+    long is cut.
+
+    >>> shown({"city": "Tokyo", "days": [1, 2]})
+    '{"city": "Tokyo", "days": [1, 2]}'
+    """
+    return cut(
+        value if isinstance(value, str) else json.dumps(_shortened(value), ensure_ascii=False)
+    )
+
+
+def cut(text: str) -> str:
+    """`text` made printable; of a long one the beginning, and how long it is."""
+    if len(text) <= _MAX_CHARS:
+        return printable(text)
+    return f"{printable(text[:_MAX_CHARS])}… ({len(text):,} characters, --jsonl shows all)"
+
+
+def _shortened(value: Any) -> Any:
+    """`value` without the ends of long texts, lists and objects, in whose place their length
+    stands.
+    """
+    if isinstance(value, str):
+        more = f"… ({len(value):,} characters)"
+        return value if len(value) <= _MAX_ITEM_CHARS else f"{value[:_MAX_ITEM_CHARS]}{more}"
+    if isinstance(value, list):
+        more_items = [f"… ({len(value):,} items)"] if len(value) > _MAX_ITEMS else []
+        return [_shortened(x) for x in value[:_MAX_ITEMS]] + more_items
+    if isinstance(value, dict):
+        some = {key: _shortened(x) for key, x in list(value.items())[:_MAX_ITEMS]}
+        return some | ({"…": f"{len(value):,} keys"} if len(value) > _MAX_ITEMS else {})
+    return value
+
+
+def write_file(path: Path | None, text: Callable[[], str]) -> None:
+    """Write `text` to a file that only its owner may read, if one was asked for.
+
+    Raises InputError where it cannot be written there, OutputError where it does not fit.
+    """
+    if path is None:
+        return
+    private_files.write(path, text().encode(errors="replace"))
+
+
+def require_writable(*paths: Path | None) -> None:
+    """Refuse what cannot be written before anything is paid for."""
+    given = [x for x in paths if x is not None]
+    for place, path in enumerate(given):
+        folder = path.absolute().parent
+        if str(path) == "-":
+            raise InputError("-: name a file; standard output has the table")
+        if not folder.is_dir():
+            raise InputError(
+                f"{path}: cannot be written (there is no folder {path.parent}); make it, or name"
+                " another"
+            )
+        if path.is_dir():
+            raise InputError(f"{path}: cannot be written (it is a folder); name a file")
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise InputError(f"{path}: cannot be written (permission denied); name another file")
+        if path.absolute() in [x.absolute() for x in given[:place]]:
+            raise InputError(f"{path}: is named for two things; name a file for each")

@@ -12,9 +12,9 @@ from spanscore.report.results import (
     Results,
     Score,
     Trial,
+    as_json,
+    of_run,
 )
-from spanscore.report.runs import of_run
-from spanscore.report.scored import as_json
 
 __all__ = [
     "MAX_BYTES",

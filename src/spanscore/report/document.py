@@ -8,13 +8,21 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, TypeAlias
 
-from spanscore.report import compared, pairing, rows, sessions, turns
-from spanscore.report.chunks import Chunks
-from spanscore.report.figures import by_metric, estimate, figure, passing_turns
-from spanscore.report.results import Comparison, Results
+from spanscore.report import details, rows
+from spanscore.report.results import (
+    Change,
+    Comparison,
+    Difference,
+    Joined,
+    Results,
+    by_metric,
+    estimate_of,
+    figure,
+    join,
+    passing_turns,
+)
 from spanscore.report.rows import Turn
-from spanscore.report.scored import Joined, join
-from spanscore.report.texts import Texts
+from spanscore.report.texts import Chunks, Texts
 
 SCHEMA = "spanscore.report/1"
 """The form of the data in a report."""
@@ -72,12 +80,12 @@ def blocks(
     run = _Run.of(results)
     index: Row = {"schema": SCHEMA, "version": version("spanscore"), "name": results.name}
     index["started"] = _started(results)
-    index["turn_rate"] = estimate(passing_turns([(x.state, x.key) for x in run.turns]))
+    index["turn_rate"] = estimate_of(passing_turns([(x.state, x.key) for x in run.turns]))
     index["figures"] = [figure(x) for x in results.figures]
     index["cases"] = yield from _cases(results, run, chunks, texts)
     index |= yield from _listed(run, chunks, texts)
     if comparison is not None:
-        index["comparison"] = compared.comparison(comparison, texts)
+        index["comparison"] = comparison_of(comparison, texts)
     if baseline is not None:
         index["baseline"] = yield from _baseline(
             results, baseline, run, index["turns"], chunks, texts
@@ -95,7 +103,7 @@ def _cases(
     own = dict(enumerate(run.turns))
     found = []
     for case in sorted(results.cases, key=lambda x: _CASE_ORDER.index(x.status)):
-        detail = sessions.case(case, rows_of, own, texts)
+        detail = details.case(case, rows_of, own, texts)
         row = {
             "name": detail["name"],
             "status": case.status,
@@ -118,7 +126,7 @@ def _rows_of(run: _Run) -> dict[str, list[int]]:
     return found
 
 
-def _of_trials(results: Results, run: _Run) -> dict[pairing.InTest, str]:
+def _of_trials(results: Results, run: _Run) -> dict[rows.InTest, str]:
     """The ids of turns by test, trial and place in the trial."""
     rows_of = _rows_of(run) if results.cases else {}
     return {
@@ -142,7 +150,7 @@ def _listed(run: _Run, chunks: Chunks, texts: Texts) -> Generator[bytes, None, R
             "turns": [places[x.id] for x in own]
         }
         session_of |= dict.fromkeys(row["turns"], len(of_sessions))
-        detail = sessions.session(key, own, scores, texts)
+        detail = details.session_details(key, own, scores, texts)
         of_sessions.append({**row, "name": detail["id"], "at": chunks.add(detail)})
         yield from chunks.written()
     of_turns: list[Row] = []
@@ -157,8 +165,8 @@ def _listed(run: _Run, chunks: Chunks, texts: Texts) -> Generator[bytes, None, R
 
 def _detail(turn: Turn, texts: Texts) -> Row:
     if turn.trace is not None:
-        return turns.turn(turn.trace, turn.scores, texts)
-    scores = [turns.score(x, lambda _word, _number: None, texts) for x in turn.scores]
+        return details.turn_details(turn.trace, turn.scores, texts)
+    scores = [details.score(x, lambda _word, _number: None, texts) for x in turn.scores]
     return {"id": turn.id, "input": texts.text(turn.user_input), "unknown": True, "scores": scores}
 
 
@@ -174,7 +182,7 @@ def _baseline(
     other = _Run.of(baseline)
     listed = yield from _listed(other, chunks, texts)
     places = other.places
-    pairs = pairing.paired(
+    pairs = rows.paired(
         run.turns, other.turns, tests=(_of_trials(results, run), _of_trials(baseline, other))
     )
     for turn, row in zip(run.turns, own_rows, strict=True):
@@ -205,3 +213,46 @@ def _left_out(chunks: Chunks, run: _Run, max_bytes: int) -> Iterator[str]:
             f"{run.not_listed:,} turns are not listed: a report lists {MAX_TURNS:,}, those that"
             " fail first."
         )
+
+
+_MAX_CHANGES = 5_000
+_MAX_NAMES = 500
+
+
+def comparison_of(found: Comparison, texts: Texts) -> dict[str, Any]:
+    """The comparison's JSON object in a report."""
+    return {
+        "baseline": found.baseline,
+        "verdict": found.verdict,
+        "differences": [_difference(x) for x in found.differences],
+        "changes": [_change(x, texts) for x in found.changes[:_MAX_CHANGES]],
+        "more_changes": max(0, len(found.changes) - _MAX_CHANGES),
+        "only_in_baseline": [texts.line(x) for x in found.only_in_baseline[:_MAX_NAMES]],
+        "only_in_own": [texts.line(x) for x in found.only_in_own[:_MAX_NAMES]],
+        "remarks": [texts.text(x) for x in found.remarks],
+    }
+
+
+def _difference(found: Difference) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "counted": found.counted,
+        "baseline": estimate_of(found.baseline),
+        "own": estimate_of(found.own),
+        "difference": estimate_of(found.difference),
+        "verdict": found.verdict,
+        "unit": found.unit,
+        "regression": found.regression,
+        "note": found.note,
+    }
+
+
+def _change(found: Change, texts: Texts) -> dict[str, Any]:
+    return {
+        "name": texts.line(found.name),
+        "baseline": found.baseline,
+        "own": found.own,
+        "measure": found.measure,
+        "values": None if found.values is None else list(found.values),
+        "verdict": found.verdict,
+    }

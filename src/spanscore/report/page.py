@@ -14,9 +14,8 @@ from pathlib import Path
 
 from spanscore import private_files
 from spanscore.report import document
-from spanscore.report.chunks import block, encoded
 from spanscore.report.results import Comparison, Results
-from spanscore.report.texts import Texts
+from spanscore.report.texts import Texts, block, encoded
 
 MAX_BYTES = 64 * 1024 * 1024
 """About how large a report becomes; past it, turns are listed without their steps, those that pass

@@ -1,15 +1,19 @@
-"""What a report shows: a run's turns, scores and tests, and how it differs from another run.
-
-Values alone.
+"""What a report shows: a run's turns, scores and tests, the figures over them, and how it differs
+from another run.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from spanscore.model.score import Evaluation
+from spanscore.calibration import Verdict as JudgedVerdict
+from spanscore.calibration import estimated, passing
+from spanscore.model.external import spans_of
+from spanscore.model.score import Evaluation, reaches
 from spanscore.model.trace import AgentTrace
-from spanscore.stats import Estimate
+from spanscore.stats import Estimate, Interval, mean
 
 Status: TypeAlias = Literal["pass", "fail", "error", "skipped", "unmatched"]
 """How a test came out. `error`: that is not known; `unmatched`: nothing is recorded for it."""
@@ -139,3 +143,421 @@ class Comparison:
     only_in_baseline: Sequence[str] = ()
     only_in_own: Sequence[str] = ()
     remarks: tuple[str, ...] = ()
+
+
+_STATUSES: Mapping[str, Status] = {
+    "pass": "pass",
+    "fail": "fail",
+    "error": "error",
+    "unmatched": "unmatched",
+}
+_LEVEL = 0.95
+
+
+def of_run(
+    run: Mapping[str, Any], traces: Sequence[AgentTrace] = (), scores: Sequence[Score] = ()
+) -> Results:
+    """The results of a run of a suite; `run` is what `suites.to_json` gives, and a run file
+    contains.
+
+    `traces` are the agent traces that it was a run over, whose steps are shown then; `scores` are
+    further ones of them. Raises KeyError, TypeError, ValueError or AttributeError where it is no
+    run.
+    """
+    return Results(
+        name=f"{run['suite']}, run {run['run_id']}",
+        traces=traces,
+        scores=scores,
+        cases=list(map(_case, run["cases"])),
+        figures=list(_whole(run["overall"])),
+        started_at_ns=int(datetime.fromisoformat(run["started_at"]).timestamp()) * 10**9,
+    )
+
+
+def _case(case: Mapping[str, Any]) -> Case:
+    return Case(
+        name=str(case["id"]),
+        status=_STATUSES[case["status"]],
+        trials=[_trial(x) for x in case["trials"]],
+        reasons=tuple(map(str, case["reasons"])),
+        figures=list(_of_case(case)),
+    )
+
+
+def _trial(trial: Mapping[str, Any]) -> Trial:
+    return Trial(
+        status=_STATUSES[trial["status"]],
+        reasons=tuple(map(str, trial["reasons"])),
+        trace_ids=tuple(map(str, trial["trace_ids"])),
+        scores=list(trial["evaluations"]),
+        score=trial.get("score"),
+        latency_s=trial.get("latency_s"),
+        session_id=trial.get("session_id"),
+        user_input=trial.get("user_input"),
+    )
+
+
+def _of_case(case: Mapping[str, Any]) -> Iterator[Figure]:
+    if case.get("pass_rate"):
+        yield Figure(name="trials that pass", estimate=_estimate(case["pass_rate"]))
+    if len(case["trials"]) < 2:
+        return
+    for name, sign in (("pass_at_k", "@"), ("pass_pow_k", "^")):
+        if case.get(name) is not None:
+            low, high = case.get(f"{name}_ci_low"), case.get(f"{name}_ci_high")
+            interval = (
+                None if low is None or high is None else Interval(float(low), float(high), _LEVEL)
+            )
+            estimate = Estimate(
+                float(case[name]), int(case["n"]), interval, str(case["statistics"])
+            )
+            yield Figure(
+                name=f"pass{sign}{case['k']}", estimate=estimate, note=str(case["statistics"])
+            )
+
+
+def _whole(overall: Mapping[str, Any]) -> Iterator[Figure]:
+    for name, title in (
+        ("case_pass_rate", "cases that pass"),
+        ("pass_rate", "trials that pass, over cases"),
+    ):
+        if overall.get(name):
+            yield Figure(name=title, estimate=_estimate(overall[name]))
+    for name, sign in (("pass_at_k", "@"), ("pass_pow_k", "^")):
+        if overall.get(name):
+            found = overall[name]
+            yield Figure(
+                name=f"pass{sign}{overall['k']} over cases",
+                estimate=_estimate(found),
+                note=found["statistics"],
+            )
+    for rate in overall.get("corrected_pass_rates") or ():
+        if rate["corrected"]:
+            name = f"{rate['metric']}: pass rate, corrected"
+            yield Figure(name=name, estimate=_estimate(rate["corrected"]), note=str(rate["note"]))
+    if overall.get("mean_score"):
+        estimate = _estimate(overall["mean_score"])
+        yield Figure(name="mean score of 100", estimate=estimate, scale=(0.0, 100.0), unit="")
+
+
+def _estimate(found: Mapping[str, Any]) -> Estimate:
+    """The inverse of `Estimate.to_json`."""
+    low, high = found["low"], found["high"]
+    interval = (
+        None if low is None else Interval(float(low), float(high), float(found["level"] or _LEVEL))
+    )
+    return Estimate(
+        float(found["value"]),
+        int(found["n"]),
+        interval,
+        str(found["method"]),
+        None,
+        found["note"] or "",
+    )
+
+
+FAIL, ERROR, PASS, UNSCORED = "fail", "error", "pass", "none"
+ORDER = (FAIL, ERROR, PASS, UNSCORED)
+"""The states of what was scored, in the order in which a reader should see them."""
+
+
+def as_json(score: Score) -> Mapping[str, Any]:
+    """The score's JSON object."""
+    return score.to_json() if isinstance(score, Evaluation) else score
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One score: what decides where it is shown. `passed` is None where there is no verdict.
+
+    `source` is None where spanscore measured, else who gave the score ("human", another evaluator's
+    name).
+    """
+
+    raw: Score
+    metric: str
+    status: str
+    passed: bool | None
+    source: str | None = None
+
+    @classmethod
+    def of(cls, raw: Score) -> "Scored":
+        """The score of a value or a JSON object.
+
+        Raises KeyError, TypeError or ValueError where it is none.
+        """
+        if isinstance(raw, Evaluation):
+            passed = {"pass": True, "fail": False}.get(raw.label or "", raw.passed)
+            return cls(raw, raw.metric, raw.status, passed, raw.evaluator.source)
+        source = (raw.get("evaluator") or {}).get("source")
+        return cls(
+            raw,
+            str(raw["metric"]),
+            str(raw["status"]),
+            _passed(raw),
+            None if source is None else str(source),
+        )
+
+    @property
+    def name(self) -> tuple[str, str | None]:
+        """What scores of one kind share: nobody else's are counted with spanscore's own."""
+        return self.metric, self.source
+
+
+@dataclass(slots=True)
+class Joined:
+    """Scores by what they are of: the id of an agent trace, the key of a session, or an evaluated
+    span.
+    """
+
+    of_turn: defaultdict[str, list[Scored]] = field(default_factory=lambda: defaultdict(list))
+    of_session: defaultdict[str, list[Scored]] = field(default_factory=lambda: defaultdict(list))
+    strays: defaultdict[tuple[str, str], list[Scored]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    @property
+    def all(self) -> list[Scored]:
+        """Every score."""
+        groups = (self.of_turn, self.of_session, self.strays)
+        return [x for group in groups for own in group.values() for x in own]
+
+
+def join(traces: Sequence[AgentTrace], scores: Iterable[Score]) -> Joined:
+    """Scores by their turns and sessions; those of turns that are not among `traces` by trace id
+    and span id.
+
+    Where several turns share a span and the score does not say of which one it is, each metric's
+    first score is of the first turn, and so on, as they are written. What somebody else gave to any
+    span of one turn is of that turn. Of several revisions the newest counts.
+    """
+    places = _Places(traces)
+    found = Joined()
+    for raw in newest(scores):
+        scored = Scored.of(raw)
+        scope, subject, session, target = _where(raw)
+        if scope == "session":
+            found.of_session[session].append(scored)
+        elif (turn := places.turn_of(subject, target, scored)) is not None:
+            found.of_turn[turn].append(scored)
+        else:
+            found.strays[target].append(scored)
+    return found
+
+
+class _Places:
+    """Finds the turn that a score is of."""
+
+    def __init__(self, traces: Sequence[AgentTrace]) -> None:
+        self._known = {x.id for x in traces}
+        self._of_target: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        self._of_trace: defaultdict[str, list[AgentTrace]] = defaultdict(list)
+        self._seen: Counter[tuple[Any, ...]] = Counter()
+        for trace in traces:
+            self._of_target[trace.target.trace_id, trace.target.span_id].append(trace.id)
+            for trace_id in trace.trace_ids:
+                self._of_trace[trace_id].append(trace)
+
+    def turn_of(self, subject: str, target: tuple[str, str], scored: Scored) -> str | None:
+        """The id of the agent trace."""
+        if subject in self._known:
+            return subject
+        if scored.source is not None:
+            return self._with_span(*target)
+        if turns := self._of_target.get(target):
+            place = self._seen[target, scored.name]
+            self._seen[target, scored.name] += 1
+            return turns[min(place, len(turns) - 1)]
+        return None
+
+    def _with_span(self, trace_id: str, span_id: str) -> str | None:
+        """The one turn of an OTel trace that has a span; the only one whichever span it is; else
+        None.
+        """
+        turns = self._of_trace.get(trace_id, [])
+        found = turns if len(turns) == 1 else [x for x in turns if span_id in spans_of(x)]
+        return found[0].id if len(found) == 1 else None
+
+
+def newest(scores: Iterable[Score]) -> list[Score]:
+    """The scores without those that a later one takes the place of, in their order.
+
+    That is one of a later revision; of what somebody else gave, the last that the same author gave.
+    """
+    items = list({id(x): x for x in scores}.values())
+    if all(_rank(x) <= (1, 0) for x in items):
+        return items
+    latest: dict[tuple[Any, ...], tuple[int, int]] = {}
+    for item in items:
+        key = _identity(item)
+        latest[key] = max(latest.get(key, (0, 0)), _rank(item))
+    return [x for x in items if _rank(x) == latest[_identity(x)]]
+
+
+def state(scores: Iterable[Scored]) -> str:
+    """What a turn or session came to: it fails where one score does, and passes where one does and
+    none fails.
+
+    By what spanscore measured: what others say is shown beside it.
+    """
+    own = (x for x in scores if x.source is None)
+    found = {
+        FAIL if x.passed is False else PASS if x.passed else ERROR if x.status == "failed" else ""
+        for x in own
+    }
+    return next((x for x in ORDER if x in found), UNSCORED)
+
+
+def _where(raw: Score) -> tuple[str, str, str, tuple[str, str]]:
+    """Scope, agent trace id ("" where it is not known), session key, and the evaluated span."""
+    if isinstance(raw, Evaluation):
+        session = raw.subject_id if raw.scope == "session" else ""
+        return raw.scope, raw.subject_id, session, (raw.target.trace_id, raw.target.span_id)
+    session = str(raw["session_key"] or "")
+    return (
+        str(raw["scope"]),
+        str(raw["subject_id"]),
+        session,
+        (str(raw["trace_id"]), str(raw["span_id"])),
+    )
+
+
+def _identity(raw: Score) -> tuple[Any, ...]:
+    if isinstance(raw, Evaluation):
+        by = raw.evaluator
+        return (*_where(raw), raw.metric, by.name, by.source, by.author)
+    given = raw.get("evaluator") or {}
+    return (*_where(raw), str(raw["metric"]), *(given.get(x) for x in ("name", "source", "author")))
+
+
+def _rank(raw: Score) -> tuple[int, int]:
+    """The revision; of what somebody else gave also the time."""
+    if isinstance(raw, Evaluation):
+        return raw.revision, raw.evaluated_at_ns if raw.is_external else 0
+    is_external = (raw.get("evaluator") or {}).get("source") is not None
+    return int(raw.get("revision") or 1), int(raw.get("evaluated_at_ns") or 0) if is_external else 0
+
+
+def _passed(score: Mapping[str, Any]) -> bool | None:
+    if score["status"] != "scored":
+        return None
+    if score.get("label") in {"pass", "fail"}:
+        return bool(score["label"] == "pass")
+    value, threshold = score.get("value"), score.get("threshold")
+    if not isinstance(value, int | float) or not isinstance(threshold, int | float):
+        return None
+    return reaches(value, threshold)
+
+
+def estimate_of(found: Estimate | None) -> dict[str, Any] | None:
+    """An estimate as a page shows it: value, limits, n, and how they were made."""
+    if found is None:
+        return None
+    low, high = (found.interval.low, found.interval.high) if found.interval else (None, None)
+    how = {
+        "method": found.method,
+        "level": found.interval.level if found.interval else None,
+        "note": found.note,
+    }
+    return {
+        "value": found.value,
+        "low": low,
+        "high": high,
+        "n": found.n,
+        **{k: v for k, v in how.items() if v},
+    }
+
+
+def figure(found: Figure) -> dict[str, Any]:
+    """A figure as a page shows it."""
+    return {
+        "name": found.name,
+        "note": found.note,
+        "scale": list(found.scale),
+        "unit": found.unit,
+        "estimate": estimate_of(found.estimate),
+    }
+
+
+def by_metric(scores: Iterable[Scored]) -> list[dict[str, Any]]:
+    """For each metric its counts, mean and pass rate; those with a failing score first, what others
+    gave last.
+
+    Sessions are the units of the estimates: scores of one session are not independent.
+    """
+    groups: defaultdict[tuple[str, str | None], list[Scored]] = defaultdict(list)
+    for scored in scores:
+        groups[scored.name].append(scored)
+    rows = [{**_row(metric, own), "source": source} for (metric, source), own in groups.items()]
+    return sorted(
+        rows,
+        key=lambda x: (
+            x["source"] is not None,
+            x["failing"] == 0,
+            x["errors"] == 0,
+            x["scored"] == 0,
+        ),
+    )
+
+
+def passing_turns(states: Sequence[tuple[str, str | None]]) -> Estimate | None:
+    """The share of turns that pass among those with a verdict, each given with its session;
+    sessions are the units.
+    """
+    decided = [
+        (float(found == "pass"), session) for found, session in states if found in {"pass", "fail"}
+    ]
+    if not decided:
+        return None
+    clusters = [
+        f"turn {place}" if session is None else session
+        for place, (_, session) in enumerate(decided)
+    ]
+    are_independent = len(set(clusters)) == len(clusters)
+    return mean(
+        [x for x, _ in decided], level=_LEVEL, clusters=None if are_independent else clusters
+    )
+
+
+def _row(metric: str, own: Sequence[Scored]) -> dict[str, Any]:
+    states = Counter(x.status for x in own)
+    verdicts = [found for x in own if (found := _verdict(as_json(x.raw))) is not None]
+    return {
+        "metric": metric,
+        "scored": states["scored"],
+        "skipped": states["skipped"],
+        "errors": states["failed"],
+        "passing": sum(x.passed is True for x in own),
+        "failing": sum(x.passed is False for x in own),
+        "scale": list(verdicts[0].scale) if verdicts else None,
+        "mean": estimate_of(_mean(verdicts)),
+        "rate": estimate_of(_rate(verdicts)),
+    }
+
+
+def _mean(verdicts: Sequence[JudgedVerdict]) -> Estimate | None:
+    if not verdicts:
+        return None
+    low = min(min(x.scale[0], x.value) for x in verdicts)
+    high = max(max(x.scale[1], x.value) for x in verdicts)
+    return estimated([x.value for x in verdicts], verdicts, _LEVEL, (low, high))
+
+
+def _rate(verdicts: Sequence[JudgedVerdict]) -> Estimate | None:
+    """The share that pass; where several judges scored, of all their verdicts together, which its
+    note says.
+    """
+    decided = [x for x in verdicts if x.passed is not None]
+    if not decided:
+        return None
+    found = estimated(passing(decided), decided, _LEVEL)
+    judges = len({x.judge for x in decided})
+    return found if judges == 1 else replace(found, note=f"of {judges} judges or prompts together")
+
+
+def _verdict(score: Mapping[str, Any]) -> JudgedVerdict | None:
+    """The verdict of a score; None where it has no value on a scale."""
+    try:
+        return JudgedVerdict.of_json(score)
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,17 +1,23 @@
-"""Scores leave through the application's own providers: its exporters take them like its own
-telemetry.
+"""The application's own providers: `instrument` finds or sets them, takes what they emit, and lets
+scores leave through them.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import Context
 from importlib.metadata import version
 from typing import Any, Final, Protocol
 
 from opentelemetry import metrics, trace
+from opentelemetry import trace as trace_globals
+from opentelemetry._logs import get_logger_provider
+from opentelemetry.context import Context as OtelContext
+from opentelemetry.sdk._logs import LogRecordProcessor
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.sdk.trace import Event, ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import Span as SdkSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import (
     Link,
@@ -23,7 +29,8 @@ from opentelemetry.trace import (
     TraceFlags,
 )
 
-from spanscore.errors import PermanentError
+from spanscore.config import Settings
+from spanscore.errors import ConfigError, PermanentError
 from spanscore.export import histogram
 from spanscore.export.port import UnsupportedSignalError
 from spanscore.export.resources import SCOPE_NAME
@@ -33,6 +40,11 @@ from spanscore.model.span import LogRecord, Span
 from spanscore.model.span import Resource as SpanResource
 from spanscore.otlp import decode
 from spanscore.otlp.signal import WIRE, Signal
+from spanscore.sdk.authoring.spans import Named, current_names
+from spanscore.sdk.authoring.turn import named
+from spanscore.sdk.captures import is_stand_in, set_replaceable
+from spanscore.sdk.in_process_settings import APPLICATION
+from spanscore.sdk.scoring_thread import Worker
 
 _log = logging.getLogger(__name__)
 
@@ -203,3 +215,225 @@ def _in_no_context(emit: Any, item: Any) -> None:
         raise PermanentError(
             f"a processor of the application failed: {type(error).__name__}: {error}"
         ) from error
+
+
+_NO_PROVIDER = (
+    "no TracerProvider was set up, so spanscore set one: it exports nothing, and scores stay in"
+    " this process. Call spanscore.instrument() after OpenTelemetry is set up, or give"
+    " export=ENDPOINT or on_scores=FUNCTION"
+)
+
+
+class Attached:
+    """The providers of an application: the given ones, else the global ones, also where these are
+    replaced later.
+    """
+
+    def __init__(
+        self, tracer_provider: Any = None, logger_provider: Any = None, *, needs_exporters: bool
+    ) -> None:
+        """Find the providers. Raises ConfigError where a given one takes no processors.
+
+        `needs_exporters` says that nobody gets the scores but the application's own exporters.
+        """
+        self._given_tracer, self._given_logger = tracer_provider, logger_provider
+        self.tracer_provider = tracer_provider or _global_tracer_provider(warns=needs_exporters)
+        self.logger_provider = logger_provider or _global_logger_provider()
+        self._processors: tuple[Spans, Logs] | None = None
+        if not hasattr(self.tracer_provider, "add_span_processor"):
+            kind = f"{type(self.tracer_provider).__module__}.{type(self.tracer_provider).__name__}"
+            raise ConfigError(
+                f"tracer_provider: {kind} takes no span processors; spanscore needs a"
+                " TracerProvider of the OpenTelemetry SDK"
+            )
+
+    @property
+    def histogram(self) -> Histogram:
+        """The histogram of scores of this application."""
+        return Histogram()
+
+    def attach(self, worker: Worker, closed: Callable[[], object]) -> None:
+        """Have the providers hand over what they emit; `closed` is called when they are shut
+        down.
+        """
+
+        def shut_down() -> None:
+            closed()
+
+        self._processors = Spans(worker, shut_down), Logs(worker)
+        self._attach_spans(self.tracer_provider)
+        self._attach_logs(self.logger_provider)
+
+    def exporters(self, settings: Settings) -> Mapping[str, Any]:
+        """The exporters of these settings, by name."""
+        from spanscore.export.opening import open_exporters  # noqa: PLC0415 - in the thread
+
+        found: dict[str, Any] = dict(open_exporters(settings.export))
+        if APPLICATION in settings.export.exporters:
+            found[APPLICATION] = Application(self)
+        return found
+
+    def follow(self) -> None:
+        """Go on with the global providers where the application has set others since."""
+        tracer_provider, logger_provider = (
+            trace_globals.get_tracer_provider(),
+            get_logger_provider(),
+        )
+        if self._given_tracer is None and tracer_provider is not self.tracer_provider:
+            self.tracer_provider = tracer_provider
+            self._attach_spans(tracer_provider)
+        if self._given_logger is None and logger_provider is not self.logger_provider:
+            self.logger_provider = (
+                logger_provider if hasattr(logger_provider, "add_log_record_processor") else None
+            )
+            self._attach_logs(self.logger_provider)
+
+    def flush(self) -> None:
+        """Have the application's processors send what they still hold."""
+        for provider in (self.tracer_provider, self.logger_provider):
+            force_flush = getattr(provider, "force_flush", None)
+            if force_flush is not None:
+                with suppress(Exception):  # whoever exports says what is wrong
+                    force_flush()
+
+    def _attach_spans(self, provider: Any) -> None:
+        if self._processors is None or not hasattr(provider, "add_span_processor"):
+            return
+        provider.add_span_processor(self._processors[0])
+        _put_first(span_processors(provider), self._processors[0], "_span_processors")
+
+    def _attach_logs(self, provider: Any) -> None:
+        if self._processors is None or provider is None:
+            return
+        provider.add_log_record_processor(self._processors[1])
+        _put_first(
+            getattr(provider, "_multi_log_record_processor", None),
+            self._processors[1],
+            "_log_record_processors",
+        )
+
+
+def _global_tracer_provider(*, warns: bool) -> Any:
+    found = trace_globals.get_tracer_provider()
+    if not is_stand_in(found):
+        return found
+    if warns:
+        _log.warning(_NO_PROVIDER)
+    made = TracerProvider()
+    set_replaceable(trace_globals, "_TRACER_PROVIDER", made)
+    return made
+
+
+def _global_logger_provider() -> Any:
+    """The global LoggerProvider; None where there is none of the SDK's: events are then neither
+    read nor emitted.
+    """
+    found = get_logger_provider()
+    return found if hasattr(found, "add_log_record_processor") else None
+
+
+def _put_first(multi: Any, own: Any, field: str) -> None:
+    """Have the provider call this processor before all others, at a flush and a shutdown too.
+
+    Its scores leave through the others, so they have to be there before those are shut down. Where
+    a provider has no such list, the handler at the process's exit sees to that.
+    """
+    processors = getattr(multi, field, None)
+    lock = getattr(multi, "_lock", None)
+    if isinstance(processors, tuple) and lock is not None:
+        with lock:
+            rest = tuple(x for x in getattr(multi, field) if x is not own)
+            setattr(multi, field, (own, *rest))
+
+
+_MILLIS = 1000
+_SHUTDOWN_S = 20.0
+
+
+class Spans(SpanProcessor):
+    """Takes the application's sampled spans. No exception leaves it, whatever a span is."""
+
+    def __init__(self, worker: Worker, closed: Callable[[], None]) -> None:
+        """`closed` is called at a shutdown."""
+        self._worker = worker
+        self._closed = closed
+
+    # as the SDK has it
+    def on_start(self, span: SdkSpan, parent_context: OtelContext | None = None) -> None:
+        """A span has begun: its trace is not complete before it has ended.
+
+        A session named around it is set on it.
+        """
+        try:
+            context = span.context
+            if (
+                context is not None
+                and context.trace_flags.sampled
+                and not self._worker.is_own_thread()
+            ):
+                self._worker.started(context)
+                names = current_names(parent_context)
+                if names.session_id is not None or names.user_id is not None:
+                    _name(span, names)
+        except Exception:  # noqa: BLE001, S110 - it is the application's span, and only its score is at stake
+            pass
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """A span has ended."""
+        try:
+            context = span.context
+            if (
+                context is not None
+                and context.trace_flags.sampled
+                and not self._worker.is_own_thread()
+            ):
+                self._worker.ended(span)
+        except Exception:  # noqa: BLE001, S110 - likewise
+            pass
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """Wait until what is complete is scored, and its scores were handed to the other
+        processors.
+        """
+        return self._worker.flush(timeout_millis / _MILLIS)
+
+    def shutdown(self) -> None:
+        """Score what is there, and end."""
+        self._closed()
+
+
+def _name(span: SdkSpan, names: Named) -> None:
+    """Set the attributes of a session and a user that the span itself does not have."""
+    own = span.attributes or {}
+    found = named(names.session_id, names.user_id).items()
+    span.set_attributes(
+        {key: value for key, value in found if value is not None and key not in own}
+    )
+
+
+class Logs(LogRecordProcessor):
+    """Takes the application's log records that belong to a span."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def on_emit(self, log_record: Any) -> None:
+        """A log record was emitted."""
+        try:
+            record = log_record.log_record
+            if (
+                record.trace_id or getattr(record, "event_name", None)
+            ) and not self._worker.is_own_thread():
+                self._worker.logged(log_record)
+        except Exception:  # noqa: BLE001, S110 - it is the application's, and only a score is at stake
+            pass
+
+    emit = on_emit  # its name in older releases
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """Wait as the span processor does."""
+        return self._worker.flush(timeout_millis / _MILLIS)
+
+    def shutdown(self) -> None:
+        """Score what is complete while its scores can still leave."""
+        self._worker.flush(_SHUTDOWN_S)

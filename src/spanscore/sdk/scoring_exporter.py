@@ -19,8 +19,8 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from spanscore.export.config import Inline
 from spanscore.model.score import Evaluation
 from spanscore.model.span import Span
-from spanscore.sdk.gathering import Ended, shows_genai
-from spanscore.sdk.spans import to_span
+from spanscore.sdk.gathered import Ended, shows_genai
+from spanscore.sdk.otel_spans import to_span
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,7 @@
 from spanscore.model.trace import Tool, ToolCall
 from spanscore.testing.dialects import check_dialect
 from spanscore.testing.judges import FailingJudge, HangingJudge, ScriptedJudge
-from spanscore.testing.measuring import measure
-from spanscore.testing.metrics import check_metric
+from spanscore.testing.metrics import check_metric, measure
 from spanscore.testing.traces import agent_trace, sample_sessions, sample_traces, session, tool_call
 
 __all__ = [

@@ -25,7 +25,7 @@ from harness.processes import Processes
 from harness.recordings import load
 from harness.tool import Tool
 
-from spanscore.cli import replay
+from spanscore.cli import demo
 from spanscore.cli.demo import recorded_judge
 from spanscore.errors import SpanscoreError
 
@@ -48,7 +48,7 @@ def main() -> int:
         signal.signal(ends, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix=f"spanscore-ui-{args.tool}-"))
     pictures = line.ROOT / "out/ui" / args.tool
-    recordings = args.recordings or replay.recordings() / "pydantic-ai"
+    recordings = args.recordings or demo.recordings() / "pydantic-ai"
     try:
         with Processes(folder) as processes:
             failed = _run(
@@ -76,7 +76,7 @@ def _run(
     for one, its_name in ((tool, name), (plain, f"{name}-without")):
         if one is not None:
             processes.wait(its_name, one.is_ready)
-    judge = recorded_judge() if recordings == replay.recordings() / "pydantic-ai" else None
+    judge = recorded_judge() if recordings == demo.recordings() / "pydantic-ai" else None
     with line.running(processes, folder, tool.backend, tool.sinks, judge) as running:
         run = running.send(recordings, plain and plain.backend, pictures or Path())
         print(f"{len(run.traces)} agent traces and their scores are at {tool.address}", flush=True)

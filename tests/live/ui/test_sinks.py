@@ -8,7 +8,7 @@ import time
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore.cli import replay
+from spanscore.cli import demo
 from spanscore.cli.backend import Backend
 
 pytestmark = pytest.mark.ui
@@ -39,7 +39,7 @@ def scoring(server, running):
 
 def recorded(turns=1, session_id=None):
     """So many turns of the demo's agent, each a request of its own, in a session of their own."""
-    (whole,) = replay.requests(replay.recordings() / "pydantic-ai", time.time_ns())
+    (whole,) = demo.recorded_requests(demo.recordings() / "pydantic-ai", time.time_ns())
     session_id = session_id or f"session-{secrets.token_hex(4)}"
     traces = {}
     for group in whole.resource_spans:
@@ -56,7 +56,7 @@ def recorded(turns=1, session_id=None):
 
 def send(request, *destinations):
     for destination in destinations:
-        assert any(replay.send([request], destination) for _ in range(3))
+        assert any(demo.send([request], destination) for _ in range(3))
 
 
 def receiver(scoring):

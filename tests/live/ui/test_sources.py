@@ -16,7 +16,7 @@ from harness.installed import cache, environment
 from harness.processes import Processes, answers, free_ports
 from tools import jaeger, mlflow, phoenix
 
-from spanscore.cli import replay
+from spanscore.cli import demo
 from spanscore.model.span import Event, Link, LogRecord, Resource, Scope, Span
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
@@ -92,7 +92,7 @@ def filled(kind, name, processes, folder):
     tool = kind(processes, folder)
     processes.wait(folder.name, tool.is_ready)
     for case in CASES:
-        assert any(replay._post(requests_of(case), tool.backend) for _ in range(_TRIES))
+        assert any(demo._post(requests_of(case), tool.backend) for _ in range(_TRIES))
     return tool.address.replace("http://", f"{name}://")
 
 

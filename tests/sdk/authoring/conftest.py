@@ -9,8 +9,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from spanscore.rebuild import rebuild_all
-from spanscore.sdk.authoring import guarding
-from spanscore.sdk.spans import to_span
+from spanscore.sdk.authoring import values
+from spanscore.sdk.otel_spans import to_span
 
 
 class Recorded:
@@ -50,5 +50,5 @@ def recorded(monkeypatch):
 @pytest.fixture
 def complaints(caplog):
     """What the SDK logged."""
-    guarding._reported.clear()
+    values._reported.clear()
     return lambda: [x.getMessage() for x in caplog.records if x.name == "spanscore.sdk"]

@@ -7,7 +7,7 @@ from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogR
 
 import spanscore
 from spanscore.received_scores import read_external
-from spanscore.sdk.spans import to_log_record, to_span
+from spanscore.sdk.otel_spans import to_log_record, to_span
 
 
 @pytest.fixture

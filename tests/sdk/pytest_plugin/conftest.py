@@ -4,9 +4,9 @@ asked.
 
 import pytest
 
-from spanscore.sdk.pytest_plugin import recording, reporting, trials
+from spanscore.sdk.pytest_plugin import items, results
 
-IMPORTED = recording, reporting, trials
+IMPORTED = items, results, items
 """What runs of pytest within a test's process find imported: pytest takes back what they import
 themselves.
 """

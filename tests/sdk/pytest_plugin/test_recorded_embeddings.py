@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spanscore.embed.litellm import LiteLLM
-from spanscore.sdk.recorded_embeddings import rounded, unit
+from spanscore.sdk.cassettes import rounded, unit
 
 pytest_plugins = ["pytester"]
 

@@ -1,21 +1,27 @@
-"""Are spanscore's own ports answered, and by spanscore."""
+"""Are spanscore's own ports answered, and by spanscore; has the running server refused requests for
+good; which rules decide what it evaluates.
+"""
 
 import asyncio
 import contextlib
+import re
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 import grpc
 
-from spanscore.cli.checks.finding import Finding, fail, ok, warn
+from spanscore.cli.checks import Finding, fail, ok, warn
 from spanscore.config import Settings
+from spanscore.evaluation.rules import DEFAULT, Rule
 from spanscore.model.json import loads
 from spanscore.otlp.signal import WIRE
 from spanscore.receive.config import Grpc, Tls, split_endpoint
 from spanscore.receive.health import ELSEWHERE
 from spanscore.rpc.health import check as ask_health
+from spanscore.telemetry import declared, prometheus
 
 _TIMEOUT_S = 3.0
 _NOBODY = "start it with `spanscore serve` and this configuration, or see its log if it should run"
@@ -53,7 +59,9 @@ async def state_of(settings: Settings) -> Mapping[str, Any] | None:
     return None
 
 
-async def check(settings: Settings, state: Mapping[str, Any] | None) -> AsyncIterator[Finding]:
+async def check_endpoints(
+    settings: Settings, state: Mapping[str, Any] | None
+) -> AsyncIterator[Finding]:
     """Health, gRPC and HTTP; `state` is what `state_of` gave."""
     yield await _health(settings, state)
     yield await _grpc(settings.receive.grpc)
@@ -161,3 +169,136 @@ async def _state(url: str) -> Mapping[str, Any] | None:
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
         return None
     return state if isinstance(state, Mapping) else None
+
+
+_ABOUT = "senders"
+_TIMEOUT = aiohttp.ClientTimeout(total=3.0)
+_FIXES: Final = {
+    "unread": (
+        "over gRPC senders compress with gzip or not at all, since gRPC for Python refuses zstd and"
+        " snappy; and their batches stay below receive.grpc.max_recv_msg_size_mib"
+    ),
+    "too_large": "keep senders' batches below receive.http.max_request_body_size",
+    "unauthenticated": (
+        "give senders one of the tokens of `receive`, as the header `authorization: Bearer TOKEN`;"
+        " with `tenancy` they name their tenant too, in the header tenancy.header, unless the token"
+        " is a tenant's"
+    ),
+    "not_otlp": (
+        "senders post protobuf or JSON to /v1/traces, /v1/logs or /v1/metrics: see their endpoint"
+        " and protocol"
+    ),
+    "malformed": "what senders compress or send in chunks arrives damaged: is a proxy between?",
+}
+"""What to do, by the reasons for which a request is refused and does not come back."""
+
+
+async def check_senders(state: Mapping[str, Any]) -> Finding:
+    """Of the server whose health check gave `state`, since it was started."""
+    try:
+        refused = _refused(await page_of_metrics(state))
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+        return warn(
+            _ABOUT, "its page of metrics does not answer", "ask again, or see the server's log"
+        )
+    lost = {reason: count for reason, count in refused.most_common() if reason in _FIXES}
+    if not lost:
+        return ok(_ABOUT, "no request was refused for good since the start")
+    counts = ", ".join(f"{count} {reason}" for reason, count in lost.items())
+    return warn(
+        _ABOUT,
+        f"requests were refused for good, which collectors drop: {counts}",
+        _FIXES[next(iter(lost))],
+    )
+
+
+def check_content(state: Mapping[str, Any]) -> Finding:
+    """Whether the traces that came since the start of the server with this `state` hold content."""
+    silent = state.get("without_content", [])
+    if not silent:
+        return ok(
+            "content",
+            "every instrumentation that sent agent traces since the start records content",
+        )
+    what, _, how = silent[0].partition(". To record them, ")
+    more = f", and {len(silent) - 1} more likewise" if len(silent) > 1 else ""
+    return warn("content", f"{what}{more}", f"{how}, where the agent runs")
+
+
+async def page_of_metrics(state: Mapping[str, Any]) -> str:
+    """The metrics of the server whose health check gave `state`.
+
+    Raises aiohttp.ClientError, OSError or TimeoutError.
+    """
+    url = f"http://{reachable(state['endpoint'])}/metrics"
+    async with aiohttp.ClientSession(timeout=_TIMEOUT) as session, session.get(url) as answer:
+        return await answer.text()
+
+
+def _refused(page: str) -> Counter[str]:
+    """How many requests were not taken, by reason."""
+    line = re.compile(
+        prometheus.name(declared.RECEIVER_REFUSED_REQUESTS) + r'\{.*?reason="(\w+)".*\} (\S+)'
+    )
+    found: Counter[str] = Counter()
+    for reason, count in line.findall(page):
+        found[reason] += int(float(count))
+    return found
+
+
+_ABOUT_RULES = "rules"
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_MANY = 1000
+"""Traces after which a rule that has taken none may be one that is written wrong."""
+
+
+async def check_rules(settings: Settings, state: Mapping[str, Any] | None) -> Finding:
+    """`state` is what the health check of the running server gave; None where none answers."""
+    evaluation = settings.evaluation
+    if not evaluation.rules:
+        return ok(
+            _ABOUT_RULES,
+            f"none: all traces are treated alike, with the share {evaluation.sampling:g}",
+        )
+    taken = None if state is None else await _taken(state)
+    shown = [
+        *(
+            f"{x.name} ({_share(x, evaluation.sampling)}{_of(taken, x.name)})"
+            for x in evaluation.rules
+        ),
+        f"no rule (share {evaluation.sampling:g}{_of(taken, DEFAULT)})",
+    ]
+    idle = [] if taken is None else [x.name for x in evaluation.rules if not taken[x.name]]
+    if taken is not None and idle and taken.total() >= _MANY:
+        return warn(
+            _ABOUT_RULES,
+            f"of {taken.total():,} traces none was taken by {', '.join(idle)}; in their order:"
+            f" {', '.join(shown)}",
+            "see with `spanscore inspect -c FILE PATH` which rule takes which trace",
+        )
+    return ok(_ABOUT_RULES, f"in their order: {', '.join(shown)}")
+
+
+async def _taken(state: Mapping[str, Any]) -> Counter[str] | None:
+    """How many traces each rule has taken since the start; None where the server does not say."""
+    try:
+        page = await page_of_metrics(state)
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+        return None
+    line = re.compile(prometheus.name(declared.RULES_DECISIONS) + r"\{(.*)\} (\S+)")
+    found: Counter[str] = Counter()
+    for labels, count in line.findall(page):
+        named = dict(_LABEL.findall(labels))
+        if named.get("scope") == "trace":
+            found[named.get("rule", "")] += int(float(count))
+    return found
+
+
+def _share(rule: Rule, usual: float) -> str:
+    if not rule.measures:
+        return "nothing is measured"
+    return f"share {usual if rule.sampling is None else rule.sampling:g}"
+
+
+def _of(taken: Counter[str] | None, name: str) -> str:
+    return "" if taken is None else f", took {taken[name]:,}"

@@ -13,12 +13,10 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from spanscore import __version__
 from spanscore.model.external import stand_in_span_id
-from spanscore.sdk.authoring import attributes as names
-from spanscore.sdk.authoring.current import current_turn
-from spanscore.sdk.authoring.guarding import guarded, report_once
-from spanscore.sdk.authoring.spans import Attribute, well_named
+from spanscore.sdk.authoring import spans as names
+from spanscore.sdk.authoring.spans import Attribute, current_turn, well_named
 from spanscore.sdk.authoring.turn import Turn, named
-from spanscore.sdk.authoring.values import bounded
+from spanscore.sdk.authoring.values import bounded, guarded, report_once
 
 Traced: TypeAlias = Turn | trace.Span | SpanContext | str
 """What names a trace: a turn, a span, the ids of one, `traceparent`, or a trace id of 32 hex

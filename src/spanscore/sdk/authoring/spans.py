@@ -1,20 +1,26 @@
-"""A span that the SDK writes: begun, made current while the agent's own code runs, and ended."""
+"""A span that the SDK writes: its names, how it is begun and made current while the agent's own
+code runs, and how that is followed to its end.
+"""
 
+import contextlib
+import functools
+import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from contextvars import Token
+from functools import partial
 from types import TracebackType
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from opentelemetry import context, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode
 
 from spanscore import __version__
-from spanscore.sdk.authoring import attributes as names
-from spanscore.sdk.authoring.current import detach, is_suppressed
-from spanscore.sdk.authoring.guarding import guarded
-from spanscore.sdk.authoring.values import bounded
+from spanscore.sdk.authoring.values import MAX_CHARS, bounded, guarded
+
+if TYPE_CHECKING:
+    from spanscore.sdk.authoring.turn import Turn
 
 Attribute: TypeAlias = str | bool | int | float | list[str] | list[float]
 
@@ -26,7 +32,7 @@ def captures_content() -> bool:
     """Whether texts, arguments and results are recorded, as they are unless the environment says
     otherwise.
     """
-    return os.environ.get(names.CAPTURE_CONTENT, "").strip().lower() not in _CONTENT_OFF
+    return os.environ.get(CAPTURE_CONTENT, "").strip().lower() not in _CONTENT_OFF
 
 
 class OpenSpan:
@@ -64,7 +70,7 @@ class OpenSpan:
         if self.is_recording:
             if isinstance(error, Exception):
                 self.span.record_exception(error)
-            self.span.set_attribute(names.ERROR_TYPE, _qualified(type(error)))
+            self.span.set_attribute(ERROR_TYPE, _qualified(type(error)))
             described = bounded(str(error))[:_MAX_STATUS_CHARS]
             self.span.set_status(Status(StatusCode.ERROR, described or type(error).__name__))
         self.end()
@@ -85,7 +91,7 @@ def open_span(
     """
     if is_suppressed():
         return OpenSpan(INVALID_SPAN, context.get_current())
-    tracer = trace.get_tracer(names.SCOPE, __version__)
+    tracer = trace.get_tracer(SCOPE, __version__)
     given = {key: value for key, value in attributes.items() if value is not None}
     span = tracer.start_span(well_named(name), kind=kind, attributes=given)
     return OpenSpan(span, trace.set_span_in_context(span))
@@ -125,3 +131,310 @@ def _qualified(kind: type[BaseException]) -> str:
         if kind.__module__ == "builtins"
         else f"{kind.__module__}.{kind.__qualname__}"
     )
+
+
+SCOPE = "spanscore.sdk"
+
+OPERATION = "gen_ai.operation.name"
+AGENT_NAME = "gen_ai.agent.name"
+CONVERSATION = "gen_ai.conversation.id"
+SESSION = "session.id"
+USER = "user.id"
+INPUT = "gen_ai.input.messages"
+OUTPUT = "gen_ai.output.messages"
+INSTRUCTIONS = "gen_ai.system_instructions"
+TOOL_DEFINITIONS = "gen_ai.tool.definitions"
+ERROR_TYPE = "error.type"
+
+TOOL_NAME = "gen_ai.tool.name"
+TOOL_TYPE = "gen_ai.tool.type"
+TOOL_DESCRIPTION = "gen_ai.tool.description"
+TOOL_CALL_ID = "gen_ai.tool.call.id"
+ARGUMENTS = "gen_ai.tool.call.arguments"
+RESULT = "gen_ai.tool.call.result"
+
+PROVIDER = "gen_ai.provider.name"
+REQUEST_MODEL = "gen_ai.request.model"
+RESPONSE_MODEL = "gen_ai.response.model"
+RESPONSE_ID = "gen_ai.response.id"
+FINISH_REASONS = "gen_ai.response.finish_reasons"
+INPUT_TOKENS = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+
+PLAN = "spanscore.plan"
+EXPECTED_ANSWER = "spanscore.expected.answer"
+EXPECTED_TOOLS = "spanscore.expected.tools"
+EXPECTED_OUTCOMES = "spanscore.expected.outcomes"
+EXPECTED_ORDER = "spanscore.expected.tool_sequence_matters"
+
+CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""OpenTelemetry's environment variable: `false` or `NO_CONTENT` keeps texts, arguments and results
+out of spans.
+"""
+
+
+TURN = context.create_key("spanscore-turn")
+NAMED = context.create_key("spanscore-session")
+CALL_ID = context.create_key("spanscore-call-id")
+
+
+_SUPPRESSING = (
+    getattr(context, "_SUPPRESS_INSTRUMENTATION_KEY", "suppress_instrumentation"),
+    "suppress_instrumentation",
+)
+"""Set while nothing is to be traced, as where a judge is asked."""
+
+
+def is_suppressed() -> bool:
+    """Whether the calling code is not to be traced."""
+    return any(context.get_value(key) for key in _SUPPRESSING)
+
+
+def detach(token: Token[Context]) -> None:
+    """Make current what was so before `attach`.
+
+    A generator may be ended in another context than it began in, as by a web framework's threads;
+    there nothing is to be restored. OpenTelemetry's own `detach` logs an error then.
+    """
+    if not isinstance(token, Token):  # of another implementation of contexts
+        context.detach(token)
+        return
+    with contextlib.suppress(ValueError, RuntimeError):
+        token.var.reset(token)
+
+
+class Named(NamedTuple):
+    """The session and user that turns belong to which name none themselves."""
+
+    session_id: str | None = None
+    user_id: str | None = None
+
+
+def current_turn() -> "Turn | None":
+    """The innermost turn that the calling code runs in."""
+    found: Turn | None = context.get_value(TURN)  # type: ignore[assignment] # only a Turn is put there
+    return found
+
+
+def current_names(within: Context | None = None) -> Named:
+    """The session and user around the calling code; or those in another context than the current
+    one.
+    """
+    found = context.get_value(NAMED, within)
+    return found if isinstance(found, Named) else Named()
+
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+_MAX_ITEMS = 10_000
+
+
+class Run(Protocol):
+    """What is recorded of one call of a function."""
+
+    @property
+    def context(self) -> Context | None:
+        """The context in which the function's own code runs; None: the current one."""
+
+    def returned(self, value: object) -> None:
+        """The function returned."""
+
+    def yielded(self, items: list[Any], value: object, *, is_whole: bool) -> None:
+        """The generator ended, having yielded `items` and returned `value`; not `is_whole`: there
+        were more.
+        """
+
+    def failed(self, error: BaseException) -> None:
+        """The function raised an exception."""
+
+
+def follow(run: Run, value: Any) -> Any:
+    """What a function returned, recorded; where the work only begins then, what follows that in the
+    value's place.
+    """
+    if inspect.iscoroutine(value):
+        return awaited(run, value)
+    if inspect.isgenerator(value):
+        return stepped(run, value)
+    if inspect.isasyncgen(value):
+        return _async_generator_function(lambda: value, lambda _args, _kwargs: run)()
+    run.returned(value)
+    return value
+
+
+async def awaited(run: Run, work: Coroutine[Any, Any, Any]) -> Any:
+    """Await the work, and record what it returns."""
+    try:
+        with Active(run.context):
+            value = await work
+    except BaseException as error:
+        run.failed(error)
+        raise
+    run.returned(value)
+    return value
+
+
+def stepped(run: Run, work: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Yield what the generator yields, as `yield from` does; its consumer's own work is not within
+    the run.
+    """
+    items = _Items()
+    step: Callable[[], Any] = partial(next, work)
+    while True:
+        try:
+            with Active(run.context):
+                item = step()
+        except StopIteration as stop:
+            run.yielded(items.kept, stop.value, is_whole=items.is_whole)
+            return stop.value
+        except BaseException as error:
+            run.failed(error)
+            raise
+        items.add(item)
+        try:
+            sent = yield item
+        except GeneratorExit:
+            _close(run, work, items)
+            raise
+        except BaseException as thrown:  # noqa: BLE001 - the generator decides what becomes of it
+            step = partial(work.throw, thrown)
+        else:
+            step = partial(work.send, sent)
+
+
+def _close(run: Run, work: Generator[Any, Any, Any], items: "_Items") -> None:
+    """Close the generator that its consumer needs no more: what it yielded so far is what it
+    gave.
+    """
+    try:
+        with Active(run.context):
+            work.close()
+    except BaseException as error:
+        run.failed(error)
+        raise
+    run.yielded(items.kept, None, is_whole=items.is_whole)
+
+
+async def _close_async(run: Run, work: AsyncGenerator[Any, Any], items: "_Items") -> None:
+    try:
+        with Active(run.context):
+            await work.aclose()
+    except BaseException as error:
+        run.failed(error)
+        raise
+    run.yielded(items.kept, None, is_whole=items.is_whole)
+
+
+class _Items:
+    """What a generator yielded, as far as it is kept."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+        self.is_whole = True
+        self._chars = 0
+
+    def add(self, item: object) -> None:
+        left = MAX_CHARS - self._chars
+        self._chars += len(item) if isinstance(item, str) else 1
+        if len(self.kept) < _MAX_ITEMS and self._chars <= MAX_CHARS:
+            self.kept.append(item)
+            return
+        if self.is_whole and isinstance(item, str) and len(self.kept) < _MAX_ITEMS:
+            self.kept.append(item[:left])
+        self.is_whole = False
+
+
+class Beginning(Protocol):
+    """Begins to record a call of a function, which was given these arguments."""
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Run:
+        """Raises nothing."""
+
+
+def recorded(function: FunctionT, begin: Beginning) -> FunctionT:
+    """The function, each call of which is recorded; it stays of its kind: coroutine, generator or
+    neither.
+    """
+    called = function if inspect.isroutine(function) else type(function).__call__
+    wrapper: Any
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):
+        wrapper = _coroutine_function(function, begin)
+    elif inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(called):
+        wrapper = _async_generator_function(function, begin)
+    elif inspect.isgeneratorfunction(function) or inspect.isgeneratorfunction(called):
+        wrapper = _generator_function(function, begin)
+    else:
+        wrapper = _function(function, begin)
+    return cast("FunctionT", wrapper)
+
+
+def _coroutine_function(function: Callable[..., Any], begin: Beginning) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def calling(*args: Any, **kwargs: Any) -> Any:
+        run = begin(args, kwargs)
+        return await awaited(run, _calling(run, function, args, kwargs))
+
+    return calling
+
+
+def _async_generator_function(function: Callable[..., Any], begin: Beginning) -> Callable[..., Any]:
+    """As `stepped`, of an asynchronous generator."""
+
+    @functools.wraps(function)
+    async def calling(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        run = begin(args, kwargs)
+        work: AsyncGenerator[Any, Any] = _calling(run, function, args, kwargs)
+        items = _Items()
+        step: Callable[[], Any] = partial(anext, work)
+        while True:
+            try:
+                with Active(run.context):
+                    item = await step()
+            except StopAsyncIteration:
+                run.yielded(items.kept, None, is_whole=items.is_whole)
+                return
+            except BaseException as error:
+                run.failed(error)
+                raise
+            items.add(item)
+            try:
+                sent = yield item
+            except GeneratorExit:
+                await _close_async(run, work, items)
+                raise
+            except BaseException as thrown:  # noqa: BLE001 - the generator decides what becomes of it
+                step = partial(work.athrow, thrown)
+            else:
+                step = partial(work.asend, sent)
+
+    return calling
+
+
+def _generator_function(function: Callable[..., Any], begin: Beginning) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def calling(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        run = begin(args, kwargs)
+        return (yield from stepped(run, _calling(run, function, args, kwargs)))
+
+    return calling
+
+
+def _function(function: Callable[..., Any], begin: Beginning) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def calling(*args: Any, **kwargs: Any) -> Any:
+        run = begin(args, kwargs)
+        return follow(run, _calling(run, function, args, kwargs))
+
+    return calling
+
+
+def _calling(
+    run: Run, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Call the function within the run."""
+    try:
+        with Active(run.context):
+            return function(*args, **kwargs)
+    except BaseException as error:
+        run.failed(error)
+        raise

@@ -1,5 +1,5 @@
-"""`spanscore.turn`: one turn of an agent that is written by hand, as a span of OpenTelemetry's
-`invoke_agent`.
+"""`spanscore.turn` and `spanscore.session`: one turn of an agent that is written by hand, as a span
+of OpenTelemetry's `invoke_agent`, and the conversation that turns belong to.
 """
 
 import threading
@@ -12,16 +12,86 @@ from opentelemetry import context, trace
 from opentelemetry.context import Context
 
 from spanscore.model.json import Json
-from spanscore.sdk.authoring import attributes as names
-from spanscore.sdk.authoring import running
-from spanscore.sdk.authoring.arguments import Arguments
-from spanscore.sdk.authoring.current import TURN, current_names, current_turn, detach
-from spanscore.sdk.authoring.definitions import definitions_of
-from spanscore.sdk.authoring.expectations import ExpectedTools, expectation
-from spanscore.sdk.authoring.guarding import guarded, report_once
-from spanscore.sdk.authoring.messages import instructions_of, messages_of
-from spanscore.sdk.authoring.spans import Attribute, OpenSpan, captures_content, open_span
-from spanscore.sdk.authoring.values import TRUNCATED, bounded
+from spanscore.sdk.authoring import spans
+from spanscore.sdk.authoring import spans as names
+from spanscore.sdk.authoring.genai import (
+    DESCRIBED,
+    Arguments,
+    definitions_of,
+    described,
+    instructions_of,
+    messages_of,
+)
+from spanscore.sdk.authoring.spans import (
+    NAMED,
+    TURN,
+    Attribute,
+    Named,
+    OpenSpan,
+    captures_content,
+    current_names,
+    current_turn,
+    detach,
+    open_span,
+)
+from spanscore.sdk.authoring.values import (
+    TRUNCATED,
+    Plain,
+    bounded,
+    guarded,
+    json_of,
+    report_once,
+    text_of,
+)
+
+ExpectedTools: TypeAlias = Iterable[Any] | Mapping[str, Mapping[str, Any] | None]
+"""Names, functions, pairs of one of these and arguments, objects with `name` and `arguments`; or
+arguments by name.
+"""
+
+
+def expectation(
+    answer: object = None,
+    tools: ExpectedTools | None = None,
+    outcomes: str | Sequence[str] = (),
+    *,
+    in_order: bool | None = None,
+) -> dict[str, Attribute | None]:
+    """The attributes; None for what is not expected."""
+    stated = [outcomes] if isinstance(outcomes, str) else list(outcomes)
+    return {
+        names.EXPECTED_ANSWER: None if answer is None else text_of(answer),
+        names.EXPECTED_TOOLS: None
+        if tools is None
+        else json_of([_tool(x) for x in _listed(tools)]),
+        names.EXPECTED_OUTCOMES: [bounded(x) for x in stated] or None,
+        names.EXPECTED_ORDER: in_order,
+    }
+
+
+def _listed(tools: ExpectedTools) -> Iterable[Any]:
+    if isinstance(tools, str) or callable(tools):
+        return [tools]
+    return tools.items() if isinstance(tools, Mapping) else tools
+
+
+def _tool(expected: Any) -> Json:
+    if isinstance(expected, Mapping):
+        given = Plain().value(expected)
+        assert isinstance(given, dict)  # noqa: S101 - for the type checker: a mapping stays one
+        return {"name": given.get("name", given.get("tool_name")), **given}
+    if isinstance(expected, tuple | list):
+        function, arguments = expected
+        found: dict[str, Json] = {"name": _name(function)}
+        return found if arguments is None else found | {"arguments": Plain().value(arguments)}
+    return {"name": _name(expected)}
+
+
+def _name(function: Any) -> str:
+    if isinstance(function, str):
+        return function
+    return (getattr(function, DESCRIBED, None) or described(function)).name
+
 
 Input: TypeAlias = str | Mapping[str, Any] | Sequence[Any] | None
 """What the user said: a text, or the messages of the conversation up to it."""
@@ -387,4 +457,37 @@ def _decorated(function: _FunctionT, options: _Options) -> _FunctionT:
             Turn(options), arguments.first(args, kwargs) if options.input is None else None
         )
 
-    return running.recorded(function, begin)
+    return spans.recorded(function, begin)
+
+
+class session:  # noqa: N801 - it is used as a function is
+    """Name the session, and perhaps the user, of the current turn; in a `with`, of all turns that
+    begin in the block.
+
+    Where `spanscore.instrument` scores in process, spans of a framework that begin in the block are
+    named likewise.
+
+    >>> with session("chat-7", user_id="u-1"):
+    ...     pass  # turns of the conversation
+    """
+
+    def __init__(self, session_id: str, user_id: str | None = None) -> None:
+        self._named = Named(session_id, user_id)
+        self._token: Token[Context] | None = None
+        turn = current_turn()
+        if turn is not None:
+            turn.session(session_id, user_id)
+
+    def __enter__(self) -> Self:
+        self._token = context.attach(context.set_value(NAMED, self._named))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._token is not None:
+            detach(self._token)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, *exception: object) -> None:
+        self.__exit__()

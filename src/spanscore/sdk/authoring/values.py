@@ -1,14 +1,18 @@
-"""Turn any Python value into bounded JSON text, whatever it is and however large."""
+"""Turn any Python value into bounded JSON text, whatever it is and however large; what goes wrong
+while recording is kept away from the agent.
+"""
 
 import dataclasses
+import functools
 import json
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 
 from spanscore.model.json import Json
@@ -206,3 +210,41 @@ def _printed(value: object) -> str:
 
 def _key(key: object) -> str:
     return key if isinstance(key, str) else _printed(key)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_logger = logging.getLogger("spanscore.sdk")
+_reported: set[str] = set()
+
+
+def report_once(place: str, message: str, *, error: bool = False) -> None:
+    """Log a warning the first time that it is given for `place`, with the exception being handled
+    where `error`.
+    """
+    if place not in _reported:
+        _reported.add(place)
+        _logger.warning("%s; this is logged once", message, exc_info=error)
+
+
+def guarded(function: Callable[P, R]) -> Callable[P, R | None]:
+    """The function, which returns None where it would raise an exception."""
+
+    @functools.wraps(function)
+    def calling(*args: P.args, **kwargs: P.kwargs) -> R | None:
+        try:
+            return function(*args, **kwargs)
+        except Exception:  # noqa: BLE001 - whatever it is, the agent must not notice
+            report_once(
+                function.__qualname__,
+                f"spanscore could not record {_subject(function)}",
+                error=True,
+            )
+            return None
+
+    return calling
+
+
+def _subject(function: Callable[..., object]) -> str:
+    return function.__qualname__.strip("_").replace("_", " ")

@@ -87,9 +87,9 @@ def _spanscore(
     request: pytest.FixtureRequest, spanscore_judge: "Judge | str | None"
 ) -> Generator["Recorder", None, None]:
     """The turns of the agent that this test runs, and what they are expected to score."""
-    from spanscore.sdk.pytest_plugin import recording  # noqa: PLC0415 - see this module
+    from spanscore.sdk.pytest_plugin import items  # noqa: PLC0415 - see this module
 
-    with recording.recording(request.node, spanscore_judge) as recorder:
+    with items.recording(request.node, spanscore_judge) as recorder:
         yield recorder
 
 
@@ -99,9 +99,9 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     marker = item.get_closest_marker("spanscore")
     if marker is None:
         return None
-    from spanscore.sdk.pytest_plugin import trials  # noqa: PLC0415 - see this module
+    from spanscore.sdk.pytest_plugin import items  # noqa: PLC0415 - see this module
 
-    return trials.run(item, nextitem, marker)
+    return items.run(item, nextitem, marker)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -109,9 +109,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fail a test whose marker cannot be used."""
     if item.get_closest_marker("spanscore") is None:
         return
-    from spanscore.sdk.pytest_plugin import trials  # noqa: PLC0415 - see this module
+    from spanscore.sdk.pytest_plugin import items  # noqa: PLC0415 - see this module
 
-    if fault := item.stash.get(trials.FAULT, None):
+    if fault := item.stash.get(items.FAULT, None):
         pytest.fail(fault, pytrace=False)
 
 
@@ -123,11 +123,11 @@ def pytest_runtest_makereport(
     if "spanscore" not in getattr(item, "fixturenames", ()):
         yield
         return
-    from spanscore.sdk.pytest_plugin import recording  # noqa: PLC0415 - see this module
+    from spanscore.sdk.pytest_plugin import items  # noqa: PLC0415 - see this module
 
-    recording.finished(item, call)
+    items.finished(item, call)
     outcome = yield
-    recording.attach(item, call, outcome.get_result())
+    items.attach(item, call, outcome.get_result())
 
 
 class _Reporting:
@@ -139,9 +139,9 @@ class _Reporting:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take in what a test recorded, also one that another process ran."""
         if hasattr(report, "spanscore"):
-            from spanscore.sdk.pytest_plugin import reporting  # noqa: PLC0415 - see this module
+            from spanscore.sdk.pytest_plugin import results  # noqa: PLC0415 - see this module
 
-            reporting.gather(self._config, report)
+            results.gather(self._config, report)
             self._has_any = True
 
     _has_any = False
@@ -149,6 +149,6 @@ class _Reporting:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Show the scores, and write the report."""
         if self._has_any or self._config.getoption("--spanscore-report"):
-            from spanscore.sdk.pytest_plugin import reporting  # noqa: PLC0415 - see this module
+            from spanscore.sdk.pytest_plugin import results  # noqa: PLC0415 - see this module
 
-            reporting.summarise(self._config, terminalreporter)
+            results.summarise(self._config, terminalreporter)

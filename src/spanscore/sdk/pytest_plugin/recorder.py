@@ -1,31 +1,179 @@
-"""What the fixture `spanscore` gives to a test: the turns that its agent emitted, and their
-scores.
+"""What the fixture `spanscore` gives to a test: the turns that its agent emitted, scored, and held
+against what the test expects of them.
 """
 
+import functools
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, overload
 
+from pydantic import ValidationError
+
+from spanscore.config import Settings
 from spanscore.content import ContentWatch
+from spanscore.embed import open_embedder
+from spanscore.embed.port import PROVIDER, Embedder
 from spanscore.errors import InputError
-from spanscore.metrics import Metric
-from spanscore.model.score import Evaluation, SkipCause
+from spanscore.evaluation import Engine, Overrides
+from spanscore.evaluation.outcomes import Measured
+from spanscore.evaluation.rubric import is_rubric
+from spanscore.judge import Judge, answers_file, open_judge, redactor
+from spanscore.looping import Loop
+from spanscore.metrics import Metric, available
+from spanscore.model.json import loads
+from spanscore.model.score import Evaluation, Failure, Score, Skip, SkipCause, reaches
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.rebuild import rebuild_all
 from spanscore.received_scores import read_external
-from spanscore.sdk.authoring.expectations import ExpectedTools
+from spanscore.sdk.authoring import spans as names
 from spanscore.sdk.authoring.record_score import record_score
-from spanscore.sdk.capturing import Capture
-from spanscore.sdk.cassettes import Cassette
-from spanscore.sdk.pytest_plugin.expecting import (
-    Bounds,
-    NoTurnError,
-    case_of,
-    require,
-    require_outcome,
-)
+from spanscore.sdk.authoring.turn import ExpectedTools, expectation
+from spanscore.sdk.captures import Capture
+from spanscore.sdk.cassettes import Cassette, CassetteEmbedder, CassetteJudge, Mode
 from spanscore.sdk.pytest_plugin.results import Gathered
-from spanscore.sdk.pytest_plugin.scoring import Scoring, sessions
+from spanscore.suites import Case, Suite, Trial
+from spanscore.suites.matches import Recording
+from spanscore.suites.trial import Answers, Trying
+
+
+class Scoring:
+    """What scores the tests of a run.
+
+    Its methods may be called from any thread, also within an event loop.
+    """
+
+    def __init__(self, settings: Settings, mode: Mode, judge: Judge | None = None) -> None:
+        """`judge` is asked in place of the one that `settings` describe."""
+        self.settings = settings
+        self.mode = mode
+        self._given = judge
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is a judge besides what is recorded."""
+        return self._given is not None or bool(self.settings.judge.models)
+
+    def evaluated(
+        self, turns: Sequence[AgentTrace], metrics: Sequence[str] | None, cassette: Cassette
+    ) -> list[Evaluation]:
+        """The scores of these turns and of their sessions, by `metrics` or as configured.
+
+        Raises InputError on a metric that there is not.
+        """
+        return self._loop.run(
+            _evaluated(self._engine(self._judge_of(cassette), cassette), turns, metrics)
+        )
+
+    def tried(self, turn: AgentTrace, case: Case, cassette: Cassette) -> Trial:
+        """A turn held against what a case expects of it, as `spanscore test` does.
+
+        Raises InputError as `evaluated`.
+        """
+        judge = self._judge_of(cassette)
+        suite = Suite(name=case.id, cases=(case,))
+        trying = Trying(suite, self._engine(judge, cassette), Answers(judge, self.settings.judge))
+        return self._loop.run(trying.score(Recording(case, (turn,), is_session=False)))
+
+    def close(self) -> None:
+        """Stop the event loop."""
+        if "_loop" in self.__dict__:
+            self._loop.close()
+
+    @functools.cached_property
+    def _loop(self) -> Loop:
+        return Loop()
+
+    @functools.cached_property
+    def _judge(self) -> Judge | None:
+        if self._given is not None:
+            return self._given
+        kept = None if self.mode == "all" else answers_file(self.settings.judge)
+        return open_judge(self.settings.judge, kept)
+
+    @functools.cached_property
+    def _embedder(self) -> Embedder | None:
+        return open_embedder(self.settings.embedding, redact=redactor(self.settings.judge))
+
+    def _judge_of(self, cassette: Cassette) -> Judge | None:
+        """Who answers the questions of a test; None where nobody can."""
+        if not (self.can_ask or cassette.entries or self.mode == "none"):
+            return None
+        return CassetteJudge(
+            cassette, self.mode, lambda: self._judge, self.settings.judge.redact.rules
+        )
+
+    def _embedder_of(self, cassette: Cassette) -> Embedder | None:
+        """What embeds the texts of a test: of a provider's embeddings those that are recorded,
+        without asking it.
+        """
+        config, recorded = self.settings.embedding, {x.embedding for x in cassette.vectors.values()}
+        if config.chosen == "litellm":
+            name = f"{PROVIDER}{config.model}"
+        elif config.chosen is None and len(recorded) == 1:
+            [name] = recorded
+        else:
+            return self._embedder
+        rules = self.settings.judge.redact.rules
+        return CassetteEmbedder(cassette, self.mode, name, lambda: self._embedder, rules)
+
+    def _engine(self, judge: Judge | None, cassette: Cassette) -> Engine:
+        evaluation = self.settings.evaluation.without_rules()  # a test says itself what is measured
+        return Engine(
+            evaluation, judge, self._embedder_of(cassette), judge_config=self.settings.judge
+        )
+
+
+async def _evaluated(
+    engine: Engine, turns: Sequence[AgentTrace], names: Sequence[str] | None
+) -> list[Evaluation]:
+    if names is None:
+        return await _by_metrics(engine, turns, None)
+    criteria = tuple(name for name in names if is_rubric(name))
+    found = await _by_metrics(engine, turns, tuple(x for x in names if not is_rubric(x)))
+    if criteria:
+        for session in sessions(turns):
+            found += await engine.evaluate_rubric(_subject(session), Overrides(criteria))
+    return [score for score in found if score.metric in names]
+
+
+async def _by_metrics(
+    engine: Engine, turns: Sequence[AgentTrace], names: tuple[str, ...] | None
+) -> list[Evaluation]:
+    """The scores by these metrics, none of them of the rubric; None: by those configured."""
+    overrides = None if names is None else Overrides(names)
+    found: list[Evaluation] = []
+    by_turn: dict[str, Mapping[str, Evaluation]] = {}
+    for place, turn in enumerate(turns):
+        scores = await engine.evaluate_trace(
+            turn, overrides, earlier=_in_session(turn, turns[:place])
+        )
+        by_turn[turn.id] = {score.metric: score for score in scores}
+        found += scores
+    if names is None or any(available()[name].run == "session" for name in names):
+        for session in sessions(turns):
+            found += await engine.evaluate_session(session, by_turn, overrides)
+    return found
+
+
+def _in_session(turn: AgentTrace, others: Sequence[AgentTrace]) -> list[AgentTrace]:
+    """Those of the other turns that are in the session of `turn`."""
+    key = turn.session_key
+    return [] if key is None else [other for other in others if other.session_key == key]
+
+
+def _subject(session: Session) -> AgentTrace | Session:
+    """What the rubric scores: the session, or its turn where that is in none."""
+    first = session.traces[0]
+    return session if first.session_id or len(session.traces) > 1 else first
+
+
+def sessions(turns: Sequence[AgentTrace]) -> list[Session]:
+    """The sessions of a test's turns; those without an id are one conversation."""
+    members: dict[str | None, list[AgentTrace]] = {}
+    for turn in turns:
+        members.setdefault(turn.session_key, []).append(turn)
+    return [Session(those[0].session_id or those[0].id, tuple(those)) for those in members.values()]
+
 
 WAIT_S = 2.0
 """How long is waited for spans that are still open when a test asks for its turns, in seconds."""
@@ -264,3 +412,174 @@ def _name(metric: Named) -> str:
 
 def _listed(metrics: Sequence[Named] | Named) -> Sequence[Named]:
     return metrics if isinstance(metrics, Sequence) and not isinstance(metrics, str) else [metrics]
+
+
+_SHOWN_CHARS = 200
+_SHOWN_CALLS = 8
+
+
+class NoTurnError(AssertionError):
+    """A test asks for a turn, and its agent emitted none that can be read."""
+
+
+class NotScoredError(AssertionError):
+    """What a test expects cannot be told: there is no score."""
+
+
+class NotReachedError(AssertionError):
+    """A score is not what a test expects."""
+
+
+for _error in (NoTurnError, NotScoredError, NotReachedError):
+    # where users find them, and what stands before the message of a failed test
+    _error.__module__ = "spanscore"
+
+
+class Bounds(NamedTuple):
+    """What a score is to be, both limits included; without any, what its metric's threshold makes a
+    pass.
+    """
+
+    at_least: float | None
+    at_most: float | None
+
+    def hold(self, evaluation: Evaluation) -> bool:
+        """Whether a score keeps to them. Raises InputError where nothing says what a pass is."""
+        value = evaluation.value
+        if value is None:
+            return False
+        if self.at_least is None and self.at_most is None:
+            if evaluation.passed is None:
+                raise InputError(f"{evaluation.metric} has no threshold; give at_least or at_most")
+            return evaluation.passed
+        low = self.at_least is None or reaches(value, self.at_least)
+        return low and (self.at_most is None or reaches(self.at_most, value))
+
+    def in_words(self, evaluation: Evaluation) -> str:
+        """What was expected, in words."""
+        least = None if self.at_least is None else f"at least {self.at_least:g}"
+        most = None if self.at_most is None else f"at most {self.at_most:g}"
+        bounds = " and ".join(x for x in (least, most) if x)
+        if bounds or evaluation.threshold is None:
+            return bounds
+        return f"at least {evaluation.threshold:g}, which is its threshold"
+
+
+def require(
+    metric: str,
+    found: Sequence[Evaluation],
+    bounds: Bounds,
+    turns: Sequence[AgentTrace],
+    how: Callable[[SkipCause], str] = lambda _: "",
+) -> Evaluation:
+    """The lowest score, where all are within bounds.
+
+    Raises NotReachedError, NotScoredError or InputError.
+
+    `how` says what may be done where there is no score.
+    """
+    __tracebackhide__ = True
+    scored = [x for x in found if isinstance(x.outcome, Score)]
+    missed = [x for x in scored if not bounds.hold(x)]
+    if missed:
+        raise NotReachedError("\n".join(_fault(x, bounds, turns) for x in missed))
+    unknown = [x for x in found if not isinstance(x.outcome, Score) and not _does_not_apply(x)]
+    if unknown or not scored:
+        raise NotScoredError(_unknown(metric, (unknown or list(found))[:1], how))
+    return min(scored, key=lambda x: x.value or 0.0)
+
+
+def case_of(
+    answer: object,
+    tools: ExpectedTools | None,
+    outcomes: str | Sequence[str],
+    *,
+    in_order: bool | None,
+) -> Case:
+    """What a test expects of a turn, as a case of a suite.
+
+    Raises InputError where it cannot be one.
+    """
+    stated = expectation(answer, tools, outcomes, in_order=in_order)
+    calls = (
+        loads(str(stated[names.EXPECTED_TOOLS])) if stated[names.EXPECTED_TOOLS] is not None else []
+    )
+    case = {
+        "id": "test",
+        "expected_answer": stated[names.EXPECTED_ANSWER],
+        "expected_tools": [
+            {"tool_name": x["name"], "parameters": x.get("arguments")} for x in calls
+        ],
+        "tool_sequence_matters": in_order is not False,
+        "final_answer_uses_tools": True,  # which nothing is said about here
+        "expected_outcomes": stated[names.EXPECTED_OUTCOMES] or [],
+    }
+    try:
+        return Case.model_validate(case)
+    except ValidationError as error:
+        problems = "; ".join(f"{x['loc'][0]}: {x['msg']}" for x in error.errors(include_url=False))
+        raise InputError(f"expect: {problems}") from None
+
+
+def require_outcome(trial: Trial, turn: AgentTrace, how: str) -> None:
+    """Require that a turn came to what is expected; `how` to name a judge.
+
+    Raises NotReachedError or NotScoredError.
+    """
+    __tracebackhide__ = True
+    reasons = "; ".join(trial.reasons)
+    if trial.status == "fail":
+        raise NotReachedError(
+            "\n".join([f"the turn is not what is expected: {reasons}", *described(turn)])
+        )
+    if trial.status != "pass":
+        mend = f"; {how}" if _lacks_judge([*trial.evaluations, *trial.conversation.rulings]) else ""
+        raise NotScoredError(
+            f"whether the turn is as expected cannot be told: {reasons.rstrip('.')}{mend}"
+        )
+
+
+def _lacks_judge(found: Sequence[Evaluation | Measured]) -> bool:
+    return any(isinstance(x.outcome, Skip) and x.outcome.cause == "no_judge" for x in found)
+
+
+def _fault(evaluation: Evaluation, bounds: Bounds, turns: Sequence[AgentTrace]) -> str:
+    """A score that is out of bounds, with why it is what it is, and what it is of."""
+    by = f" by {evaluation.evaluator.model}" if evaluation.evaluator.model else ""
+    expected = bounds.in_words(evaluation)
+    lines = [f"{evaluation.metric} is {evaluation.value:.4g}{by}; expected is {expected}"]
+    lines.append(f"  reason: {evaluation.reason}")
+    turn = next((x for x in turns if x.id == evaluation.subject_id), None)
+    return "\n".join([*lines, *(described(turn) if turn else [])])
+
+
+def described(turn: AgentTrace) -> list[str]:
+    """What a turn was, in a few lines."""
+    calls = [f"{x.name} (failed)" if x.error else x.name for x in turn.tool_calls or ()]
+    more = f" and {len(calls) - _SHOWN_CALLS} more" if len(calls) > _SHOWN_CALLS else ""
+    lines = [f"  input:  {_short(turn.user_input)}"]
+    lines += [f"  tools:  {', '.join(calls[:_SHOWN_CALLS])}{more}"] if calls else []
+    return [*lines, f"  answer: {_short(turn.final_output)}"]
+
+
+def _unknown(metric: str, found: Sequence[Evaluation], how: Callable[[SkipCause], str]) -> str:
+    """Why there is no score, and what may be done about it."""
+    if not found:
+        return f"{metric} was not measured"
+    outcome = found[0].outcome
+    if isinstance(outcome, Failure):
+        return f"{metric} has no score: {outcome.type}: {outcome.message}"
+    unscored = f"{metric} has no score: {found[0].reason}"
+    mend = how(outcome.cause) if isinstance(outcome, Skip) else ""
+    return f"{unscored.rstrip('.')}; {mend}" if mend else unscored
+
+
+def _does_not_apply(evaluation: Evaluation) -> bool:
+    return isinstance(evaluation.outcome, Skip) and evaluation.outcome.cause == "not_applicable"
+
+
+def _short(text: str | None) -> str:
+    if text is None:
+        return "(not recorded)"
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN_CHARS else f"{line[: _SHOWN_CHARS - 1]}…"

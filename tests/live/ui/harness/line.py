@@ -21,7 +21,7 @@ from harness.recordings import load, send_logs
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, Score
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest
 from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
-from spanscore.cli import demo_server, recorded, replay
+from spanscore.cli import demo, trace_files
 from spanscore.cli.backend import Backend
 from spanscore.errors import SpanscoreError
 from spanscore.model.trace import AgentTrace, Session
@@ -97,15 +97,13 @@ class Line:
         """
         recording = load(recordings, time.time_ns())
         traces = rebuild_all(recording.spans(), recording.log_records())
-        sessions = recorded.sessions(traces)
+        sessions = trace_files.sessions(traces)
         send_logs(recording.logs, self.agents)
         for destination in filter(None, (self.agents, also_to)):
             # Some tools load so much at the first request that it is not answered in time.
-            if not any(replay.send(recording.traces, destination) for _ in range(_TRIES)):
+            if not any(demo.send(recording.traces, destination) for _ in range(_TRIES)):
                 raise SpanscoreError(f"{destination.url} did not take the recorded spans")
-        scores: dict[str, list[Score]] = demo_server.wait_for_scores(
-            self.stub, sessions, _TIMEOUT_S
-        )
+        scores: dict[str, list[Score]] = demo.wait_for_scores(self.stub, sessions, _TIMEOUT_S)
         scores |= {x.id: self._of_trace_alone(x) for x in traces if x.session_id is None}
         self.drain()
         return Run({x.trace_id for x in recording.spans()}, traces, sessions, scores, pictures)
@@ -145,9 +143,9 @@ def running(
 ) -> Iterator[Line]:
     """A collector that sends to `backend` and a spanscore behind it, while the block runs."""
     otlp, scores = free_ports(2)
-    ports = demo_server.Ports.free()
+    ports = demo.Ports.free()
     _start_collector(processes, folder, backend, (otlp, scores, ports.grpc))
-    settings = demo_server.configuration(folder, ports, judge, _grpc(scores))
+    settings = demo.configuration(folder, ports, judge, _grpc(scores))
     # slow machines
     settings["assemble"] |= {"complete_after": "5s", "idle_after": "6s", "session_idle_after": "8s"}
     # both forms are looked at
@@ -155,7 +153,7 @@ def running(
     settings["export"]["exporters"].update(sinks)
     # a tracing UI takes spans only
     settings["export"]["emit"] = {"events": False, "metrics": False}
-    with demo_server.running(folder, ports, settings) as stub:
+    with demo.running(folder, ports, settings) as stub:
         yield Line(_grpc(otlp), stub, f"http://127.0.0.1:{ports.health}/")
 
 

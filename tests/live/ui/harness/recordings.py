@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 
-from spanscore.cli import replay
+from spanscore.cli import demo
 from spanscore.cli.backend import Backend
 from spanscore.errors import InputError, SpanscoreError
 from spanscore.model.span import LogRecord, Span
@@ -48,7 +48,7 @@ def load(path: Path, now_ns: int) -> Recording:
             by_folder[one.parent].append(one)
     for inside in by_folder.values():
         traces, logs = _of_one_go(inside)
-        replay.renew(traces, logs, now_ns)
+        demo.renew(traces, logs, now_ns)
         whole.traces.extend(traces)
         whole.logs.extend(logs)
     if not whole.traces and not whole.logs:

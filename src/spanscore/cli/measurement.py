@@ -1,0 +1,301 @@
+"""Scores that a command needs and that nobody has given: made now, with a judge's answers kept from
+one run to the next, and shown or written while they are made.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from spanscore import private_files
+from spanscore.cli import score_summary
+from spanscore.cli.terminal import console, json_line, printable, rendered
+from spanscore.config import Settings
+from spanscore.model.json import dumps
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace, Session
+from spanscore.offline import OfflineScoring, Scored
+from spanscore.offline.summary import counted
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+
+class Shown(NamedTuple):
+    """A trace or session with its scores as they are printed, and as lines of JSON for a file."""
+
+    text: str
+    lines: str
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """Makes what a `Display` without a terminal prints, and a `ScoreFile` writes: in whichever
+    process.
+    """
+
+    jsonl: bool
+    only_failing: bool
+    to_file: bool
+    width: int
+    encoding: str
+
+    def __call__(self, subject: AgentTrace | Session, evaluations: Sequence[Evaluation]) -> Shown:
+        """What is printed of a trace or session."""
+        lines = _json_lines(evaluations) if self.to_file else ""
+        if self.jsonl:
+            return Shown(_printed_lines(evaluations, only_failing=self.only_failing), lines)
+        text = rendered(
+            lambda output: score_summary.print_subject(
+                output, subject, evaluations, only_failing=self.only_failing
+            ),
+            self.width,
+            self.encoding,
+        )
+        return Shown(text, lines)
+
+
+def _json_lines(evaluations: Iterable[Evaluation]) -> str:
+    return "".join(f"{dumps(x.to_json())}\n" for x in evaluations)
+
+
+def _printed_lines(evaluations: Iterable[Evaluation], *, only_failing: bool) -> str:
+    return "".join(
+        f"{json_line(x.to_json())}\n" for x in evaluations if x.is_failing or not only_failing
+    )
+
+
+class Display:
+    """Prints traces and sessions with their scores, above a progress bar where a terminal shows
+    one.
+    """
+
+    def __init__(
+        self, *, jsonl: bool = False, only_failing: bool = False, silent: bool = False
+    ) -> None:
+        """`silent`: nothing but the bar."""
+        self._jsonl = jsonl
+        self._only_failing = only_failing
+        self._silent = silent
+        self.output = console()
+        self._bar: Progress | None = None
+        self._task: Any = None
+        self._traces = 0
+
+    def __enter__(self) -> Self:
+        if (shown_on := self._shown_on()) is not None:
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn  # noqa: PLC0415 - a terminal's
+
+            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+            self._bar = Progress(*columns, console=shown_on, transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task("reading", total=None)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def print(self, found: Scored) -> None:
+        """Show the scores of a trace or session."""
+        self._traces += isinstance(found.subject, AgentTrace)
+        if self._bar is not None:
+            self._bar.update(self._task, description=f"scoring: {self._traces:,} traces")
+        if self._silent:
+            return
+        if isinstance(found.shown, Shown):
+            sys.stdout.write(found.shown.text)
+            sys.stdout.flush()
+        elif self._jsonl:
+            self._print_lines(found.evaluations)
+        else:
+            score_summary.print_subject(
+                self.output, found.subject, found.evaluations, only_failing=self._only_failing
+            )
+
+    def showing(self, *, to_file: bool) -> Showing | None:
+        """What makes elsewhere what is printed here; None where that is for a terminal."""
+        if self.output.is_terminal and not self._jsonl:
+            return None
+        return Showing(
+            self._jsonl, self._only_failing, to_file, self.output.width, self.output.encoding
+        )
+
+    def print_given(self, evaluations: Sequence[Evaluation]) -> None:
+        """Show scores that others gave, by the trace or the session that they name."""
+        if self._jsonl:
+            self._print_lines(evaluations)
+        else:
+            score_summary.print_given(self.output, evaluations, only_failing=self._only_failing)
+
+    def _print_lines(self, evaluations: Iterable[Evaluation]) -> None:
+        sys.stdout.write(_printed_lines(evaluations, only_failing=self._only_failing))
+        sys.stdout.flush()
+
+    def read(self, done_bytes: int, total_bytes: int) -> None:
+        """Show how much of the files was read. May be called from any thread."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done_bytes, total=total_bytes)
+
+    def print_line(self, line: str) -> None:
+        """Say something on standard error. May be called from any thread."""
+        if self._bar is not None and self._bar.console is not self.output:
+            self._bar.console.print(f"spanscore: {printable(line)}", soft_wrap=True)
+        else:
+            print(f"spanscore: {printable(line)}", file=sys.stderr)
+
+    def _shown_on(self) -> "Console | None":
+        """Where the bar is: with what is printed, where that is a terminal, else on standard error
+        if that is one.
+        """
+        if self.output.is_terminal and not self._jsonl:
+            return self.output
+        if self.output.is_terminal or not sys.stderr.isatty():
+            return None
+        return console(to_stderr=True)
+
+
+class ScoreFile:
+    """A file that only its owner can read, with a line of JSON for each score as soon as it is
+    made.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        """None: nothing is written."""
+        self._path = path
+        self._file: int | None = None
+
+    def __enter__(self) -> Self:
+        if self._path is not None:
+            with self._reported_errors():
+                self._file = os.open(
+                    self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, private_files.MODE
+                )
+                if self._path.is_file():
+                    os.fchmod(self._file, private_files.MODE)
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        if self._file is not None:
+            os.close(self._file)
+
+    def write(self, evaluations: Iterable[Evaluation]) -> None:
+        """Write the scores. Raises OutputError where they do not fit."""
+        if self._file is not None:
+            self.write_lines(_json_lines(evaluations))
+
+    def write_lines(self, lines: str) -> None:
+        """Write scores that are lines of JSON already. Raises as `write`."""
+        if self._file is None:
+            return
+        left = lines.encode(errors="replace")
+        with self._reported_errors():
+            while left:
+                left = left[os.write(self._file, left) :]
+
+    @contextlib.contextmanager
+    def _reported_errors(self) -> Any:
+        try:
+            yield
+        except OSError as error:
+            raise private_files.cannot_write(str(self._path), error) from error
+
+
+INTERRUPTED = 130
+"""The exit code where Ctrl-C ended a command, also where it gave what was done by then."""
+
+
+class Measured(NamedTuple):
+    """Scores, and whether they are all: with False, Ctrl-C ended the run before."""
+
+    evaluations: list[Evaluation]
+    is_complete: bool
+
+
+def measured(
+    settings: Settings,
+    traces: Sequence[AgentTrace],
+    *,
+    metrics: Sequence[str] | None,
+    model: str | None,
+    threshold: float | None = None,
+    keeps_part: bool = False,
+) -> Measured:
+    """The scores of `traces`; what could not be scored is printed on standard error.
+
+    Arguments as `OfflineScoring`'s.
+
+    `keeps_part`: the first Ctrl-C gives what is finished; without it, it ends the command.
+    """
+    scoring = OfflineScoring.prepared(settings, metrics=metrics, model=model, threshold=threshold)
+
+    async def collect() -> list[Evaluation]:
+        found: list[Evaluation] = []
+        if keeps_part:
+            stop_on_interrupt(scoring.stop)
+        with Display(silent=True) as display:
+            async for one in scoring.run([traces]):
+                display.print(one)
+                found += one.evaluations
+        return found
+
+    evaluations = asyncio.run(collect())
+    score_summary.print_unscored(counted(evaluations))
+    return Measured(evaluations, not scoring.is_stopped)
+
+
+def stop_on_interrupt(*stops: Callable[[], None]) -> None:
+    """Have the first Ctrl-C call these within the running event loop, and the next one end the
+    program at once.
+    """
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        for each in stops:
+            each()
+
+    loop.add_signal_handler(signal.SIGINT, stop)
+
+
+def add_cache_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare `--cache` and `--no-cache`."""
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "--cache",
+        metavar="FILE",
+        type=Path,
+        help=(
+            "keep the judge's answers in this file, so that no run pays for them again; default: in"
+            " the user's cache folder"
+        ),
+    )
+    chosen.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="ask the judge anew, and keep its answers for this run only",
+    )
+
+
+def with_cache(settings: Settings, args: argparse.Namespace) -> Settings:
+    """The settings with what the options say in place of what they say."""
+    changed: dict[str, object] = {}
+    if args.cache is not None:
+        changed = {"path": args.cache, "between_runs": True}
+    elif args.no_cache:
+        changed = {"between_runs": False}
+    cache = settings.judge.cache.model_copy(update=changed)
+    return settings.model_copy(update={"judge": settings.judge.model_copy(update={"cache": cache})})

@@ -1,0 +1,479 @@
+"""Scores in files: JSON lines of `spanscore eval`, runs of a suite, and what a server has exported
+by OTLP; one by itself, or two to compare.
+"""
+
+import contextlib
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from spanscore.calibration import Verdict
+from spanscore.cli import trace_files
+from spanscore.errors import InputError
+from spanscore.model.score import (
+    Annotation,
+    Evaluation,
+    Evaluator,
+    Failure,
+    JudgeUsage,
+    Outcome,
+    Score,
+    Skip,
+    reaches,
+)
+from spanscore.model.trace import Target
+from spanscore.otlp import files
+from spanscore.rebuild import rebuild_all
+from spanscore.received_scores import EMITTED, read_own
+
+PATH_HELP = (
+    "files of scores: OTLP that a server exported, JSON lines of `spanscore eval`, a run of"
+    " `spanscore test`; without any, a store or server is read"
+)
+_ADDED = ("threshold", "success")
+"""What the JSON form of a score adds to its metadata."""
+
+
+def scores_in_files(paths: Sequence[Path]) -> Iterator[Evaluation]:
+    """The scores in these files, the newest first. Raises InputError where a file has none."""
+    found = [score for path in paths for score in _of_file(path)]
+    return iter(sorted(found, key=lambda x: x.evaluated_at_ns, reverse=True))
+
+
+def _of_file(path: Path) -> list[Evaluation]:
+    return scores_of_lines(path) if is_readable(path) else _of_telemetry(path)
+
+
+def scores_of_lines(path: Path) -> list[Evaluation]:
+    """The scores in a file of JSON lines, or in a run of a suite.
+
+    Raises InputError where it contains others than spanscore writes.
+    """
+    try:
+        return [_evaluation(x) for x in scores(path)]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{path}: contains no scores as spanscore writes them ({error})") from None
+
+
+def _of_telemetry(path: Path) -> list[Evaluation]:
+    telemetry = trace_files.loaded([path])
+    found = read_own(telemetry.spans, telemetry.logs)
+    if not found:
+        raise InputError(
+            f"{path}: contains no scores: give what `spanscore eval --jsonl` or an exporter of a"
+            " server wrote"
+        )
+    return found
+
+
+def _evaluation(score: Mapping[str, Any]) -> Evaluation:
+    latency_s, by, usage = score.get("latency_s"), score["evaluator"], score.get("usage") or {}
+    scale = score.get("scale")
+    trace_id = str(score.get("trace_id") or "")
+    session_key = score.get("session_key") or score.get("session_id")
+    return Evaluation(
+        scope=score["scope"],
+        subject_id=str(
+            score.get("subject_id") or (session_key if score["scope"] == "session" else trace_id)
+        ),
+        metric=str(score["metric"]),
+        outcome=_outcome(score, by),
+        threshold=score.get("threshold"),
+        scale=None if scale is None else (float(scale[0]), float(scale[1])),
+        evaluator=Evaluator(**{name: by.get(name) for name in Evaluator.__dataclass_fields__}),
+        target=Target(
+            trace_id, str(score.get("span_id") or ""), 0, round((latency_s or 0) * 1e9), {}
+        ),
+        session_id=score.get("session_id"),
+        agent_name=score.get("agent_name"),
+        service_name=score.get("service_name"),
+        usage=JudgeUsage(
+            **{name: x for name, x in usage.items() if name in JudgeUsage.__dataclass_fields__}
+        ),
+        revision=int(score.get("revision") or 1),
+        evaluated_at_ns=int(score.get("evaluated_at_ns") or 0),
+        sampling=float(score.get("sampling") or 1.0),
+        rule=score.get("rule"),
+        session_key=session_key,
+        received_uid=score.get("uid"),
+    )
+
+
+def _outcome(score: Mapping[str, Any], by: Mapping[str, Any]) -> Outcome | Annotation:
+    reason, label = str(score.get("reason") or ""), score.get("label")
+    if score["status"] == "failed":
+        error = score.get("error") or {}
+        return Failure(str(error.get("type")), str(error.get("message") or reason))
+    if score["status"] == "skipped":
+        return Skip(reason, score.get("skip_cause") or "other")
+    metadata = {name: x for name, x in (score.get("metadata") or {}).items() if name not in _ADDED}
+    if by.get("source") is not None:
+        passed = (score.get("metadata") or {}).get("success")
+        return Annotation(
+            score.get("value"),
+            label,
+            reason,
+            metadata,
+            passed if isinstance(passed, bool) else None,
+        )
+    is_of_threshold = score.get("threshold") is not None and label in {"pass", "fail"}
+    return Score(float(score["value"]), reason, metadata, None if is_of_threshold else label)
+
+
+_MAX_BYTES = 512 * 2**20
+_SCHEMA = "spanscore.run/1"
+_GZIP = b"\x1f\x8b"
+_MAX_START_BYTES, _MAX_SCHEMA_CHARS = 2**22, 200
+PROVENANCE = ("kind", "name", "version", "model", "prompt_hash", "embedding")
+"""What says who scored, and how."""
+Content: TypeAlias = dict[str, Any] | list[dict[str, Any]]
+"""What a file contains: a run of a suite as its object, or scores."""
+
+_HOW = (
+    "give what `spanscore test --output` or `spanscore eval --jsonl` wrote, or scores that a server"
+    " exported by OTLP"
+)
+
+
+@dataclass(slots=True)
+class Unit:
+    """What is compared as one: a case of a suite, or a scored trace or session; a value for each
+    trial that has one.
+
+    `sessions` are those that it was recorded in; `is_turn`: it is one trace of a session, and not
+    all of it.
+    """
+
+    passed: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    latencies_s: list[float] = field(default_factory=list)
+    metrics: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    status: str = ""
+    sessions: set[str] = field(default_factory=set)
+    is_turn: bool = False
+
+
+@dataclass(slots=True)
+class Run:
+    """A run: its units by what pairs them with those of another run.
+
+    `evaluators` are those that scored each metric; `ambiguous` what could not be told apart from
+    another unit; `verdicts` are the scores as calibrations know them.
+    """
+
+    name: str
+    of_suite: bool
+    units: dict[str, Unit] = field(default_factory=dict)
+    scales: dict[str, tuple[float, float]] = field(default_factory=dict)
+    evaluators: defaultdict[str, set[tuple[Any, ...]]] = field(
+        default_factory=lambda: defaultdict(set)
+    )
+    ambiguous: list[str] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    def add(self, unit: Unit, score: Mapping[str, Any]) -> None:
+        """Take in a score of `unit`. Raises KeyError, TypeError or ValueError where it is none."""
+        evaluator = score["evaluator"]
+        metric = str(score["metric"])
+        if score["status"] != "scored":
+            return
+        if score["scale"] is None:
+            raise ValueError(
+                f"a score of {metric} has no scale, which a span that sums a trace up leaves out:"
+                " give the exported log events, too"
+            )
+        low, high = (_number(x) for x in score["scale"])
+        unit.metrics[metric].append(_number(score["value"], low, high))
+        self.scales[metric] = (low, high)
+        self.evaluators[metric].add(tuple(evaluator.get(name) for name in PROVENANCE))
+        # a score made elsewhere may not say by whom; no calibration is of it
+        with contextlib.suppress(KeyError):
+            self.verdicts += [verdict] if (verdict := Verdict.of_json(score)) else []
+
+
+def read_two(a: Path, b: Path) -> tuple[Run, Run]:
+    """Both runs, their units under keys that pair them.
+
+    Raises InputError where a file cannot be used.
+    """
+    return of_two((a, content(a)), (b, content(b)))
+
+
+def of_two(a: tuple[Path, Content], b: tuple[Path, Content]) -> tuple[Run, Run]:
+    """Both runs of what `content` gave, each with the name of its file.
+
+    Raises InputError as `read_two`.
+    """
+    one, other = _measured(a[1]), _measured(b[1])
+    if isinstance(one, dict) and isinstance(other, dict):
+        return _suite_run(a[0], one), _suite_run(b[0], other)
+    if isinstance(one, list) and isinstance(other, list):
+        return _scores_paired((a[0], one), (b[0], other))
+    raise InputError(
+        f"{a[0]} and {b[0]}: one is a run of a suite and the other are scores; give two of a kind"
+    )
+
+
+def is_measured(score: Mapping[str, Any]) -> bool:
+    """Whether spanscore measured a score, and nobody else gave it."""
+    by = score.get("evaluator")
+    return not isinstance(by, dict) or by.get("source") is None
+
+
+def _measured(found: Content) -> Content:
+    return [x for x in found if is_measured(x)] if isinstance(found, list) else found
+
+
+def holds_scores(path: Path) -> bool:
+    """Whether a file is of either kind, or OTLP with scores that spanscore exported and no agent's
+    turn.
+    """
+    if is_readable(path):
+        return True
+    if not path.is_file() or not _may_be_exported(path):
+        return False
+    telemetry = files.load([path])
+    return bool(read_own(telemetry.spans, telemetry.logs)) and not rebuild_all(
+        telemetry.spans, telemetry.logs
+    )
+
+
+def scores(path: Path) -> list[dict[str, Any]]:
+    """All scores in a file of either kind. Raises InputError where it cannot be used."""
+    found = content(path)
+    if isinstance(found, list):
+        return found
+    try:
+        return [
+            score
+            for case in found["cases"]
+            for trial in case["trials"]
+            for score in trial["evaluations"]
+        ]
+    except (KeyError, TypeError) as error:
+        raise InputError(
+            f"{path}: no run of a suite as spanscore writes it ({_cause(error)}); {_HOW}"
+        ) from None
+
+
+def is_readable(path: Path) -> bool:
+    """Whether a file begins as one of either kind does."""
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:  # text would be decoded beyond the line
+            first_line = next(
+                (x for x in iter(lambda: file.readline(_MAX_START_BYTES), b"") if x.strip()), b""
+            )
+        start = first_line.decode()
+    except (OSError, UnicodeDecodeError):
+        return False
+    if (
+        start.lstrip().startswith("{")
+        and f'"{_SCHEMA.partition("/")[0]}/' in start[:_MAX_SCHEMA_CHARS]
+    ):
+        return True
+    first = _parsed(start)
+    return isinstance(first, dict) and {"metric", "status", "evaluator"} <= first.keys()
+
+
+def _may_be_exported(path: Path) -> bool:
+    """Whether OTLP has anything that spanscore exported, as far as its bytes show; what is
+    compressed may have it.
+    """
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            return False
+        content = path.read_bytes()
+    except OSError:
+        return False
+    return content.startswith(_GZIP) or EMITTED.encode() in content
+
+
+def _exported(path: Path) -> list[dict[str, Any]]:
+    """The scores that spanscore exported by OTLP into a file."""
+    telemetry = files.load([path])
+    return [x.to_json() for x in read_own(telemetry.spans, telemetry.logs)]
+
+
+def content(path: Path) -> Content:
+    """A run of a suite as its object, scores as a list.
+
+    Raises InputError where the file contains neither.
+    """
+    if not is_readable(path) and _may_be_exported(path) and (found := _exported(path)):
+        return found
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MiB; {_HOW}")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; {_HOW}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text; {_HOW}") from None
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not lines:
+        raise InputError(f"{path}: the file is empty; {_HOW}")
+    whole = _parsed(text) if text.lstrip().startswith("{") else None
+    if isinstance(whole, dict) and "schema" in whole:
+        if whole["schema"] != _SCHEMA:
+            raise InputError(
+                f"{path}: its schema is {whole['schema']!r}, and {_SCHEMA} is what can be read;"
+                f" {_HOW}"
+            )
+        return whole
+    return [_score_in(path, number, line) for number, line in lines]
+
+
+def _score_in(path: Path, number: int, line: str) -> dict[str, Any]:
+    score = _parsed(line)
+    if not isinstance(score, dict) or "metric" not in score:
+        raise InputError(f"{path}:{number}: neither a run of a suite nor a score; {_HOW}")
+    return score
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _number(value: Any, low: float = -math.inf, high: float = math.inf) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is no number")
+    if not low <= value <= high:
+        raise ValueError(f"{value:g} is not within {low:g} and {high:g}")
+    return float(value)
+
+
+def _yes_or_no(value: Any) -> float:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is neither true nor false")
+    return float(value)
+
+
+def _suite_run(path: Path, content: Mapping[str, Any]) -> Run:
+    run = Run(str(path), of_suite=True)
+    try:
+        for case in content["cases"]:
+            if str(case["id"]) in run.units:
+                raise InputError(f"{path}: case {case['id']!r} is there twice")
+            if case["status"] != "unmatched":
+                run.units[str(case["id"])] = _case(run, case)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: no run of a suite as spanscore writes it ({_cause(error)}); {_HOW}"
+        ) from None
+    if not run.units:
+        raise InputError(f"{path}: the run holds no case that anything was recorded for")
+    return run
+
+
+def _case(run: Run, case: Mapping[str, Any]) -> Unit:
+    unit = Unit(status=str(case["status"]))
+    for trial in case["trials"]:
+        if trial["passed"] is not None:
+            unit.passed.append(_yes_or_no(trial["passed"]))
+        if trial["score"] is not None:
+            unit.scores.append(_number(trial["score"], 0, 100))
+        if trial["latency_s"] is not None:
+            unit.latencies_s.append(_number(trial["latency_s"], 0))
+        values: defaultdict[str, list[float]] = defaultdict(list)
+        one = Unit(metrics=values)
+        for score in trial["evaluations"]:
+            run.add(one, score)
+        if trial.get("session_id") is not None:
+            unit.sessions.add(str(trial["session_id"]))
+        for metric, found in values.items():  # a trial counts once, however many turns it has
+            unit.metrics[metric].append(sum(found) / len(found))
+    return unit
+
+
+def _scores_paired(
+    a: tuple[Path, list[dict[str, Any]]], b: tuple[Path, list[dict[str, Any]]]
+) -> tuple[Run, Run]:
+    """Runs of scores: a unit is known by its session or trace id; by its user input where the other
+    has no such id.
+    """
+    ids = [{_id(path, x) for x in scores} for path, scores in (a, b)]
+    shared = ids[0] & ids[1]
+    metrics = {str(x["metric"]) for x in a[1]} & {str(x["metric"]) for x in b[1]}
+    first, second = (_scored_run(path, scores, shared, metrics) for path, scores in (a, b))
+    return first, second
+
+
+def _id(path: Path, score: Mapping[str, Any]) -> str:
+    try:
+        name = score["session_key" if score["scope"] == "session" else "trace_id"]
+        return f"{score['scope']} {name}"
+    except KeyError as error:
+        raise InputError(f"{path}: a score of {score['metric']} has no {error}; {_HOW}") from None
+
+
+def _scored_run(
+    path: Path, scores: Iterable[dict[str, Any]], shared: set[str], metrics: set[str]
+) -> Run:
+    run = Run(str(path), of_suite=False)
+    by_id: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for score in scores:
+        by_id[_id(path, score)].append(score)
+    named = {
+        name: name if name in shared else _input_of(found) or name for name, found in by_id.items()
+    }
+    counts = Counter(named.values())
+    try:
+        for name, found in by_id.items():
+            key = named[name]
+            if counts[key] > 1:
+                run.ambiguous.append(name)
+            else:
+                run.units[key] = _unit(run, found, metrics)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{path}: no scores as spanscore writes them ({_cause(error)}); {_HOW}"
+        ) from None
+    return run
+
+
+def _unit(run: Run, scores: Iterable[Mapping[str, Any]], metrics: set[str]) -> Unit:
+    """It passes when every score of it does by those `metrics` that both runs have."""
+    unit = Unit()
+    passes: list[bool] = []
+    for score in scores:
+        run.add(unit, score)
+        unit.is_turn = score["scope"] != "session"
+        if score.get("session_key") is not None:
+            unit.sessions.add(str(score["session_key"]))
+        if score.get("latency_s") is not None:
+            unit.latencies_s = [_number(score["latency_s"], 0)]
+        if score["status"] == "scored" and str(score["metric"]) in metrics:
+            passes += _passes(score)
+    if passes:
+        unit.passed.append(float(all(passes)))
+    unit.status = "pass" if passes and all(passes) else "fail" if passes else "error"
+    return unit
+
+
+def _passes(score: Mapping[str, Any]) -> Iterator[bool]:
+    if score["label"] in {"pass", "fail"}:
+        yield score["label"] == "pass"
+    elif score["threshold"] is not None:
+        yield reaches(_number(score["value"]), _number(score["threshold"]))
+
+
+def _input_of(scores: Iterable[Mapping[str, Any]]) -> str | None:
+    """What the user said, where the metadata of a score has it."""
+    for score in scores:
+        text = (score.get("metadata") or {}).get("user_input")
+        if isinstance(text, str) and text.strip():
+            return f"input {' '.join(text.split())[:500]}"
+    return None
+
+
+def _cause(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)

@@ -1,0 +1,505 @@
+"""Scores of a run as a person reads them: a block for each trace and session, what could not be
+scored, and what all add up to, with n and an interval.
+"""
+
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spanscore.cli.terminal import on_one_line, printable
+from spanscore.evaluation.rubric import is_rubric
+from spanscore.metrics import Judged, available
+from spanscore.model.score import Evaluation, Skip, SkipCause
+from spanscore.offline.summary import Counted
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spanscore.calibration import Calibration, PassRate, Verdict, pass_rates
+from spanscore.cli.terminal import Rows, fitted
+from spanscore.config import Settings
+from spanscore.errors import SpanscoreError
+from spanscore.offline.summary import Counts, RunSummary
+from spanscore.stats import Estimate
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+from typing import TYPE_CHECKING
+
+from spanscore.cli import trace_files
+from spanscore.model.score import Failure, JudgeUsage
+from spanscore.model.trace import AgentTrace, Session
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_all(
+    output: "Console",
+    settings: Settings,
+    traces: Sequence[AgentTrace],
+    evaluations: Sequence[Evaluation],
+    *,
+    only_failing: bool = False,
+) -> None:
+    """Print the traces with their scores, their sessions with theirs, and the summary."""
+    by_subject: dict[tuple[str, str], list[Evaluation]] = {}
+    for evaluation in evaluations:
+        by_subject.setdefault((evaluation.scope, evaluation.subject_id), []).append(evaluation)
+    for trace in traces:
+        print_subject(
+            output, trace, by_subject.get(("trace", trace.id), ()), only_failing=only_failing
+        )
+    for session in trace_files.sessions(traces):
+        print_subject(
+            output, session, by_subject.get(("session", session.id), ()), only_failing=only_failing
+        )
+    print_summary(output, settings, RunSummary.of(evaluations))
+
+
+def print_subject(
+    output: "Console",
+    subject: AgentTrace | Session,
+    evaluations: Sequence[Evaluation],
+    *,
+    only_failing: bool = False,
+) -> None:
+    """Print the scores of a trace or session, but for what no judge or embedding is configured for.
+
+    `only_failing`: only what does not pass or could not be measured. Nothing is printed where
+    nothing is left.
+    """
+    shown = [x for x in evaluations if not is_not_set_up(x)]
+    if only_failing:
+        shown = [x for x in shown if x.is_failing]
+    if not shown:
+        return
+    rows = [Row.of(x) for x in shown]
+    if isinstance(subject, AgentTrace):
+        print_block(output, f"trace {subject.trace_ids[0]}", subject.user_input, rows)
+    else:
+        count = "1 trace" if len(subject.traces) == 1 else f"{len(subject.traces)} traces"
+        print_block(output, f"session {subject.session_id}", count, rows)
+
+
+def print_given(
+    output: "Console", evaluations: Sequence[Evaluation], *, only_failing: bool
+) -> None:
+    """Print scores that others gave, by the trace or the session that they name."""
+    by_title: dict[str, list[Row]] = {}
+    for evaluation in evaluations:
+        title = (
+            f"session {evaluation.session_id}"
+            if evaluation.scope == "session"
+            else f"trace {evaluation.target.trace_id}"
+        )
+        if evaluation.is_failing or not only_failing:
+            by_title.setdefault(title, []).append(Row.of(evaluation))
+    for title, rows in by_title.items():
+        print_block(output, title, None, rows)
+
+
+def print_summary(output: "Console", settings: Settings, summary: RunSummary) -> None:
+    """Print the means, what calibrations make of them, and who judged."""
+    print_means(output, summary)
+    for line in corrections(settings, summary):
+        output.print(line)
+    output.print(f"\n{judges(summary)}")
+
+
+def judges(summary: RunSummary) -> str:
+    """Who judged, and at what cost."""
+    usage, evaluations = summary.usage, [x.evaluation for x in summary.outcomes]
+    answered = [x for x in evaluations if not isinstance(x.outcome, Failure)]
+    models = ", ".join(sorted({x.evaluator.model for x in answered if x.evaluator.model}))
+    if models or usage.calls:
+        return _judged(models, usage)
+    unjudged = {
+        x.metric
+        for x in evaluations
+        if isinstance(x.outcome, Skip) and x.outcome.cause == "no_judge"
+    }
+    if unjudged:
+        return (
+            f"No model judges, so {', '.join(sorted(unjudged))}"
+            f" {'is' if len(unjudged) == 1 else 'are'} skipped; --model, judge.model or"
+            " SPANSCORE_JUDGE_MODEL names one."
+        )
+    return "No judge was asked."
+
+
+def _judged(models: str, usage: JudgeUsage) -> str:
+    """What the calls of these models, none where none gave an answer, used and cost."""
+    in_vain = (
+        f"No model gave an answer: {usage.calls:,}"
+        f" {'call' if usage.calls == 1 else 'calls'} in vain"
+    )
+    if not (models or usage.input_tokens or usage.output_tokens):
+        return f"{in_vain}."
+    cost = "at a price that is not known"
+    if usage.cost_usd is not None:
+        cost = f"for {usage.cost_usd:.4f} USD"
+    calls = f"{usage.calls:,} calls, {usage.cached:,} from the cache"
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    return f"{f'Judged by {models}: {calls}' if models else in_vain}; {tokens}; {cost}."
+
+
+_HEADINGS = (
+    "metric",
+    "mean",
+    "95 %",
+    "n",
+    "scores",
+    "passed",
+    "pass rate",
+    "95 %",
+    "skipped",
+    "failed",
+)
+_NARROW_HEADINGS = ("metric", "mean, 95 %", "n", "pass rate, 95 %", "traces or sessions")
+_WIDE = 116
+"""From this width on the longest name of a metric and all columns stand side by side."""
+
+
+def as_texts(estimate: Estimate | None) -> tuple[str, str]:
+    """A value and its interval, in two columns."""
+    if estimate is None:
+        return "-", ""
+    limits = estimate.interval
+    return f"{estimate.value:.2f}", f"[{limits.low:.2f}, {limits.high:.2f}]" if limits else ""
+
+
+def print_means(output: "Console", summary: RunSummary) -> None:
+    """Print, for each metric, how many scores there are, their mean, how many pass, and what became
+    of the others.
+
+    `n` counts what is independent: sessions, and traces that belong to none. A metric for which no
+    judge or embedding is configured is left out. Where the output is narrow, intervals and counts
+    stand below each other.
+    """
+    narrow = output.width < _WIDE
+    unset: dict[str, int] = {}
+    for found in summary.outcomes:
+        if is_not_set_up(found.evaluation):
+            name = found.evaluation.metric
+            unset[name] = unset.get(name, 0) + found.count
+    rows = []
+    for name, counts in summary.counts.items():
+        own = replace(counts, skipped=counts.skipped - unset.get(name, 0))
+        if own.scored or own.skipped or own.failed:
+            estimates = summary.mean(name), summary.pass_rate(name)
+            cells = _narrow_cells(own, *estimates) if narrow else _cells(own, *estimates)
+            rows.append((on_one_line(name, 40), *cells))
+    if not rows:
+        return
+    output.print(fitted(output, partial(_table, narrow), rows))
+
+
+def _table(narrow: bool, rows: Rows) -> "Table":
+    made = table(*(_NARROW_HEADINGS if narrow else _HEADINGS))
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def _cells(own: Counts, of_all: Estimate | None, passing: Estimate | None) -> tuple[str, ...]:
+    return (
+        *as_texts(of_all),
+        str(of_all.n) if of_all else "-",
+        *(str(count) if count else "-" for count in (own.scored, own.passed)),
+        *as_texts(passing),
+        *(str(count) if count else "-" for count in (own.skipped, own.failed)),
+    )
+
+
+def _narrow_cells(
+    own: Counts, of_all: Estimate | None, passing: Estimate | None
+) -> tuple[str, ...]:
+    passed = f"{own.passed} of {own.scored} passed"
+    states = {"skipped": own.skipped, "failed": own.failed}
+    without = [f"{count} {name}" for name, count in states.items() if count]
+    scored = "" if not own.scored else passed if own.has_labels else f"{own.scored} scored"
+    return (
+        "\n".join(as_texts(of_all)).rstrip(),
+        str(of_all.n) if of_all else "-",
+        "\n".join(as_texts(passing)).rstrip(),
+        "\n".join(filter(None, (scored, *without))),
+    )
+
+
+def corrections(settings: Settings, summary: RunSummary) -> list[str]:
+    """A line for each pass rate of a metric that was ever calibrated, corrected or why not."""
+    kept = _kept(settings)
+    if not kept:
+        return []
+    verdicts = summary.verdicts({calibration.judge[0] for calibration in kept})
+    return [corrected_line(rate) for rate in pass_rates(verdicts, kept) if rate.note]
+
+
+def calibrated(settings: Settings, evaluations: Sequence[Evaluation]) -> list[PassRate]:
+    """The pass rates of metrics that were ever calibrated."""
+    [found] = by_calibrations(
+        settings, [verdict for x in evaluations if (verdict := Verdict.of(x)) is not None]
+    )
+    return found
+
+
+def by_calibrations(settings: Settings, *runs: Sequence[Verdict]) -> list[list[PassRate]]:
+    """For each of `runs` the pass rates of metrics that were ever calibrated."""
+    kept = _kept(settings)
+    return [
+        [rate for rate in pass_rates(verdicts, kept) if rate.note] if kept else []
+        for verdicts in runs
+    ]
+
+
+def corrected_line(rate: PassRate) -> str:
+    """A pass rate by the judge, and corrected, in a line."""
+    judged = (
+        f"{printable(rate.metric)}: pass rate by the judge {' '.join(as_texts(rate.judged))}, n ="
+        f" {rate.judged.n}"
+    )
+    if rate.corrected is None:
+        return f"{judged}; {rate.note}"
+    return f"{judged}; corrected {' '.join(as_texts(rate.corrected))} ({rate.note})"
+
+
+def _kept(settings: Settings) -> list[Calibration]:
+    """The calibrations in the configured store; where it cannot be read that is said, and rates
+    stay as they are.
+    """
+    from spanscore.store import (  # noqa: PLC0415 - SQLAlchemy takes longer to import than a file to score
+        calibrations,
+    )
+
+    try:
+        records = calibrations.kept(settings.store)
+    except SpanscoreError as error:
+        print(
+            f"spanscore: warning: pass rates are not corrected: {printable(str(error))}",
+            file=sys.stderr,
+        )
+        return []
+    operators = (x.record for x in records if not x.tenant)
+    return [found for x in operators if (found := Calibration.from_json(x)) is not None]
+
+
+_MAX_REASON_CHARS = 600
+_NO_OCCASION = "not_applicable"
+_STYLES = {"pass": "green", "fail": "red", "failed": "bold red", "skipped": "yellow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One score, skip or failure, as it is shown.
+
+    `value` is None where there is none, `cause` "" but for a skip.
+    """
+
+    metric: str
+    status: str
+    value: float | None
+    label: str
+    reason: str
+    cause: str = ""
+
+    @classmethod
+    def of(cls, evaluation: Evaluation) -> "Row":
+        """The row of an evaluation."""
+        cause = evaluation.outcome.cause if isinstance(evaluation.outcome, Skip) else ""
+        label = evaluation.shown_label or ""
+        by = evaluation.evaluator
+        name = (
+            f"{evaluation.metric} ({by.author or by.source})"
+            if evaluation.is_external
+            else evaluation.metric
+        )
+        return cls(name, evaluation.status, evaluation.value, label, evaluation.reason, cause)
+
+
+def print_block(output: "Console", title: str, subtitle: str | None, rows: Sequence[Row]) -> None:
+    """Print the scores of one trace or session under its title, and which metrics had no occasion
+    there.
+
+    Metrics that failed for the same reason share one line below the table.
+    """
+    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
+
+    output.print(Text(on_one_line(title, 300), "bold"))
+    if subtitle:
+        output.print(Text(on_one_line(subtitle, output.width - 2), "italic"))
+    shown = table("metric", "score", "label", "reason")
+    failed_alike = _failed_alike(rows)
+    for row in rows:
+        if row.cause == _NO_OCCASION or (row.status == "failed" and row.reason in failed_alike):
+            continue
+        reason = _reason(row.reason)
+        word = on_one_line(row.label, 24) if row.status == "scored" else row.status
+        shown.add_row(
+            on_one_line(row.metric, 40),
+            number(row.value),
+            Text(word, _STYLES.get(word, "")),
+            Text(reason),
+        )
+    if shown.row_count:
+        output.print(shown)
+    for reason, names in failed_alike.items():
+        output.print(Text(f"failed: {names}: {_reason(reason)}", _STYLES["failed"]))
+    idle = ", ".join(on_one_line(row.metric, 40) for row in rows if row.cause == _NO_OCCASION)
+    if idle:
+        output.print(Text(f"not applicable: {idle}", "dim"))
+    output.print()
+
+
+def _failed_alike(rows: Sequence[Row]) -> dict[str, str]:
+    """The reasons for which several rows failed, each with the names of their metrics."""
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if row.status == "failed":
+            names[row.reason].append(on_one_line(row.metric, 40))
+    return {reason: ", ".join(found) for reason, found in names.items() if len(found) > 1}
+
+
+def _reason(text: str) -> str:
+    return printable(text[:_MAX_REASON_CHARS]) + ("…" if len(text) > _MAX_REASON_CHARS else "")
+
+
+def table(*headings: str) -> "Table":
+    """An empty table whose columns of words are to the left, those of figures to the right."""
+    from rich.table import Table  # noqa: PLC0415 - --jsonl needs no rich
+
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for number, heading in enumerate(headings):
+        figures = heading not in {"metric", "label", "reason"}
+        made.add_column(
+            heading,
+            no_wrap=heading != "reason",
+            overflow="fold" if heading == "reason" else "ellipsis",
+            justify="right" if figures else "left",
+            min_width=20 if number == 0 else 7 if heading == "label" else 4,
+        )
+    return made
+
+
+def number(value: float | None) -> str:
+    """A value as tables have it."""
+    return "-" if value is None else f"{value:.2f}"
+
+
+_NOT_SET_UP: tuple[SkipCause, ...] = ("no_judge", "no_embedding")
+_MAX_CHARS = 500
+_MAX_NAMES = 12
+
+
+def print_unscored(outcomes: Sequence[Counted], *, but: SkipCause | None = None) -> None:
+    """Say on standard error what could not be scored, but for what was skipped for the cause
+    `but`.
+    """
+    nothing = no_score(outcomes)
+    shown = [x for x in outcomes if but is None or _cause_of(x.evaluation) != but]
+    for line in (*notices(shown), *([nothing] if nothing else [])):
+        print(f"spanscore: {line}", file=sys.stderr)
+
+
+def is_not_set_up(evaluation: Evaluation) -> bool:
+    """Whether it was skipped for want of a judge or an embedding, as it is for every trace."""
+    return isinstance(evaluation.outcome, Skip) and evaluation.outcome.cause in _NOT_SET_UP
+
+
+def notices(outcomes: Sequence[Counted]) -> list[str]:
+    """What is missing, a line for each cause."""
+    found = []
+    for cause in _NOT_SET_UP:
+        of_cause = [x.evaluation for x in _skipped(outcomes, cause)]
+        if of_cause:
+            found.append(f"{_names(of_cause)} skipped: {_short(_of_all(of_cause))}")
+    if over_budget := _skipped(outcomes, "budget"):
+        reason = over_budget[0].evaluation.reason
+        found.append(f"{_scores(_count(over_budget))} skipped: {_short(reason)}")
+    failed = [x for x in outcomes if x.evaluation.status == "failed"]
+    if failed and no_score(outcomes) is None:
+        found.append(f"{_failed(_count(failed))}, most of them so: {_most_common(failed)}")
+    return found
+
+
+def no_score(outcomes: Sequence[Counted]) -> str | None:
+    """Why the run is no success where all that a model was to judge failed; None where anything was
+    judged.
+    """
+    judged = [x for x in outcomes if _is_judged(x.evaluation)]
+    failed = [x for x in judged if x.evaluation.status == "failed"]
+    if not failed or any(_is_scored_by_a_model(x.evaluation) for x in judged):
+        return None
+    most = "" if len({x.evaluation.reason for x in failed}) == 1 else ", most of them so"
+    return (
+        f"the judge gave no score: all {_count(failed)} judged scores failed{most}:"
+        f" {_most_common(failed)}; `spanscore doctor` says what to do"
+    )
+
+
+def _is_judged(evaluation: Evaluation) -> bool:
+    metric = available().get(evaluation.metric)
+    if evaluation.evaluator.kind == "LLM":
+        return True
+    return is_rubric(evaluation.metric) or (metric is not None and issubclass(metric, Judged))
+
+
+def _is_scored_by_a_model(evaluation: Evaluation) -> bool:
+    return evaluation.status == "scored" and evaluation.evaluator.kind == "LLM"
+
+
+def _cause_of(evaluation: Evaluation) -> SkipCause | None:
+    return evaluation.outcome.cause if isinstance(evaluation.outcome, Skip) else None
+
+
+def _count(outcomes: Iterable[Counted]) -> int:
+    return sum(x.count for x in outcomes)
+
+
+def _skipped(outcomes: Iterable[Counted], cause: SkipCause) -> list[Counted]:
+    return [x for x in outcomes if _cause_of(x.evaluation) == cause]
+
+
+def _of_all(skipped: Sequence[Evaluation]) -> str:
+    """The reason of the first, in which its metric stands for all of them."""
+    [first, *_] = skipped
+    alone = len({x.metric for x in skipped}) == 1
+    return (
+        first.reason if alone else first.reason.replace(f" judges {first.metric}:", " judges them:")
+    )
+
+
+def _names(evaluations: Iterable[Evaluation]) -> str:
+    names = list(dict.fromkeys(x.metric for x in evaluations))
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return f"{', '.join(names[:_MAX_NAMES])}{more} {'is' if len(names) == 1 else 'are'}"
+
+
+def _scores(count: int) -> str:
+    return "1 score is" if count == 1 else f"{count:,} scores are"
+
+
+def _failed(count: int) -> str:
+    return "1 score failed" if count == 1 else f"{count:,} scores failed"
+
+
+def _most_common(failed: Iterable[Counted]) -> str:
+    by_reason = Counter[str]()
+    for x in failed:
+        by_reason[x.evaluation.reason] += x.count
+    return _short(by_reason.most_common(1)[0][0])
+
+
+def _short(text: str) -> str:
+    return on_one_line(text, _MAX_CHARS)

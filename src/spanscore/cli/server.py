@@ -1,0 +1,334 @@
+"""Where commands read: a server's store, its control service, or its API, whose answers are printed
+for people or as JSON.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from google.protobuf import json_format
+
+from spanscore import config
+from spanscore.cli.terminal import print_json
+from spanscore.errors import ConfigError, InputError, SpanscoreError
+from spanscore.model.quantity import duration_ns
+from spanscore.rpc.bearer import TENANT_HEADER, authorization, tenant_named
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from spanscore.store.config import Config
+    from spanscore.store.listing import Page, Place
+
+ItemT = TypeVar("ItemT")
+
+PAGE = 200
+"""How many items are asked for at once."""
+
+_TENANT_HELP = (
+    "what this tenant has, of a server with tenants (tenancy); a tenant's own token needs no name"
+)
+_LAST_NS = 2**63 - 1
+_TIMEOUT_S = 30.0
+_BAD_INPUT = frozenset(
+    {"INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "ABORTED"}
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that say where to read."""
+    parser.add_argument(
+        "-c",
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="the server's configuration, for its store",
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--store", metavar="URL", help="the store itself: a file, or a URL such as store.url has"
+    )
+    where.add_argument(
+        "--server",
+        metavar="HOST:PORT",
+        help="ask a running server's control service (api.endpoint)",
+    )
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        type=Path,
+        help="with --server: a file with the bearer token",
+    )
+    parser.add_argument(
+        "--ca-file",
+        metavar="FILE",
+        type=Path,
+        help="with --server: use TLS, and trust what this PEM file contains",
+    )
+    parser.add_argument("--tenant", metavar="NAME", help=_TENANT_HELP)
+
+
+def add_conditions(parser: argparse.ArgumentParser, what: str) -> None:
+    """Declare the options that say which `what` are wanted."""
+    parser.add_argument(
+        "--failing", action="store_true", help=f"only {what} that do not pass or were not measured"
+    )
+    parser.add_argument(
+        "--since",
+        metavar="TIME",
+        help=f"only {what} stored since then: 24h, 30m, or a UTC time as 2026-05-01T12:00",
+    )
+    parser.add_argument(
+        "--service", metavar="NAME", help="only of the service with this service.name"
+    )
+    parser.add_argument("--session", metavar="ID", help="only of this session")
+    parser.add_argument(
+        "-n",
+        "--limit",
+        metavar="N",
+        type=int,
+        default=50,
+        help="show so many at most, 0 for all; default: 50",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuse options that do not go together. Raises InputError."""
+    if args.limit < 0:
+        raise InputError(f"--limit {args.limit}: give a number of at least 0; 0 shows all")
+    if not args.server and (args.token_file or args.ca_file):
+        raise InputError("--token-file and --ca-file: go with --server")
+    if getattr(args, "path", None) and (args.server or args.store):
+        raise InputError("give files, or --store, or --server: one of them is read")
+    if getattr(args, "path", None) and args.tenant is not None:
+        raise InputError("--tenant: goes with a store or --server; files name no tenants")
+
+
+def since_ns(text: str | None, option: str = "--since") -> int | None:
+    """The Unix nanoseconds that an option names, a duration before now or a time.
+
+    Raises InputError.
+
+    What lies before 1970 or after 2262 is the first or the last moment that a store can keep.
+    """
+    if text is None:
+        return None
+    return min(max(_moment_ns(text, option), 0), _LAST_NS)
+
+
+def _moment_ns(text: str, option: str) -> int:
+    try:
+        return time.time_ns() - duration_ns(text)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(
+            f"{option} {text}: give a duration such as 24h, or a time such as 2026-05-01T12:00"
+        ) from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) * 10**9
+
+
+def store_config(args: argparse.Namespace) -> "Config":
+    """The store that the options name. Raises ConfigError."""
+    settings = config.load(args.config) if args.config else config.default()
+    if args.store is None:
+        return settings.store
+    url = args.store if "://" in args.store else f"sqlite:///{args.store}"
+    return settings.store.model_copy(update={"url": url})
+
+
+def of_store(
+    args: argparse.Namespace, read: "Callable[[Connection, Place | None], Page[ItemT]]"
+) -> Iterator[ItemT]:
+    """What the store contains, newest first, as many as the options ask for; `read` gives a page.
+
+    Raises ConfigError where there is no store.
+    """
+    from spanscore.store import listing  # noqa: PLC0415 - SQLAlchemy, which --help and --server do not need
+
+    try:
+        yield from listing.pages(store_config(args), read, args.limit or None)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}, or name the store by --store, or a running server by --server"
+        ) from None
+
+
+def read(args: argparse.Namespace, ask: "Callable[[Connection], ItemT]") -> ItemT:
+    """What `ask` gives of the store that the options name.
+
+    Raises ConfigError where there is none.
+    """
+    from spanscore.store import connecting, transactions  # noqa: PLC0415 - as above
+
+    found = store_config(args)
+    engine = connecting.connect_reading(found)
+    if engine is None:
+        raise ConfigError(
+            f"{connecting.no_store(found)}, or name the store by --store, or a server by --server"
+        )
+    try:
+        with transactions.snapshot(engine) as connection:
+            return ask(connection)
+    finally:
+        engine.dispose()
+
+
+def add_server_arguments(parser: argparse.ArgumentParser, default: str) -> None:
+    """Declare the options of a command that only asks a running server."""
+    parser.add_argument(
+        "--server",
+        metavar="HOST:PORT",
+        default=default,
+        help=f"its api.endpoint; default: {default}",
+    )
+    parser.add_argument(
+        "--token-file", metavar="FILE", type=Path, help="a file with the bearer token"
+    )
+    parser.add_argument(
+        "--ca-file",
+        metavar="FILE",
+        type=Path,
+        help="use TLS, and trust what this PEM file contains",
+    )
+    parser.add_argument("--tenant", metavar="NAME", help=_TENANT_HELP)
+
+
+class Ask:
+    """Asks one service of a running server."""
+
+    def __init__(self, stub: Any, args: argparse.Namespace) -> None:
+        self._stub = stub
+        self._metadata = _metadata(args)
+
+    def __call__(self, method: str, request: Any, *, is_stream: bool = False) -> Any:
+        """The answer of a method; of one that streams all answers, for as long as they come."""
+        timeout_s = None if is_stream else _TIMEOUT_S
+        return getattr(self._stub, method)(request, timeout=timeout_s, metadata=self._metadata)
+
+
+@contextmanager
+def service(args: argparse.Namespace, stub: Callable[[Any], Any]) -> Iterator[Ask]:
+    """A service of the server that `--server` names.
+
+    Raises SpanscoreError where it does not answer.
+    """
+    with _answering(args) as channel:
+        yield Ask(stub(channel), args)
+
+
+def pages(ask: Ask, method: str, request: Any, items: str, limit: int) -> Iterator[Any]:
+    """The messages in the field `items` of all answers of a method, at most `limit`; 0: all.
+
+    Raises InputError.
+    """
+    if limit < 0:
+        raise InputError(f"--limit {limit}: give a number of at least 0; 0 shows all")
+    count = 0
+    while not limit or count < limit:
+        request.page_size = min(limit - count, PAGE) if limit else PAGE
+        answer = ask(method, request)
+        found = getattr(answer, items)
+        yield from found
+        count, request.page_token = count + len(found), answer.next_page_token
+        if not answer.next_page_token:
+            return
+
+
+@contextmanager
+def _answering(args: argparse.Namespace) -> Iterator[Any]:
+    """A channel to the server; what it refuses is raised as an error that says so."""
+    import grpc  # noqa: PLC0415 - which reading a store does not need
+
+    try:
+        with _channel(args) as channel:
+            yield channel
+    except grpc.RpcError as error:
+        code, details = error.code(), error.details()
+        if code.name in _BAD_INPUT:
+            raise InputError(f"{args.server}: {details}") from None
+        hint = {
+            grpc.StatusCode.UNAVAILABLE: "is a server running there, and is this its api.endpoint?",
+            grpc.StatusCode.PERMISSION_DENIED: "give a token with that scope by --token-file",
+            grpc.StatusCode.UNAUTHENTICATED: "give its token by --token-file",
+            grpc.StatusCode.UNIMPLEMENTED: "it is older than this command; read its store instead",
+        }.get(code, "its log has more")
+        raise SpanscoreError(f"{args.server}: {code.name}: {details}; {hint}") from None
+
+
+def of_server(
+    args: argparse.Namespace,
+    stub: Callable[[Any], Any],
+    request: Any,
+    method: str,
+    items: str,
+    limit: int,
+) -> Iterator[Any]:
+    """The messages in the field `items` of all answers of `method`, at most `limit`; 0: all."""
+    with service(args, stub) as ask:
+        yield from pages(ask, method, request, items, limit)
+
+
+def _metadata(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """What a request to a server has beside itself: token and tenant.
+
+    Raises InputError, ConfigError.
+    """
+    found = []
+    if args.token_file is not None:
+        token = _content(args.token_file, "--token-file").decode(errors="replace")
+        found.append(authorization(token, f"--token-file {args.token_file}"))
+    if args.tenant is not None:
+        file = getattr(args, "config", None)
+        header = config.load(file).tenancy.header if file else TENANT_HEADER
+        found.append(tenant_named(args.tenant, "--tenant", header))
+    return found
+
+
+def _channel(args: argparse.Namespace) -> Any:
+    import grpc  # noqa: PLC0415 - as above
+
+    if args.ca_file is None:
+        return grpc.insecure_channel(args.server)
+    return grpc.secure_channel(
+        args.server, grpc.ssl_channel_credentials(_content(args.ca_file, "--ca-file"))
+    )
+
+
+def _content(path: Path, option: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{option} {path}: cannot be read ({error.strerror})") from None
+
+
+def print_one(args: argparse.Namespace, message: Any, show: Callable[[Any], None]) -> None:
+    """Print a message: as JSON with `--json`, else by `show`."""
+    if args.json:
+        print_json(as_json(message))
+    else:
+        show(message)
+
+
+def print_all(
+    args: argparse.Namespace, found: Iterable[Any], show: Callable[[list[Any]], None]
+) -> None:
+    """Print messages: with `--json` each as soon as it is there, else all by `show`."""
+    if args.json:
+        for message in found:
+            print_json(as_json(message))
+    else:
+        show(list(found))
+
+
+def as_json(message: Any) -> dict[str, Any]:
+    """A message as JSON, with the names of fields as the proto has them."""
+    found: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    return found

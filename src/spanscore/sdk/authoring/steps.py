@@ -1,0 +1,331 @@
+"""`spanscore.tool` and `spanscore.model_call`: the steps of a turn that no instrumentation records,
+as spans of OpenTelemetry's `execute_tool` and `chat`.
+"""
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import Token
+from types import TracebackType
+from typing import Any, Self, TypeVar, overload
+
+from opentelemetry import context
+from opentelemetry.context import Context
+from opentelemetry.trace import SpanKind
+
+from spanscore.sdk.authoring import spans
+from spanscore.sdk.authoring import spans as names
+from spanscore.sdk.authoring.genai import (
+    DESCRIBED,
+    Arguments,
+    Described,
+    Response,
+    definitions_of,
+    described,
+    instructions_of,
+    messages_of,
+    requested_calls,
+    response_of,
+)
+from spanscore.sdk.authoring.spans import (
+    CALL_ID,
+    Active,
+    Attribute,
+    OpenSpan,
+    captures_content,
+    current_turn,
+    detach,
+    open_span,
+)
+from spanscore.sdk.authoring.turn import Input
+from spanscore.sdk.authoring.values import TRUNCATED, Plain, bounded, guarded, json_of, result_of
+
+_FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
+
+
+@overload
+def tool(function: _FunctionT, /) -> _FunctionT: ...
+
+
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None, capture: bool = True
+) -> Callable[[_FunctionT], _FunctionT]: ...
+
+
+def tool(
+    function: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    capture: bool = True,
+) -> Any:
+    """Record each call of a function as a tool call: arguments, result or error, and the call's id.
+
+    The function stays what it is: it returns, awaits or yields as before, and its own exceptions
+    pass. A class is recorded by its instances' calls. Of a generator the result is the list of what
+    it yielded, unless it returns one.
+
+    Args:
+        function: The function, method, class or other object that can be called.
+        name: The tool's name; else the function's.
+        description: What the tool does; else the function's docstring.
+        capture: Whether arguments and results are recorded; False: only that it was called.
+
+    >>> @tool
+    ... def add(a: int, b: int = 1) -> int:
+    ...     return a + b
+    >>> add(1)
+    2
+    """
+    if function is None:
+        return lambda given: _recorded(given, name, description, capture=capture)
+    return _recorded(function, name, description, capture=capture)
+
+
+class call_id:  # noqa: N801 - it is used as a function is
+    """Give the tool that is called in the block the id that the model gave the call.
+
+    >>> with call_id("call_7"):
+    ...     pass
+    """
+
+    def __init__(self, identity: str) -> None:
+        self._identity = identity
+        self._active: Active | None = None
+
+    def __enter__(self) -> None:
+        self._active = Active(context.set_value(CALL_ID, [self._identity]))
+        self._active.__enter__()
+
+    def __exit__(self, *exception: object) -> None:
+        if self._active is not None:
+            self._active.__exit__(None, None, None)
+
+
+def _recorded(function: Any, name: str | None, description: str | None, *, capture: bool) -> Any:
+    if isinstance(function, staticmethod | classmethod):
+        return type(function)(_recorded(function.__func__, name, description, capture=capture))
+    tool_described = described(function, name, description)
+    if isinstance(function, type):
+        calls = _recorded(
+            function.__call__, tool_described.name, tool_described.description, capture=capture
+        )
+        function.__call__ = calls  # type: ignore[method-assign] # its instances are called by it
+        setattr(function, DESCRIBED, tool_described)
+        return function
+    arguments = Arguments(function)
+
+    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> "_Call":
+        call = _Call(capture=capture)
+        call.begin(tool_described, arguments, args, kwargs)
+        return call
+
+    wrapper = spans.recorded(function, begin)
+    setattr(wrapper, DESCRIBED, tool_described)
+    return wrapper
+
+
+class _Call:
+    """One call of a tool."""
+
+    def __init__(self, *, capture: bool) -> None:
+        self.context: Context | None = None
+        self._span: OpenSpan | None = None
+        self._capture = capture
+
+    @guarded
+    def begin(
+        self, tool: Described, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Begin its span, of which `context` is the context."""
+        self._span = open_span(
+            f"execute_tool {tool.name}",
+            {names.OPERATION: "execute_tool", names.TOOL_NAME: bounded(tool.name)},
+        )
+        self.context = context.set_value(CALL_ID, None, self._span.context)
+        self._capture = self._capture and captures_content()
+        given = _given_id()
+        if self._span.is_recording:
+            named = arguments.named(args, kwargs) or {}
+            self._span.set(
+                {
+                    names.TOOL_TYPE: "function",
+                    names.TOOL_DESCRIPTION: bounded(tool.description) if tool.description else None,
+                    names.TOOL_CALL_ID: given
+                    or _requested_id(tool.name, named)
+                    or f"call_{secrets.token_hex(12)}",
+                    names.ARGUMENTS: json_of(named) if self._capture else None,
+                }
+            )
+
+    @guarded
+    def returned(self, value: object) -> None:
+        """Record the result."""
+        if self._span is None:
+            return
+        try:
+            if self._capture and self._span.is_recording:
+                self._span.set({names.RESULT: result_of(value)})
+        finally:
+            self._span.end()
+
+    @guarded
+    def yielded(self, items: list[Any], value: object, *, is_whole: bool) -> None:
+        """Record what a generator gave."""
+        given = items if value is None else value
+        self.returned(given if is_whole or value is not None else [*items, TRUNCATED])
+
+    def failed(self, error: BaseException) -> None:
+        """Record why there is no result."""
+        if self._span is not None:
+            self._span.fail(error)
+
+
+def _given_id() -> str | None:
+    """The id of `call_id` around the call, which is that of one call alone."""
+    waiting = context.get_value(CALL_ID)
+    return str(waiting.pop()) if isinstance(waiting, list) and waiting else None
+
+
+def _requested_id(name: str, arguments: dict[str, Any]) -> str | None:
+    """The id that a model of the turn gave the call; without a turn, the call is found when the
+    trace is rebuilt.
+    """
+    turn = current_turn()
+    return None if turn is None else turn.requested_id(name, Plain().value(arguments))
+
+
+_T = TypeVar("_T")
+
+
+class ModelCall:
+    """A request to a model: a context manager, synchronous and asynchronous.
+
+    Made by `model_call`.
+    """
+
+    def __init__(self, model: str, given: Input, attributes: Mapping[str, Any]) -> None:
+        self._model = model
+        self._input = given
+        self._attributes = attributes
+        self._span: OpenSpan | None = None
+        self._token: Token[Context] | None = None
+
+    def answer(
+        self, response: _T, *, input_tokens: int | None = None, output_tokens: int | None = None
+    ) -> _T:
+        """Record what the model answered, and return it as it is.
+
+        `response` is what the library of OpenAI or Anthropic returned, which tells the tokens by
+        itself, or a message, or a text.
+        """
+        self._answer(response, input_tokens, output_tokens)
+        return response
+
+    def __enter__(self) -> Self:
+        self._begin()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end(error)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end(error)
+
+    @guarded
+    def _begin(self) -> None:
+        self._span = open_span(
+            f"chat {self._model}",
+            {names.OPERATION: "chat", names.REQUEST_MODEL: self._model},
+            kind=SpanKind.CLIENT,
+        )
+        self._token = context.attach(self._span.context)
+        if self._span.is_recording:
+            self._span.set(self._given())
+
+    def _given(self) -> dict[str, Attribute | None]:
+        tools, instructions = self._attributes["tools"], self._attributes["instructions"]
+        content = captures_content()
+        return {
+            names.PROVIDER: self._attributes["provider"],
+            names.TOOL_DEFINITIONS: None if tools is None else definitions_of(tools),
+            names.INPUT: messages_of(self._input, "user")
+            if content and self._input is not None
+            else None,
+            names.INSTRUCTIONS: instructions_of(instructions) if content and instructions else None,
+        }
+
+    @guarded
+    def _answer(self, value: object, input_tokens: int | None, output_tokens: int | None) -> None:
+        if self._span is None or not self._span.is_recording:
+            return
+        response = response_of(value)
+        counted = {
+            names.INPUT_TOKENS: response.input_tokens if input_tokens is None else input_tokens,
+            names.OUTPUT_TOKENS: response.output_tokens if output_tokens is None else output_tokens,
+        }
+        self._span.set({**_named(response), **counted})
+        if captures_content():
+            reason = response.finish_reasons[-1] if response.finish_reasons else None
+            self._span.set(
+                {names.OUTPUT: messages_of(response.answer, "assistant", finish_reason=reason)}
+            )
+        turn = current_turn()
+        if turn is not None:
+            turn.note_requests(requested_calls(response.answer))
+
+    @guarded
+    def _end(self, error: BaseException | None) -> None:
+        if self._token is not None:
+            detach(self._token)
+            self._token = None
+        if self._span is not None:
+            self._span.end() if error is None else self._span.fail(error)
+
+
+def model_call(
+    model: str,
+    input: Input = None,  # noqa: A002 - as `turn` names it
+    *,
+    provider: str | None = None,
+    tools: Iterable[Any] | None = None,
+    instructions: str | None = None,
+) -> ModelCall:
+    """Record a request to a model that no instrumentation records; within an instrumented client it
+    is not needed.
+
+    Args:
+        model: The model's name.
+        input: What the model is given: a text, or the messages.
+        provider: Who serves it, in OpenTelemetry's words: `openai`, `anthropic`, `aws.bedrock`, …
+        tools: The tools on offer, as `spanscore.turn` takes them.
+        instructions: The system instructions, where they are no message.
+
+    >>> with model_call("gpt-4o-mini", [{"role": "user", "content": "Hi"}]) as call:
+    ...     _ = call.answer("Hello!", input_tokens=8, output_tokens=2)
+    """
+    return ModelCall(
+        model, input, {"provider": provider, "tools": tools, "instructions": instructions}
+    )
+
+
+def _named(response: Response) -> dict[str, Attribute | None]:
+    return {
+        names.RESPONSE_MODEL: response.model,
+        names.RESPONSE_ID: response.id,
+        names.FINISH_REASONS: list(response.finish_reasons) or None,
+    }

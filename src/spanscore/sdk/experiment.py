@@ -1,0 +1,513 @@
+"""`spanscore.experiment`: runs an agent over cases, some times each, scores what its
+instrumentation emits, and says what that came to.
+"""
+
+import asyncio
+import functools
+import html
+import inspect
+import os
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pydantic import ValidationError
+
+from spanscore import config as configuration
+from spanscore import private_files, suites
+from spanscore.config import Settings
+from spanscore.config_errors import explain
+from spanscore.errors import InputError
+from spanscore.judge import Judge, answers_file
+from spanscore.looping import waited_for
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace, Target
+from spanscore.model.trace import Trial as Origin
+from spanscore.rebuild import rebuild_all
+from spanscore.sdk.captures import Capture, attached
+from spanscore.sdk.in_process_settings import Measures, by_name, with_options
+from spanscore.stats import Estimate, posterior_pass_pow_k, rate
+from spanscore.suites import Case, CaseResult, Run, Suite
+from spanscore.suites.matches import Matched, Recording
+from spanscore.suites.run import Prepared
+
+_HEADINGS = ("case", "status", "trials", "pass rate", "95 %", "pass^k", "95 %", "why not")
+_LETTERS = {"pass": "P", "fail": "F", "error": "E"}
+_MAX_CASE_CHARS, _MAX_REASON_CHARS = 40, 80
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Experiment:
+    """The result of `spanscore.experiment`: `run` is that of a suite, `traces` are the turns of all
+    its trials.
+
+    Printed, or shown in a notebook, it is a table of the cases.
+    """
+
+    run: Run
+    traces: tuple[AgentTrace, ...]
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """All scores of all trials."""
+        return self.run.evaluations
+
+    @property
+    def passed(self) -> bool:
+        """Whether every case passed."""
+        return self.run.count("pass") == len(self.run.cases)
+
+    @property
+    def pass_rate(self) -> Estimate | None:
+        """The share of trials that pass, as the mean over cases; None where no trial can be
+        told.
+        """
+        return self.run.pass_rate
+
+    def to_json(self) -> dict[str, Any]:
+        """The run file: one JSON object, as `spanscore test --output` writes it."""
+        return suites.to_json(self.run)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the run file, which `spanscore compare` and `spanscore report` read; only its owner
+        can read it.
+
+        Raises InputError where it cannot be written, OutputError where it does not fit.
+        """
+        private_files.write(Path(path), suites.as_text(self.to_json()).encode("utf-8", "replace"))
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write a page that opens from disk: the cases, their trials, each turn's steps; errors as
+        of `save`.
+        """
+        from spanscore import report  # noqa: PLC0415 - who wants a table alone does not wait for it
+        from spanscore.report.results import of_run  # noqa: PLC0415 - likewise
+
+        report.save(Path(path), of_run(self.to_json(), self.traces))
+
+    def __repr__(self) -> str:
+        rows = [_HEADINGS, *map(_cells, self.run.cases)]
+        widths = [max(len(row[x]) for row in rows) for x in range(len(_HEADINGS))]
+        lines = [
+            "  ".join(x.ljust(width) for x, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        return "\n".join([self._title(), "", *lines])
+
+    def _repr_html_(self) -> str:
+        head = _html_row("th", _HEADINGS)
+        rows = "".join(_html_row("td", _cells(x)) for x in self.run.cases)
+        title = html.escape(self._title())
+        return f"<p><b>{title}</b></p><table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+
+    def _title(self) -> str:
+        counts = ", ".join(
+            f"{self.run.count(x)} {y}" for x, y in _COUNTED.items() if self.run.count(x)
+        )
+        whole = (
+            f"; trials that pass: {_shown(self.pass_rate)} {_limits(self.pass_rate)}"
+            if self.pass_rate
+            else ""
+        )
+        cases = "1 case" if len(self.run.cases) == 1 else f"{len(self.run.cases)} cases"
+        return f"{self.run.suite.name}: {cases}, {counts}{whole}"
+
+
+_COUNTED = {"pass": "passed", "fail": "failed", "error": "cannot be told"}
+
+
+def _cells(case: CaseResult) -> tuple[str, ...]:
+    """A case's row: of its trials a letter each, its rates with their intervals, and the first
+    reason.
+    """
+    passing = rate(case.passed, case.n) if case.n else None
+    all_of_k = posterior_pass_pow_k(case.n, case.passed, case.odds["k"]) if case.n else None
+    letters = "".join(_LETTERS.get(x.status, "?") for x in case.trials)
+    reason = next((x for x in case.reasons), "")
+    return (
+        _short(case.case.id, _MAX_CASE_CHARS),
+        case.status,
+        letters,
+        _shown(passing),
+        _limits(passing),
+        _shown(all_of_k),
+        _limits(all_of_k),
+        _short(reason, _MAX_REASON_CHARS),
+    )
+
+
+def _shown(estimate: Estimate | None) -> str:
+    return "-" if estimate is None else f"{estimate.value:.2f}"
+
+
+def _limits(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.interval is None:
+        return ""
+    return f"[{estimate.interval.low:.2f}, {estimate.interval.high:.2f}]"
+
+
+def _short(text: str, max_chars: int) -> str:
+    line = " ".join("".join(x if x.isprintable() else " " for x in text).split())
+    return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"
+
+
+def _html_row(kind: str, cells: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{kind}>{html.escape(x)}</{kind}>' for x in cells)}</tr>"
+
+
+Steps: TypeAlias = Callable[[], object]
+"""Called after each step."""
+
+_LINES = 10
+
+
+@contextmanager
+def steps(what: str, total: int, *, shown: bool = True) -> Iterator[Steps]:
+    """Show progress while the block runs; call what it gives after each of `total` steps."""
+    if not shown or not total:
+        yield lambda: None
+    elif sys.stderr.isatty():
+        from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
+        from rich.progress import Progress  # noqa: PLC0415 - only a terminal needs it
+
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(what, total=total)
+            yield lambda: bar.advance(task)
+    else:
+        yield _Lines(what, total)
+
+
+class _Lines:
+    """Writes a line after each tenth of the steps."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self._what = what
+        self._total = total
+        self._count = 0
+
+    def __call__(self) -> None:
+        """A step is done."""
+        self._count += 1
+        if self._count * _LINES // self._total > (self._count - 1) * _LINES // self._total:
+            print(f"spanscore: {self._what}: {self._count} of {self._total}", file=sys.stderr)  # noqa: T201 - as it says
+
+
+Agent: TypeAlias = Callable[..., Any]
+"""What answers a user: called with what the user says, and `session_id` where it has such a
+parameter.
+"""
+
+_WAIT_S = 5.0
+_MAX_ERROR_CHARS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRun:
+    """One trial of a case: its turns in order, at least one; `error` is what the agent raised."""
+
+    case: Case
+    run_id: str
+    traces: tuple[AgentTrace, ...]
+    error: str | None = None
+
+
+class AgentRuns:
+    """Runs an agent, some trials at once. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        suite: str,
+        run_id: str,
+        concurrency: int,
+        stitch_off: Collection[str] = (),
+    ) -> None:
+        """`stitch_off` is that of the configuration (`assemble.stitch`)."""
+        self._agent = agent
+        self._suite = suite
+        self._run_id = run_id
+        self._stitch_off = stitch_off
+        self._room = asyncio.Semaphore(concurrency)
+        self._takes_session = _takes(agent, "session_id")
+        self._providers = attached()
+        self._providers.require_providers()
+
+    async def all_of(self, cases: Sequence[Case], done: Callable[[], object]) -> list[AgentRun]:
+        """A trial for each of `cases`, in their order; `done` is called after each."""
+
+        async def one(case: Case) -> AgentRun:
+            async with self._room:
+                run = await self._trial(case)
+            done()
+            return run
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(x)) for x in cases]
+        return [x.result() for x in tasks]
+
+    async def _trial(self, case: Case) -> AgentRun:
+        session_id = uuid.uuid4().hex
+        traces: list[AgentTrace] = []
+        error: str | None = None
+        for turn in case.conversation:
+            question = turn.input or ""
+            started_ns = time.time_ns()
+            with self._providers.captures.running() as capture:
+                answer, error = await self._answered(question, session_id)
+                found = await asyncio.to_thread(_rebuilt, capture, self._stitch_off)
+            traces += found or [self._plain(question, answer, session_id, started_ns)]
+            if error is not None:
+                break
+        origin = Origin(self._suite, self._run_id, case.id, None if error is None else "fail")
+        return AgentRun(case, self._run_id, tuple(replace(x, trial=origin) for x in traces), error)
+
+    async def _answered(self, question: str, session_id: str) -> tuple[Any, str | None]:
+        """What the agent answers, or what it raised."""
+        call = functools.partial(
+            self._agent, question, **({"session_id": session_id} if self._takes_session else {})
+        )
+        try:
+            answer = call() if _is_async(self._agent) else await asyncio.to_thread(call)
+            return (await answer if inspect.isawaitable(answer) else answer), None
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the agent's, and the trial has failed
+            return None, f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARS]
+
+    def _plain(self, question: str, answer: Any, session_id: str, started_ns: int) -> AgentTrace:
+        """The turn of an agent that emits no span: what the user said and what it returned, and
+        nothing else.
+        """
+        trace_id, span_id = uuid.uuid4().hex, os.urandom(8).hex()
+        ended_ns = time.time_ns()
+        return AgentTrace(
+            trace_ids=(trace_id,),
+            root_span_id=span_id,
+            target=Target(trace_id, span_id, started_ns, ended_ns),
+            opening_span_id=span_id,
+            started_ns=started_ns,
+            ended_ns=ended_ns,
+            session_id=session_id if self._takes_session else None,
+            user_input=question,
+            final_output=None if answer is None else str(answer),
+        )
+
+
+def _rebuilt(capture: Capture, stitch_off: Collection[str]) -> list[AgentTrace]:
+    return rebuild_all(*capture.telemetry(_WAIT_S), stitch_off=stitch_off)
+
+
+def _is_async(agent: Agent) -> bool:
+    call = agent.func if isinstance(agent, functools.partial) else agent
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
+        getattr(call, "__call__", None)  # noqa: B004 - of an object that can be called
+    )
+
+
+def _takes(agent: Agent, name: str) -> bool:
+    try:
+        return name in inspect.signature(agent).parameters
+    except (TypeError, ValueError):  # a callable written in C
+        return False
+
+
+Cases: TypeAlias = "Suite | str | os.PathLike[str] | Iterable[Case | Mapping[str, Any] | str]"
+"""A suite, a suite's file, or cases: each a `Case`, its keys as a suite's file has them, or what
+the user says.
+"""
+
+_ID_CHARS = 60
+
+
+def experiment(
+    cases: Cases,
+    agent: Agent,
+    *,
+    trials: int | None = None,
+    name: str | None = None,
+    metrics: Measures = (),
+    thresholds: Mapping[str, float] | None = None,
+    judge: str | Judge | None = None,
+    config: Settings | str | os.PathLike[str] | None = None,
+    concurrency: int = 1,
+    run_id: str | None = None,
+    output: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+) -> Experiment:
+    """Run `agent` over `cases` and score each trial; the result is what `spanscore test` gives of
+    recorded traces.
+
+    `agent` is called with what the user says, for each turn of a case, and with `session_id`,
+    another one for each trial, where it has a parameter of that name; it may be a coroutine
+    function. Its answer is read from its traces, and from what it returns where it emits none. One
+    that raises has failed the trial. `trials` is how often each case is run, `name` the suite's,
+    which is compared: without it a suite's own, else the agent's. `metrics` are measured besides:
+    names, functions that `@spanscore.metric` decorates, or a mapping from name to options.
+    `thresholds` are the least scores that decide. `judge` is a model, or an object with `ask`.
+    `concurrency` is how many trials run at once: more than one only for an agent that can be called
+    so. `output` is the file for `spanscore compare`.
+
+    Works in a notebook too. Raises InputError where a case, metric, file or model cannot be used.
+    """
+    return waited_for(
+        lambda: experiment_async(
+            cases,
+            agent,
+            trials=trials,
+            name=name,
+            metrics=metrics,
+            thresholds=thresholds,
+            judge=judge,
+            config=config,
+            concurrency=concurrency,
+            run_id=run_id,
+            output=output,
+            progress=progress,
+        )
+    )
+
+
+async def experiment_async(
+    cases: Cases,
+    agent: Agent,
+    *,
+    trials: int | None = None,
+    name: str | None = None,
+    metrics: Measures = (),
+    thresholds: Mapping[str, float] | None = None,
+    judge: str | Judge | None = None,
+    config: Settings | str | os.PathLike[str] | None = None,
+    concurrency: int = 1,
+    run_id: str | None = None,
+    output: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+) -> Experiment:
+    """What `experiment` does, in the caller's event loop, in which an agent that is a coroutine
+    function then runs.
+    """
+    if concurrency < 1:
+        raise InputError(f"concurrency {concurrency}: give a whole number from 1 on")
+    measured = by_name(metrics)
+    suite = _with(_suite(cases, agent), name, trials, measured, thresholds or {})
+    settings = with_options(_settings(config, judge), measured)
+    own_id, started_ns = run_id or uuid.uuid4().hex, time.time_ns()
+    wanted = [case for case in suite.cases for _ in range(suite.trials_of(case))]
+    runs = AgentRuns(agent, suite.name, own_id, concurrency, settings.assemble.stitch_off)
+    with steps("running the agent", len(wanted), shown=progress) as done:
+        ran = await runs.all_of(wanted, done)
+    prepared = Prepared(suite, Matched(recordings=_recordings(ran)), suite.name)
+    with steps("scoring", prepared.trials, shown=progress) as done:
+        found = await _scored(prepared, settings, judge, own_id, done)
+    found = replace(found, started_at_ns=started_ns)
+    result = Experiment(found, tuple(trace for x in ran for trace in x.traces))
+    if output is not None:
+        result.save(output)
+    return result
+
+
+async def _scored(
+    prepared: Prepared, settings: Settings, judge: str | Judge | None, run_id: str, done: Steps
+) -> suites.Run:
+    own = None if isinstance(judge, str) else judge
+    kept = answers_file(settings.judge)
+    return await suites.run(prepared, settings, run_id=run_id, cache=kept, judge=own, done=done)
+
+
+def _suite(cases: Cases, agent: Agent) -> Suite:
+    """The suite that the cases make up, named after the agent where it has no name.
+
+    Raises InputError.
+    """
+    if isinstance(cases, str | os.PathLike):
+        suite = suites.load(Path(cases))
+    elif isinstance(cases, Suite):
+        suite = cases
+    else:
+        name = str(getattr(agent, "__name__", "agent"))
+        suite = _validated(Suite.model_validate, {"name": name, "cases": _with_ids(cases)})
+    for case in suite.cases:
+        if not case.conversation or any(x.input is None for x in case.conversation):
+            raise InputError(
+                f"case {case.id!r} has no input to give to the agent: set input, or that of each"
+                " turn"
+            )
+    return suite
+
+
+def _with(
+    suite: Suite,
+    name: str | None,
+    trials: int | None,
+    metrics: Iterable[str],
+    thresholds: Mapping[str, float],
+) -> Suite:
+    """The suite with what the caller asks for in place of, or besides, its own.
+
+    Raises InputError.
+    """
+    changed: dict[str, Any] = {
+        "metrics": (*suite.metrics, *metrics),
+        "thresholds": {**suite.thresholds, **thresholds},
+    }
+    if name is not None:
+        changed["name"] = name
+    if trials is not None:
+        changed["trials"] = trials
+        changed["cases"] = [
+            x.model_dump(exclude_unset=True) | {"trials": trials} for x in suite.cases
+        ]
+    return _validated(Suite.model_validate, suite.model_dump(exclude_unset=True) | changed)
+
+
+def _with_ids(cases: Iterable[Case | Mapping[str, Any] | str]) -> list[Any]:
+    """Each case with an id: its own, else one by what the user says, which stays the same from run
+    to run.
+    """
+    found: list[Any] = []
+    taken: Counter[str] = Counter()
+    for given in cases:
+        case = {"input": given} if isinstance(given, str) else given
+        if isinstance(case, Mapping) and "id" not in case:
+            name = " ".join(str(case.get("input") or "case").split())[:_ID_CHARS]
+            taken[name] += 1
+            case = {"id": name if taken[name] == 1 else f"{name} ({taken[name]})", **case}
+        found.append(case)
+    return found
+
+
+def _validated(make: Callable[[Any], Suite], data: Any) -> Suite:
+    try:
+        return make(data)
+    except ValidationError as error:
+        lines = [
+            f"cases: {explain(x, Suite, 'the suite')}" for x in error.errors(include_url=False)
+        ]
+        raise InputError("\n".join(lines)) from None
+
+
+def _settings(
+    config: Settings | str | os.PathLike[str] | None, judge: str | Judge | None
+) -> Settings:
+    if isinstance(config, Settings):
+        settings = config
+    else:
+        settings = configuration.default() if config is None else configuration.load(Path(config))
+    if not isinstance(judge, str):
+        return settings
+    return settings.model_copy(update={"judge": settings.judge.with_model(judge)})
+
+
+def _recordings(ran: Sequence[AgentRun]) -> dict[str, list[Recording]]:
+    """The trials of each case. One is a whole session where no other trial has turns in it."""
+    sizes = Counter(trace.session_key for x in ran for trace in x.traces)
+    found: dict[str, list[Recording]] = {}
+    for run in ran:
+        is_session = sizes[run.traces[0].session_key] == len(run.traces)
+        found.setdefault(run.case.id, []).append(
+            Recording(run.case, run.traces, run.run_id, is_session, run.error)
+        )
+    return found
