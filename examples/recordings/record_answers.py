@@ -13,12 +13,12 @@ import datetime as dt
 from pathlib import Path
 
 import yaml
-from spanscore.evaluate import Engine
 
 from spanscore import config
 from spanscore.cli import demo, trace_files
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
+from spanscore.evaluation.engine import Engine
 from spanscore.judge import Judge, open_judge
 from spanscore.judge.cache import RecordingJudge
 from spanscore.model.score import Evaluation
