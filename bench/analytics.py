@@ -30,13 +30,13 @@ from spanscore.api.servicer import Call
 from spanscore.api.v1 import analytics_service_pb2 as pb
 from spanscore.model.score import Evaluation, Evaluator, Score, Skip
 from spanscore.model.trace import Target
-from spanscore.store import connecting, records
+from spanscore.store import connections, records
 from spanscore.store.config import Config
 from spanscore.store.dimensions import Dimensions, OfTrace, Scored, hashed
 from spanscore.store.schema import evaluations, score_facts
 from spanscore.store.store import Store
+from spanscore.store.stored_rows import put_rows
 from spanscore.store.transactions import snapshot, transaction
-from spanscore.store.writing import put_rows
 
 METRICS, CHUNK = 9, 45_000
 START_NS, STEP_NS = 1_780_000_000 * 10**9, 70 * 10**9
@@ -267,7 +267,7 @@ def measure(url: str, scores: int, cpu_s: Callable[[], float] = time.process_tim
     """Fill a store and print the time of each answer."""
     begun = time.perf_counter()
     Store.open(Config(url=url)).close()
-    engine = connecting.connect(Config(url=url))
+    engine = connections.connect(Config(url=url))
     fill(engine, scores)
     print(
         f"{engine.dialect.name}: {scores:,} scores written in {time.perf_counter() - begun:.0f} s"

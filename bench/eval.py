@@ -22,7 +22,7 @@ from google.protobuf.json_format import MessageToDict
 from load import Load
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore.cpus import available_cpus
+from spanscore.config import available_cpus
 
 START_NS = 1_750_000_000 * 10**9
 IDS = frozenset({"traceId", "spanId", "parentSpanId"})

@@ -8,7 +8,7 @@ from typing import Any
 
 from spanscore import config
 from spanscore.metrics import _reference
-from spanscore.telemetry import declared, prometheus
+from spanscore.telemetry import declared, formats
 from spanscore.turns.provenance import reference as sources
 from spanscore.turns.stitch import stitching
 
@@ -131,7 +131,7 @@ def watching() -> str:
     before, _, rest = page.partition(_WATCHED)
     _, _, after = rest.partition(_END_OF_WATCHED)
     rows = [
-        f"| `{prometheus.name(x)}` | {x.kind} | {', '.join(f'`{label}`' for label in x.labels)} |"
+        f"| `{formats.name(x)}` | {x.kind} | {', '.join(f'`{label}`' for label in x.labels)} |"
         f" {x.about} |"
         for x in declared.METRICS
     ]

@@ -6,7 +6,7 @@ from spanscore.assemble.assembler import Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.sessions import Sessions
 from spanscore.assemble.work_queue import WorkQueue
-from spanscore.finishing import Finishing
+from spanscore.serving.finishing import Finishing
 from spanscore.telemetry import Meter
 from spanscore.turn_scheduling import ReadJob, ReadResult
 from spanscore.workers import InThreads

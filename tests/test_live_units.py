@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from spanscore import config, pipeline
+from spanscore import config
 from spanscore.otlp import decode, files
 from spanscore.otlp.signal import WIRE
 from spanscore.rebuild import rebuild_all
+from spanscore.serving import pipeline
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = (

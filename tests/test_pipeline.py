@@ -5,10 +5,11 @@ import asyncio
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore import config, pipeline, rebuild, scoring
+from spanscore import config, rebuild, scoring
 from spanscore.errors import FieldError, InputError, RetryableError
 from spanscore.evaluation import Config as Evaluation
 from spanscore.evaluation import Overrides
+from spanscore.serving import pipeline
 from spanscore.store import quarantine
 
 GENAI = "gen_ai.operation.name"

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from spanscore.precedence import Allowance, Precedence
+from spanscore.threads import Allowance, Precedence
 
 MANY_ROUNDS = 20
 """Of the event loop: enough for all that does not wait to come to its end."""

@@ -8,9 +8,10 @@ import logging
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore import config, pipeline
+from spanscore import config
 from spanscore.otlp.logs import ExportLogsServiceRequest
-from spanscore.score_intake import ScoreIntake
+from spanscore.serving import pipeline
+from spanscore.serving.pipeline import ScoreIntake
 from spanscore.telemetry import Meter
 
 TRACE, ROOT = b"t" * 16, b"s" * 8

@@ -14,7 +14,7 @@ from spanscore.evaluation.scores import BatchScores, FirstScores, SessionScores
 from spanscore.model.score import Evaluation, Evaluator, Failure
 from spanscore.model.trace import Session
 from spanscore.scoring import Scoring, SessionsFailedError
-from spanscore.store.reading import SessionRecord
+from spanscore.store.lookup import SessionRecord
 from spanscore.store.store import StoredTrace
 from spanscore.telemetry import Meter
 

@@ -4,7 +4,7 @@ import zoneinfo
 import pytest
 
 from spanscore.analytics import summary
-from spanscore.monitoring.schedule import Schedule
+from spanscore.monitoring import Schedule
 from spanscore.time_zones import zone_of
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from spanscore import config, pipeline
+from spanscore import config
 from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.span import Resource
 from spanscore.otlp import decode
 from spanscore.otlp.signal import WIRE
 from spanscore.rebuild import rebuild_all
+from spanscore.serving import pipeline
 
 GOLDEN = Path(__file__).parent / "golden"
 TENANTS = ("acme", "blue")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spanscore.watched import Watched
+from spanscore.local_files import Watched
 
 
 @pytest.fixture

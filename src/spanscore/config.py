@@ -1,42 +1,48 @@
-"""The one configuration: each stage's own Config in one frozen Settings, read once from
-collector-style YAML.
-"""
+"""The one configuration, read from YAML, with its errors in words."""
 
+import dataclasses
+import difflib
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from types import UnionType
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
 import yaml
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import WithDefaultSchema
 
 from spanscore.assemble.config import Config as Assemble
-from spanscore.config_errors import explain
-from spanscore.config_references import expanded
-from spanscore.cpus import available_cpus
 from spanscore.embed.config import Config as Embedding
 from spanscore.errors import ConfigError
 from spanscore.evaluation.config import Config as Evaluation
 from spanscore.evaluation.config import check_bands
-from spanscore.evaluation.rules import Rule
-from spanscore.export.alerting_config import Alerting, OtelEvent
+from spanscore.evaluation.rules import NAME_PATTERN, Rule
+from spanscore.export.config import (
+    Alerting,
+    GrpcConfig,
+    HeadersSetter,
+    HttpConfig,
+    Inline,
+    InProcess,
+    NamedByType,
+    OtelEvent,
+    name_the_types,
+)
 from spanscore.export.config import Config as Export
-from spanscore.export.config import GrpcConfig, HttpConfig, Inline, InProcess
-from spanscore.export.headers_setter import HeadersSetter
-from spanscore.export.named_by_type import NamedByType, name_the_types
 from spanscore.judge.config import Config as Judge
 from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns, duration_text, size_text
 from spanscore.receive.config import Auth, BearerToken, Endpoint, GrpcTls
 from spanscore.receive.config import Config as Receive
 from spanscore.receive.tenancy import Config as Tenancy
-from spanscore.specs.monitors import Monitor
+from spanscore.specs import Monitor
 from spanscore.store.config import Config as Store
-from spanscore.store.journal_config import Config as Journal
+from spanscore.store.config import JournalConfig as Journal
 from spanscore.telemetry import Config as Telemetry
-from spanscore.telemetry import environment
+from spanscore.telemetry import config
 
 MAX_WORKERS = 64
 _MAX_CONFIG_BYTES = 4 * 2**20
@@ -418,7 +424,7 @@ def _validate(
     model = environ.get("SPANSCORE_JUDGE_MODEL")
     if model and "model" not in (data.get("judge") or {}):
         data = {**data, "judge": {**(data.get("judge") or {}), "model": model}}
-    if (readers := environment.readers(environ)) and not _telemetry_metrics(data):
+    if (readers := config.readers(environ)) and not _telemetry_metrics(data):
         data = {
             **data,
             "telemetry": {**(data.get("telemetry") or {}), "metrics": {"readers": readers}},
@@ -438,3 +444,148 @@ def _telemetry_metrics(data: Mapping[str, Any]) -> Any:
     """What the file says of `telemetry.metrics`; where it says something that cannot be, that."""
     telemetry = data.get("telemetry") or {}
     return telemetry.get("metrics") if isinstance(telemetry, Mapping) else telemetry
+
+
+def available_cpus() -> int:
+    """The CPUs that this process may run on, where the system says so; else all of the machine."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_REFERENCE = re.compile(r"\$\$|\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+def expanded(value: Any, environ: Mapping[str, str]) -> Any:
+    """`${env:NAME}` and `${env:NAME:-default}` in every string, as the collector expands them; `$$`
+    is one `$`.
+
+    A value that is nothing but one reference is read as YAML, so that numbers and booleans work; an
+    unset variable is empty.
+    """
+    if isinstance(value, dict):
+        return {key: expanded(item, environ) for key, item in value.items()}
+    if isinstance(value, list):
+        return [expanded(item, environ) for item in value]
+    if not isinstance(value, str) or "$" not in value:
+        return value
+    text = _REFERENCE.sub(lambda found: _resolve(found, environ), value)
+    return _scalar(text) if _REFERENCE.fullmatch(value) and value != "$$" else text
+
+
+def _resolve(found: re.Match[str], environ: Mapping[str, str]) -> str:
+    if found[0] == "$$":
+        return "$"
+    return environ.get(found[1]) or found[2] or ""
+
+
+def _scalar(text: str) -> Any:
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+    return value if isinstance(value, bool | int | float) else text
+
+
+_SHOWN_CHARS = 40
+
+
+def explain(
+    problem: Mapping[str, Any], root: type[BaseModel], whole: str = "the configuration"
+) -> str:
+    """One of pydantic's errors about a file that `root` describes, by its key, with the nearest
+    right one.
+
+    `whole` is what the file is called where the error is about none of its keys.
+    """
+    parts, known = _walk(problem["loc"], root)
+    key = ".".join(parts) or whole
+    if problem["type"] not in {"extra_forbidden", "unexpected_keyword_argument"} or not known:
+        return f"{key}: {_in_words(problem)}"
+    near = difflib.get_close_matches(parts[-1], known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+    return f"{key}: unknown key; {hint}"
+
+
+_PATTERNS = {
+    "^https?://.": "write a URL that begins with http:// or https://",
+    "^/[^?#]*$": "write a path, such as /healthz, without ? and #",
+    NAME_PATTERN: (
+        "write a name of letters, digits, dots, dashes and underscores, such as failed-turns"
+    ),
+    "^[a-z][a-z0-9_]{0,63}$": "write a name in snake_case, such as brand_voice",
+}
+
+
+def _in_words(problem: Mapping[str, Any]) -> str:
+    """What pydantic says is wrong, where it says it in words for programmers: what is allowed
+    instead.
+    """
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    if problem["type"] == "string_pattern_mismatch":
+        return f"{problem['input']!r}: {_PATTERNS.get(problem['ctx']['pattern'], message)}"
+    if problem["type"] == "string_too_short":
+        return "must not be empty; is its environment variable set?"
+    return {
+        "missing": "is missing",
+        "model_type": "holds keys of its own, each on a line under it",
+        "float_parsing": f"{_shown(problem)} is no number; write one such as 0.8, without quotes",
+        "float_type": f"{_shown(problem)} is no number; write one such as 0.8, without quotes",
+        "int_type": f"{_shown(problem)} is no whole number; write one such as 3, without quotes",
+        "finite_number": f"{_shown(problem)} is no number that can be used; write one such as 0.8",
+        "bool_type": (
+            f"{_shown(problem)} is neither true nor false; write one of the two, without quotes"
+        ),
+        "tuple_type": "is a list, each item on a line under it that begins with `- `",
+    }.get(problem["type"], message)
+
+
+def _shown(problem: Mapping[str, Any]) -> str:
+    """What is there as YAML has it, text in quotes; of what is long the beginning."""
+    value = problem["input"]
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+
+
+def _walk(
+    location: Sequence[str | int], root: type[BaseModel]
+) -> tuple[list[str], Mapping[str, Any]]:
+    """The keys of pydantic's `location` as the file has them, and those that may stand beside the
+    last, with types.
+    """
+    kind: Any = root
+    known: Mapping[str, Any] = {}
+    keys: list[str] = []
+    for part in location:
+        kind = _bare(kind)
+        if get_origin(kind) in {Union, UnionType}:  # here pydantic names the member, not a key
+            kind = next((x for x in get_args(kind) if _default(x, "type") == part), None)
+            continue
+        keys.append(str(part))
+        if of_kind := _keys_of(kind):
+            known, kind = of_kind, of_kind.get(str(part))
+        else:
+            # what a mapping or a list holds
+            kind = next((x for x in reversed(get_args(kind)) if x is not ...), None)
+    return keys, known
+
+
+def _keys_of(kind: Any) -> Mapping[str, Any]:
+    """The keys of a model or dataclass, with their types; none for any other kind of value."""
+    if dataclasses.is_dataclass(kind):
+        return {x.name: x.type for x in dataclasses.fields(kind) if x.init}
+    return {x.alias or name: x.annotation for name, x in getattr(kind, "model_fields", {}).items()}
+
+
+def _bare(kind: Any) -> Any:
+    """An annotation without the metadata beside it, and without `| None`."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    members = [x for x in get_args(kind) if x is not type(None)]
+    is_union = get_origin(kind) in {Union, UnionType}
+    return _bare(members[0]) if is_union and len(members) == 1 else kind
+
+
+def _default(kind: Any, field: str) -> Any:
+    fields = getattr(kind, "model_fields", {})
+    return fields[field].default if field in fields else None

@@ -32,8 +32,8 @@ from spanscore.export.sender import Sender
 from spanscore.model.record import changed
 from spanscore.model.score import Evaluation, Skip
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.store import records, writing
-from spanscore.store.reading import SessionRecord
+from spanscore.store import records, stored_rows
+from spanscore.store.lookup import SessionRecord
 from spanscore.store.runs import RunTables
 from spanscore.store.store import Missing, Store, StoredTrace
 from spanscore.telemetry import Complaints, Meter, about, declared
@@ -270,7 +270,7 @@ class Scoring:
         """
         evaluations: list[Evaluation] = []
         failed: dict[str, Exception] = {}
-        keys = list(dict.fromkeys(map(writing.key, ids)))
+        keys = list(dict.fromkeys(map(stored_rows.key, ids)))
         # one that is being evaluated, which may take minutes, keeps no other waiting
         under_way = [[key] for key in keys if self._is_revised(key)]
         for some in ([key for key in keys if not self._is_revised(key)], *under_way):
@@ -289,7 +289,9 @@ class Scoring:
             self._complain_of_no_signals((*scored.news, *scored.in_vain))
         news = [x for scored in batch.scores for x in scored.news]
         in_vain = [x for scored in batch.scores for x in scored.in_vain]
-        evaluated = {writing.key(x.session_key): x.until_row for x in batch.scores if x.until_row}
+        evaluated = {
+            stored_rows.key(x.session_key): x.until_row for x in batch.scores if x.until_row
+        }
         await self.commit([], news, in_vain=in_vain, evaluated=evaluated)
         return news
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spanscore.errors import OutputError
-from spanscore.private_files import NO_ROOM
+from spanscore.local_files import NO_ROOM
 
 _NO_ROOM_FOR_TABLES = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
 

@@ -10,7 +10,7 @@ from spanscore.analytics.selection import Selection, select
 from spanscore.calibration import Calibration
 from spanscore.model.score import Evaluator
 from spanscore.stats import Confusion
-from spanscore.store.selecting import Procedure
+from spanscore.store.selections import Procedure
 from spanscore.store.sums import Cell, Sums
 
 RARELY = {

@@ -10,7 +10,7 @@ from spanscore.analytics.selection import Selection
 from spanscore.errors import FieldError
 from spanscore.stats.weighted import moments, weighted_mean
 from spanscore.store import schema
-from spanscore.store.writing import put_rows
+from spanscore.store.stored_rows import put_rows
 
 SCALES = {"task_completion": (0.0, 1.0), "coherence": (0.0, 1.0), "rubric.tone": (1.0, 5.0)}
 

@@ -6,7 +6,7 @@ import threading
 
 import grpc
 
-from spanscore.api.calling import Caller
+from spanscore.api.caller import Caller
 from spanscore.api.server import _handlers
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from spanscore.api.answered import KEPT_S, Answered
+from spanscore.api.traces import KEPT_S, Answered
 from spanscore.api.v1 import score_pb2
 from spanscore.api.v1 import trace_service_pb2 as pb
 from spanscore.errors import ExistsError, NotFoundError

@@ -15,7 +15,7 @@ import grpc
 import pytest
 from serving import serving
 
-from spanscore.api.calling import Caller, Refusal
+from spanscore.api.caller import Caller, Refusal
 from spanscore.api.client import AsyncClient, Client
 from spanscore.api.http_server import HttpServer
 from spanscore.api.server import Server
@@ -28,7 +28,7 @@ from spanscore.errors import FieldError, InputError, NotFoundError
 from spanscore.receive.auth import Token, UnauthenticatedError, open_authenticators
 from spanscore.receive.config import BearerToken
 from spanscore.receive.tenancy import Config, Tenancy
-from spanscore.rpc.status import read_status
+from spanscore.rpc.messages import read_status
 
 TOKENS = "of-acme tenant=acme\nof-blue tenant=blue scopes=read\nof-nobody\n"
 HEADER = "x-scope-orgid"

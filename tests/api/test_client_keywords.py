@@ -7,7 +7,7 @@ from google.protobuf import json_format, message_factory
 from serving import serving
 
 from spanscore import AsyncClient, Client
-from spanscore.api.run_requests import RunOptions, run_of
+from spanscore.api.client_requests import RunOptions, run_of
 from spanscore.api.servicer import Servicer, needs
 from spanscore.api.v1 import (
     analytics_service_pb2,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spanscore.api.http_server import openapi_document
-from spanscore.api.imported import MAX_TRACE_IDS, imported
+from spanscore.api.traces import MAX_TRACE_IDS, imported
 from spanscore.api.v1 import agent_trace_pb2 as trace_pb
 from spanscore.errors import FieldError
 from spanscore.store.listing import TRACE_ORDERS

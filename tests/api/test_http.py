@@ -16,14 +16,14 @@ import pytest
 import trustme
 
 from spanscore.api import connect_services
-from spanscore.api.calling import Caller
+from spanscore.api.caller import Caller
 from spanscore.api.http_connections import MAX_REQUEST_BYTES, Limits
-from spanscore.api.http_extra import HttpListener
+from spanscore.api.http_listener import HttpListener
 from spanscore.api.http_server import HttpServer, _Front, _Uvicorn, openapi_document
 from spanscore.api.runs import RunService
 from spanscore.api.scores import ScoreService
+from spanscore.api.server import services
 from spanscore.api.servicer import methods, needs
-from spanscore.api.services import services
 from spanscore.api.v1 import score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.config import Api, ApiHttp

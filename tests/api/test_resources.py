@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from spanscore.api import listing, paging
+from spanscore.api import listing, requests
 from spanscore.api.convert import encode_score
 from spanscore.api.scores import ScoreService
+from spanscore.api.server import NAMES, services
 from spanscore.api.servicer import Call, Servicer, methods, needs
-from spanscore.api.services import NAMES, services
 from spanscore.api.traces import TraceService
 from spanscore.api.v1 import score_service_pb2 as score_pb
 from spanscore.api.v1 import trace_service_pb2 as pb
@@ -351,7 +351,7 @@ def test_a_session_with_large_scores_fits_in_a_message(large):
 
 @pytest.mark.slow
 def test_a_subject_has_pages_without_a_page_size_too(backend, monkeypatch):
-    monkeypatch.setattr(paging, "MAX_PAGE", 1)
+    monkeypatch.setattr(requests, "MAX_PAGE", 1)
     page = _ask(
         ScoreService(backend).list_scores(score_pb.ListScoresRequest(session_id="a/b c"), CALL)
     )

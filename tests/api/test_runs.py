@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from spanscore.api.encode_runs import budget_of, encode_run, spec_of
-from spanscore.api.runs import RunService
+from spanscore.api.runs import RunService, budget_of, encode_run, spec_of
 from spanscore.api.servicer import Call
 from spanscore.api.v1 import run_service_pb2 as pb
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION

@@ -34,7 +34,7 @@ from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, Target
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.config import BearerToken
-from spanscore.rpc.status import ErrorInfo, read_status
+from spanscore.rpc.messages import ErrorInfo, read_status
 from spanscore.store.listing import Page, Place, ScoreQuery, TraceScores
 
 _OTEL_ID = "0af7651916cd43dd8448eb211c80319c"

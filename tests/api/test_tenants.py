@@ -23,8 +23,8 @@ from spanscore.api import v1
 from spanscore.api.convert import encode_trace
 from spanscore.api.requests import name_of
 from spanscore.api.runs import RunService
+from spanscore.api.server import services
 from spanscore.api.servicer import Call, methods
-from spanscore.api.services import services
 from spanscore.api.v1 import annotation_service_pb2 as annotation_pb
 from spanscore.api.v1 import monitor_service_pb2 as monitor_pb
 from spanscore.api.v1 import run_service_pb2 as run_pb
@@ -36,7 +36,7 @@ from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Annotation, Evaluation, Evaluator, Score
 from spanscore.model.session_scope import in_scope
 from spanscore.model.trace import AgentTrace, Target
-from spanscore.pipeline import Pipeline
+from spanscore.serving.pipeline import Pipeline
 from spanscore.store.store import StoredTrace
 
 ACME, BLUE = "acme", "blue"

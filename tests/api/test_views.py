@@ -6,8 +6,8 @@ import json
 import pytest
 
 from spanscore.api.servicer import Call
+from spanscore.api.traces import ViewService
 from spanscore.api.v1 import view_service_pb2 as pb
-from spanscore.api.views import ViewService
 from spanscore.errors import FieldError, NotFoundError
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, Target, ToolCall

@@ -13,8 +13,8 @@ from spanscore.assemble.config import Config
 from spanscore.model.headers import TENANT, tenant_of
 from spanscore.model.quantity import duration_ns
 from spanscore.otlp.logs import ExportLogsServiceRequest
+from spanscore.store.config import JournalConfig
 from spanscore.store.journal import Journal
-from spanscore.store.journal_config import Config as JournalConfig
 from spanscore.telemetry import Meter
 
 TRACE = b"t" * 16

@@ -11,7 +11,7 @@ import pytest
 
 from spanscore.api.server import Server
 from spanscore.config import Settings
-from spanscore.pipeline import Pipeline
+from spanscore.serving.pipeline import Pipeline
 from spanscore.store.config import Config
 from spanscore.store.store import Store, StoredTrace
 from spanscore.testing.traces import agent_trace

@@ -6,7 +6,7 @@ import pytest
 
 from spanscore import config
 from spanscore.cli.checks import endpoints
-from spanscore.telemetry import Meter, declared, prometheus
+from spanscore.telemetry import Meter, declared, formats
 
 STATE = {"endpoint": "127.0.0.1:1"}
 SETTINGS = config.parse("""
@@ -28,7 +28,7 @@ def checked(monkeypatch):
             meter.add(declared.RULES_DECISIONS, 7, rule=rule, scope="session", outcome="evaluated")
 
         async def page(_state):
-            return prometheus.page(meter.collect(), {})
+            return formats.page(meter.collect(), {})
 
         monkeypatch.setattr(endpoints, "page_of_metrics", page)
         return asyncio.run(endpoints.check_rules(settings, state))

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from spanscore.cli.main import main
-from spanscore.store.journal import Config, Journal
+from spanscore.store.config import JournalConfig
+from spanscore.store.journal import Journal
 
 _RECEIVED_NS = 1_700_000_000 * 10**9
 
@@ -17,7 +18,7 @@ def listed(tmp_path, capsys, monkeypatch):
 
     def run(*requests, options=()):
         path = tmp_path / "journal.db"
-        journal = Journal(Config(path=path))
+        journal = Journal(JournalConfig(path=path))
         for signal, body, reason in requests:
             journal.quarantine(signal, body, reason, _RECEIVED_NS).result()
         journal.close()

@@ -7,8 +7,7 @@ import pytest
 import yaml
 
 from spanscore.cli.main import main
-from spanscore.store.config import Config
-from spanscore.store.journal import Config as JournalConfig
+from spanscore.store.config import Config, JournalConfig
 from spanscore.store.journal import Journal
 from spanscore.store.store import Store
 

@@ -14,7 +14,7 @@ import pytest
 
 from spanscore.cli import run as child
 from spanscore.cli.main import main
-from spanscore.pipeline import Pipeline
+from spanscore.serving.pipeline import Pipeline
 
 _AGENT = """
 import sys

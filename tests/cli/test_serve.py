@@ -77,7 +77,7 @@ def test_it_is_ready_without_what_it_may_never_need(configured):
                 break
         child.send_signal(signal.SIGTERM)
         child.communicate()
-    assert "spanscore.pipeline" in loaded
+    assert "spanscore.serving.pipeline" in loaded
     assert [
         x for x in loaded if f"{x}.".startswith(tuple(f"{name}." for name in _NOT_AT_THE_START))
     ] == []

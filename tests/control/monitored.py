@@ -1,9 +1,8 @@
 """A server with monitors that start runs, and a clock that is moved by hand."""
 
 from spanscore.control.monitors import Monitors
-from spanscore.export.alerting_config import Alerting
-from spanscore.specs.monitors import Monitor, MonitorSpec
-from spanscore.specs.target import read_spec
+from spanscore.export.config import Alerting
+from spanscore.specs import Monitor, MonitorSpec, read_spec
 from spanscore.store.listing import ScoreQuery
 
 MINUTE = 60 * 10**9

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from spanscore.control.booking import Booking
+from spanscore.control.measurer import Booking
 from spanscore.judge.budget import Need, Purse, TotalBudget
 from spanscore.judge.config import Budget
 

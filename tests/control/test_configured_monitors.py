@@ -8,8 +8,7 @@ from pydantic import ValidationError
 
 from spanscore.config import Settings
 from spanscore.errors import ConfigError, ExistsError, NotFoundError, StateError
-from spanscore.specs.monitors import Monitor, MonitorSpec
-from spanscore.specs.target import read_spec
+from spanscore.specs import Monitor, MonitorSpec, read_spec
 
 RUN = {"every": "1m", "run": METRICS}
 

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from spanscore.specs.runs import RunSpec
-from spanscore.specs.target import read_spec
+from spanscore.specs import RunSpec, read_spec
 from spanscore.store.listing import ScoreQuery
 
 SPEC = read_spec(RunSpec, {"measure": {"metrics": ["task_completion"]}})

@@ -3,12 +3,11 @@
 import pytest
 from sqlalchemy import create_engine, text
 
-from spanscore.control import listing
-from spanscore.control.listing import every_page, refuse_unknown
+from spanscore.control import item_lists
+from spanscore.control.item_lists import every_page, refuse_unknown
 from spanscore.errors import InputError, NotFoundError
 from spanscore.model.score import Evaluation, Evaluator, Score
-from spanscore.specs.runs import RunSpec
-from spanscore.specs.target import TargetSpec, read_spec
+from spanscore.specs import RunSpec, TargetSpec, read_spec
 
 SESSIONS = {"scope": "session", "filter": {"service": "shop"}}
 LATE = 2**62
@@ -90,7 +89,7 @@ def test_a_page_ends_where_its_records_reach_so_many_bytes(server, traces):
 
 def test_pages_that_end_early_name_all_the_same(server, traces, monkeypatch):
     ids = server.keep(traces(5))
-    monkeypatch.setattr(listing, "_MAX_BYTES", 1)
+    monkeypatch.setattr(item_lists, "_MAX_BYTES", 1)
     assert named(server) == sorted(ids)
 
 

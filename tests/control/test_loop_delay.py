@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from spanscore.control.loop_delay import LoopDelay
+from spanscore.control.active_runs import LoopDelay
 
 
 class Loop:

@@ -8,7 +8,7 @@ import threading
 import pytest
 from monitored import METRICS, MINUTE, START, World
 
-from spanscore.control import run_states
+from spanscore.control import active_runs
 from spanscore.control.monitors import Monitors
 from spanscore.errors import (
     FieldError,
@@ -17,10 +17,9 @@ from spanscore.errors import (
     NotFoundError,
     PermanentError,
 )
-from spanscore.export.alerting_config import Alerting
+from spanscore.export.config import Alerting
 from spanscore.model.score import Evaluation, Evaluator, Score
-from spanscore.specs.monitors import MonitorSpec
-from spanscore.specs.target import read_spec
+from spanscore.specs import MonitorSpec, read_spec
 from spanscore.store.monitors import MonitorStore
 
 WEBHOOK = {"webhook": {"endpoint": "http://127.0.0.1:9/x"}}
@@ -192,7 +191,7 @@ def test_no_run_is_cancelled_for_one_that_may_not_start(world, server, traces, m
     ids = server.keep(traces(2))
     first = world.later()
     with monkeypatch.context() as patch:
-        patch.setattr(run_states, "MAX_UNFINISHED", 0)
+        patch.setattr(active_runs, "MAX_UNFINISHED", 0)
         assert world.later().outcome == "skipped"
     assert world.run(first.run).state == "PENDING"
     assert world.subjects(world.worked_off(world.later())) == sorted(ids)

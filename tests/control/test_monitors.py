@@ -14,16 +14,16 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from pydantic import ValidationError
 
 from spanscore.control import monitors
-from spanscore.control.alerting import Events
-from spanscore.control.looking import digest, value_of
+from spanscore.control.alerts import Events
 from spanscore.control.monitors import Monitors
-from spanscore.export.alerting_config import Alerting
+from spanscore.control.ticks import digest_of_watch, value_of
+from spanscore.export.config import Alerting
 from spanscore.export.port import UndeliveredError
 from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import Target
-from spanscore.specs.monitors import Monitor
-from spanscore.store import connecting
+from spanscore.specs import Monitor
+from spanscore.store import connections
 from spanscore.store.config import Config
 from spanscore.store.monitor_tables import MonitorTables
 from spanscore.store.store import Store
@@ -432,7 +432,7 @@ def test_two_servers_make_one_look_of_a_time(url):
             await other.look()
             here.now_ns += MINUTE
             await asyncio.gather(here.monitors.look(), other.look())
-        engine = connecting.connect(Config(url=url))
+        engine = connections.connect(Config(url=url))
         with snapshot(engine) as connection:
             found = [x.scores for x in MonitorTables(connection).ticks("", "quality", 10)]
         engine.dispose()
@@ -484,7 +484,7 @@ def test_what_is_no_receiver_is_refused(receiver, message):
     ],
 )
 def test_monitors_of_older_versions_do_not_begin_anew(given, expected):
-    assert digest(Monitor(metric="task_completion", **given), of_runs=False) == expected
+    assert digest_of_watch(Monitor(metric="task_completion", **given), of_runs=False) == expected
 
 
 def test_a_paused_monitor_does_not_look(url):

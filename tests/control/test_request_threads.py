@@ -5,7 +5,7 @@ import threading
 from concurrent.futures import wait
 from functools import partial
 
-from spanscore.control.request_threads import TenantThreads, answered_tenant, in_thread
+from spanscore.threads import TenantThreads, answered_tenant, in_thread
 
 
 def test_requests_that_take_long_leave_the_other_threads_free():

@@ -3,10 +3,9 @@
 import pytest
 
 from spanscore.config import Settings
-from spanscore.control.requested_models import RequestedModels
+from spanscore.control.measurer import RequestedModels
 from spanscore.errors import FieldError
-from spanscore.specs.runs import RunSpec
-from spanscore.specs.target import MeasureSpec
+from spanscore.specs import MeasureSpec, RunSpec
 
 CLOSED = {"tenancy": {"enabled": True}}
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from spanscore.control import run_states
+from spanscore.control import active_runs
 from spanscore.errors import JudgeUnavailableError, StateError
-from spanscore.specs.runs import RunBudget, RunSpec
-from spanscore.specs.target import read_spec
+from spanscore.specs import RunBudget, RunSpec, read_spec
 from spanscore.store.listing import ScoreQuery
 
 UNREACHABLE = JudgeUnavailableError("no connection")
@@ -60,7 +59,7 @@ def test_a_retry_counts_what_runs_with_sessions_once(server, traces, judge):
 
 
 def test_a_creation_is_repeated_while_no_other_run_may_be_created(server, monkeypatch):
-    monkeypatch.setattr(run_states, "MAX_UNFINISHED", 1)
+    monkeypatch.setattr(active_runs, "MAX_UNFINISHED", 1)
     one = server.do(server.runs.create("", spec(), "key"))
     assert server.do(server.runs.create("", spec(), "key")) == one
     with pytest.raises(StateError, match="waiting, running or paused"):
@@ -68,7 +67,7 @@ def test_a_creation_is_repeated_while_no_other_run_may_be_created(server, monkey
 
 
 def test_paused_runs_count_among_those_that_a_tenant_may_have(server, monkeypatch):
-    monkeypatch.setattr(run_states, "MAX_UNFINISHED", 1)
+    monkeypatch.setattr(active_runs, "MAX_UNFINISHED", 1)
     run = server.do(server.runs.create("", spec()))
     server.do(server.runs.pause("", run.id))
     with pytest.raises(StateError, match="waiting, running or paused"):
@@ -79,7 +78,7 @@ def test_paused_runs_count_among_those_that_a_tenant_may_have(server, monkeypatc
 def test_a_run_is_not_resumed_beside_as_many_as_a_tenant_may_have(server, monkeypatch):
     runs = [server.do(server.runs.create("", spec())) for _ in range(2)]
     server.do(server.runs.pause("", runs[0].id))
-    monkeypatch.setattr(run_states, "MAX_UNFINISHED", 1)
+    monkeypatch.setattr(active_runs, "MAX_UNFINISHED", 1)
     with pytest.raises(StateError, match="waiting or running"):
         server.do(server.runs.resume("", runs[0].id))
 
@@ -90,7 +89,7 @@ def test_a_run_is_not_retried_beside_as_many_as_a_tenant_may_have(
     server.keep(traces(1))
     judge.errors = {"": UNREACHABLE}
     run = work(server, spec())
-    monkeypatch.setattr(run_states, "MAX_UNFINISHED", 1)
+    monkeypatch.setattr(active_runs, "MAX_UNFINISHED", 1)
     server.do(server.runs.create("", spec()))
     with pytest.raises(StateError, match="waiting, running or paused"):
         retry(server, run)

@@ -9,8 +9,7 @@ import pytest
 from spanscore.judge import ModelJudge
 from spanscore.judge.config import Config
 from spanscore.judge.provider import CallError, Completion
-from spanscore.specs.runs import RunBudget, RunSpec
-from spanscore.specs.target import MeasureSpec, TargetSpec
+from spanscore.specs import MeasureSpec, RunBudget, RunSpec, TargetSpec
 
 ANSWER = '{"score": 0.8, "reason": "because", "task": "a task", "outcome": "done", "verdicts": []}'
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from spanscore.config import Settings
+from spanscore.control.active_runs import TurnTaking
 from spanscore.control.measurer import Measurers
-from spanscore.control.turn_taking import TurnTaking
 from spanscore.errors import (
     ExistsError,
     FieldError,
@@ -18,8 +18,7 @@ from spanscore.errors import (
     StateError,
 )
 from spanscore.scoring import Scoring
-from spanscore.specs.runs import RunBudget, RunSpec
-from spanscore.specs.target import read_spec
+from spanscore.specs import RunBudget, RunSpec, read_spec
 from spanscore.store.listing import ScoreQuery
 from spanscore.store.runs import OpenRun
 

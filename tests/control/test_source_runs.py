@@ -10,15 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sent_traces import SECOND_NS, lines_of, request_of
 
-from spanscore.control import source_listing
+from spanscore.control import item_lists
+from spanscore.control.run_sources import Reading, Sources
 from spanscore.control.runs import Runs
-from spanscore.control.sources import Reading, Sources
 from spanscore.errors import ConfigError, FieldError, InputError, RetryableError
 from spanscore.evaluation.config import RunSource
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
-from spanscore.specs.runs import RunSpec
-from spanscore.specs.target import read_spec
+from spanscore.specs import RunSpec, read_spec
 from spanscore.store.listing import ScoreQuery, TraceQuery
 from spanscore.store.store import StoredTrace
 
@@ -221,9 +220,9 @@ def test_sessions_of_a_source_are_evaluated_with_all_of_their_traces(elsewhere):
 
 
 def test_nothing_of_a_source_is_drawn_or_encoded_in_the_event_loop(elsewhere, monkeypatch):
-    threads, encode = set(), source_listing._encoded
+    threads, encode = set(), item_lists._encoded
 
-    class Watched(source_listing.Drawing):
+    class Watched(item_lists.Drawing):
         def of(self, traces):
             threads.add(threading.current_thread())
             return super().of(traces)
@@ -232,8 +231,8 @@ def test_nothing_of_a_source_is_drawn_or_encoded_in_the_event_loop(elsewhere, mo
         threads.add(threading.current_thread())
         return encode(trace)
 
-    monkeypatch.setattr(source_listing, "Drawing", Watched)
-    monkeypatch.setattr(source_listing, "_encoded", encoded)
+    monkeypatch.setattr(item_lists, "Drawing", Watched)
+    monkeypatch.setattr(item_lists, "_encoded", encoded)
     work(elsewhere([request_of(n, session="s") for n in range(3)]))
 
     assert len(threads) == 1
@@ -262,7 +261,7 @@ def test_an_earlier_turn_is_stored_once(elsewhere, monkeypatch):
 
 
 def test_traces_of_many_bytes_are_committed_in_parts(elsewhere, monkeypatch):
-    monkeypatch.setattr(source_listing, "_MAX_PART_BYTES", 1)
+    monkeypatch.setattr(item_lists, "_MAX_PART_BYTES", 1)
     server = elsewhere([request_of(n) for n in range(5)])
     commits = committed(server, monkeypatch)
     run = work(server)
@@ -290,11 +289,11 @@ class Interrupted(Reading):
 def test_a_restart_while_the_source_is_read_counts_and_asks_nothing_twice(
     elsewhere, judge, monkeypatch
 ):
-    monkeypatch.setattr("spanscore.control.sources._BATCH", 10)
+    monkeypatch.setattr("spanscore.control.run_sources._BATCH", 10)
     requests = [request_of(n) for n in range(40)]
     first = elsewhere(requests)
     with monkeypatch.context() as patched:
-        patched.setattr("spanscore.control.sources.Reading", Interrupted)
+        patched.setattr("spanscore.control.run_sources.Reading", Interrupted)
 
         async def until_some_are_listed():
             run = await first.runs.create("", spec(sampling={"count": 25, "seed": 1}))
@@ -344,9 +343,7 @@ def test_a_source_that_cannot_be_reached_is_asked_again_some_times(elsewhere, fa
 @pytest.mark.slow
 def test_a_run_whose_source_could_not_be_read_is_retried_from_where_it_stood(elsewhere):
     server = elsewhere([request_of(0)])
-    server.runs._active_runs._sources = Unreachable(
-        source_listing._TRIES, server.runs._sources.open
-    )
+    server.runs._active_runs._sources = Unreachable(item_lists._TRIES, server.runs._sources.open)
     run = work(server)
 
     async def again():
@@ -431,15 +428,15 @@ def test_an_estimate_of_a_source_is_that_of_the_same_traces_in_the_store(
 
 
 def test_an_estimate_of_a_source_that_takes_too_long_says_so(elsewhere, monkeypatch):
-    monkeypatch.setattr("spanscore.control.estimating_limit.DEADLINE_S", 0.0)
-    monkeypatch.setattr("spanscore.control.sources.Reading", Interrupted)
+    monkeypatch.setattr("spanscore.control.estimates.DEADLINE_S", 0.0)
+    monkeypatch.setattr("spanscore.control.run_sources.Reading", Interrupted)
     server = elsewhere([request_of(0)])
     with pytest.raises(InputError, match="cannot be read in 0 s"):
         server.do(server.runs.estimate("", spec()))
 
 
 def test_estimates_of_a_slow_source_leave_all_other_threads_free(elsewhere, monkeypatch):
-    monkeypatch.setattr("spanscore.control.sources.Reading", Interrupted)
+    monkeypatch.setattr("spanscore.control.run_sources.Reading", Interrupted)
     server = elsewhere([request_of(0)])
 
     async def scenario():
@@ -458,7 +455,7 @@ def test_estimates_of_a_slow_source_leave_all_other_threads_free(elsewhere, monk
 
 
 def test_an_estimate_of_one_tenant_keeps_no_other_tenant_waiting(elsewhere, monkeypatch):
-    monkeypatch.setattr("spanscore.control.sources.Reading", Interrupted)
+    monkeypatch.setattr("spanscore.control.run_sources.Reading", Interrupted)
     server = elsewhere([request_of(0)], tenants=["acme", "blue"])
 
     async def scenario():
@@ -477,7 +474,7 @@ def test_an_estimate_of_one_tenant_keeps_no_other_tenant_waiting(elsewhere, monk
 
 
 def test_a_source_is_read_no_further_when_the_caller_has_gone(elsewhere, monkeypatch):
-    monkeypatch.setattr("spanscore.control.sources.Reading", Interrupted)
+    monkeypatch.setattr("spanscore.control.run_sources.Reading", Interrupted)
     server = elsewhere([request_of(0)])
 
     async def scenario():
@@ -493,7 +490,7 @@ def test_a_source_is_read_no_further_when_the_caller_has_gone(elsewhere, monkeyp
 
 
 def test_an_estimate_of_what_is_stored_that_takes_too_long_says_so(elsewhere, traces, monkeypatch):
-    monkeypatch.setattr("spanscore.control.estimating_limit.DEADLINE_S", 0.0)
+    monkeypatch.setattr("spanscore.control.estimates.DEADLINE_S", 0.0)
     server = elsewhere([])
     server.keep(traces(1))
     with pytest.raises(InputError, match="cannot be estimated in 0 s"):

@@ -25,8 +25,8 @@ from obliging_model import ObligingModel
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from scripted_server import ScriptedServer
 
+from spanscore.api.server import services
 from spanscore.api.servicer import methods
-from spanscore.api.services import services
 from spanscore.cli import main, trace_files
 
 BIN = Path(sys.executable).parent

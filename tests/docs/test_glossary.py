@@ -22,7 +22,7 @@ GENERAL = frozenset(
     {
         *("action", "analytic", "api", "attribute", "backend", "cache", "change", "config"),
         *("connection", "document", "error", "event", "file", "given", "http", "index", "key"),
-        *("limit", "loop", "name", "notice", "option", "page", "port", "proces", "query"),
+        *("limit", "lock", "loop", "name", "notice", "option", "page", "port", "proces", "query"),
         *("queue", "reader", "recorded", "report", "response", "result", "scheduler"),
         *("selection", "server", "service", "statu", "summary", "table", "text", "thread"),
         *("token", "version"),

@@ -4,7 +4,7 @@ import pytest
 
 from spanscore.evaluation import outcomes as attempt
 from spanscore.evaluation.outcomes import Attempt
-from spanscore.telemetry.complaints import Complaints
+from spanscore.telemetry.logs import Complaints
 
 
 class Clock:

@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from spanscore.export import histogram
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import Target
-from spanscore.telemetry import Meter, declared, prometheus
+from spanscore.telemetry import Meter, declared, formats
 
 FOLDER = Path(__file__).parents[2] / "examples" / "grafana"
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text())
@@ -41,7 +41,7 @@ def known():
     found = {"up": OF_A_SCRAPE}
     for metric in declared.METRICS:
         labels = {*metric.labels, *OF_A_SCRAPE}
-        name = prometheus.name(metric)
+        name = formats.name(metric)
         of_histogram = {
             f"{name}_bucket": {*labels, "le"},
             f"{name}_sum": labels,
@@ -197,7 +197,7 @@ def test_every_panel_has_its_own_id_and_says_what_it_shows():
 
 
 def test_every_metric_that_may_be_asked_for_is_on_a_real_page():
-    page = prometheus.page(Meter().collect(), {})
+    page = formats.page(Meter().collect(), {})
     own = {name for name in known() if name.startswith("spanscore_")}
     families = set(re.findall(r"^# TYPE (\w+)", page, re.MULTILINE))
     assert {re.sub(r"_(bucket|sum|count)$", "", x) for x in own} == {

@@ -2,7 +2,7 @@
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from spanscore.export.attributes import annotate
+from spanscore.export.wording import annotate
 from spanscore.model.score import Evaluator, Result, Tally
 
 

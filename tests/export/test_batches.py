@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from spanscore.export.batches import Batches, Window, encoded
+from spanscore.export.batches import Batches, Window, encoded, send_again
 from spanscore.export.config import Config
-from spanscore.export.sending import send_again
 from spanscore.model.headers import of_tenant, tenant_in, with_headers
 from spanscore.model.score import Score, Skip
 from spanscore.model.undelivered import Undelivered

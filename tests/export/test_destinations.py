@@ -3,7 +3,7 @@
 import pytest
 
 from spanscore.export.config import Config
-from spanscore.export.destinations import without_spans
+from spanscore.export.sender import without_spans
 
 
 def left_out(**exporters):

@@ -7,7 +7,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from pydantic import BaseModel
 
 from spanscore.export import config, events, histogram, spans
-from spanscore.export.attributes import annotate
+from spanscore.export.wording import annotate
 from spanscore.model.score import Result, Tally
 from spanscore.otlp.signal import WIRE
 

@@ -2,8 +2,8 @@
 
 import asyncio
 
+from spanscore.export import open_exporters
 from spanscore.export.config import Config
-from spanscore.export.opening import open_exporters
 from spanscore.export.sender import Sender
 from spanscore.store.config import Config as StoreConfig
 from spanscore.store.store import Store

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from spanscore.errors import PermanentError
+from spanscore.export.config import PhoenixConfig
 from spanscore.export.delivery import Surroundings
-from spanscore.export.filing import Filing
+from spanscore.export.filer import Filing
 from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
-from spanscore.export.sink_config import PhoenixConfig
 from spanscore.model.score import Skip
 from spanscore.model.undelivered import Undelivered
 from spanscore.telemetry import Meter

@@ -3,7 +3,7 @@
 import pytest
 
 from spanscore.errors import RetryableError
-from spanscore.export.headers_setter import HeadersSetter, applied
+from spanscore.export.config import HeadersSetter, applied
 from spanscore.export.port import UndeliveredError
 
 RECEIVED = (("x-scope-orgid", "tenant-a"),)

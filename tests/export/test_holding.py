@@ -2,9 +2,9 @@
 
 import pytest
 
-from spanscore.export import holding
+from spanscore.export import inline as holding
 from spanscore.export.config import Inline
-from spanscore.export.holding import Candidate, Holding
+from spanscore.export.inline import Candidate, Holding
 
 NS_PER_S = 10**9
 

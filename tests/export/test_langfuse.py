@@ -12,11 +12,11 @@ from aiohttp import web
 from langfuse_server import Langfuse
 
 from spanscore.errors import PermanentError
+from spanscore.export.config import LangfuseConfig
 from spanscore.export.delivery import Surroundings
-from spanscore.export.filing import Filing
+from spanscore.export.filer import Filing
 from spanscore.export.langfuse import LangfuseSink
 from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
-from spanscore.export.sink_config import LangfuseConfig
 from spanscore.model.score import Result, Score, Tally
 from spanscore.telemetry import Meter
 

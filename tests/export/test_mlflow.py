@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 from tool_server import FakeTool, before
 
+from spanscore.export.config import MlflowConfig
 from spanscore.export.mlflow import MlflowSink
 from spanscore.export.port import UnsupportedSignalError
-from spanscore.export.sink_config import MlflowConfig
 from spanscore.model.score import Result, Skip, Tally
 
 TRACE_ID, SPAN_ID = "0a" * 16, "0b" * 8

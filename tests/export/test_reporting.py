@@ -7,7 +7,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from spanscore.errors import ConfigError
 from spanscore.export.port import UndeliveredError
-from spanscore.export.reporting import Reporting, exporter_config
+from spanscore.export.reporter import Reporting, exporter_config
 from spanscore.telemetry import Meter, declared
 from spanscore.telemetry.config import Otlp, Periodic
 

@@ -1,7 +1,7 @@
 """How long to wait before sending again."""
 
-from spanscore.export.connection_config import RetryOnFailure
-from spanscore.export.retry import MAX_REQUESTED_WAIT_S, Backoff
+from spanscore.export.config import RetryOnFailure
+from spanscore.export.delivery import MAX_REQUESTED_WAIT_S, Backoff
 
 SECOND_NS = 10**9
 

@@ -8,12 +8,11 @@ import pytest
 from tool_server import before
 
 from spanscore.errors import PermanentError
-from spanscore.export.config import Config
+from spanscore.export import open_exporters, open_sinks
+from spanscore.export.config import Config, LangfuseConfig, PhoenixConfig
 from spanscore.export.langfuse import LangfuseSink
-from spanscore.export.opening import open_exporters, open_sinks
 from spanscore.export.phoenix import PhoenixSink
 from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
-from spanscore.export.sink_config import LangfuseConfig, PhoenixConfig
 from spanscore.model.score import Result, Skip, Tally
 
 KEYS = {"public_key": "pk-lf-1", "secret_key": "sk-lf-1"}

@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from spanscore.export import events, histogram, spans
-from spanscore.export.attributes import annotate
+from spanscore.export.wording import annotate
 from spanscore.model.score import Result, Skip, SkipCause, Tally
 
 PASSED = [

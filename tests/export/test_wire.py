@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans, Span
 
 from spanscore.export import wire
-from spanscore.export.resources import ByResource
+from spanscore.export.wire import ByResource
 from spanscore.otlp.signal import SIGNALS, WIRE
 
 REASON = wire.text_attribute(Span, "reason")

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from scripted_server import ScriptedServer, answer
 
 from spanscore.judge import Config, estimate, open_judge, renderer
-from spanscore.litellm_loading import load_litellm
+from spanscore.lazy_imports import load_litellm
 
 
 def run(code, **options):
@@ -28,7 +28,7 @@ def test_importing_the_judge_does_not_import_litellm():
 def test_importing_litellm_reads_no_env_file_of_the_working_folder(tmp_path):
     (tmp_path / ".env").write_text("OPENAI_API_KEY=from-a-file\n")
     code = (
-        "import os; from spanscore.litellm_loading import load_litellm\n"
+        "import os; from spanscore.lazy_imports import load_litellm\n"
         "load_litellm(); print(os.environ.get('OPENAI_API_KEY'))"
     )
 
@@ -41,7 +41,7 @@ def test_importing_litellm_opens_no_connection():
         "import socket\n"
         "def refuse(*_): raise SystemExit('connects')\n"
         "socket.socket.connect = refuse\n"
-        "from spanscore.litellm_loading import load_litellm\n"
+        "from spanscore.lazy_imports import load_litellm\n"
         "print(load_litellm().cost_per_token('gpt-4o-mini', 1, 1)[0] > 0)"
     )
 

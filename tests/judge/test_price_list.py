@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spanscore.judge import provider
-from spanscore.litellm_loading import load_litellm
+from spanscore.lazy_imports import load_litellm
 
 _RECORDING = str(Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai")
 _WITHOUT_LITELLM = (

@@ -12,7 +12,7 @@ from spanscore import embed
 from spanscore.errors import ConfigError
 from spanscore.judge import Config, check_models, open_for_trial, open_judge, provider, trial
 from spanscore.judge.litellm import LiteLLM
-from spanscore.litellm_loading import load_litellm
+from spanscore.lazy_imports import load_litellm
 
 HOW = r"pip install 'spanscore\[judge\]'"
 TRACES = str(Path(__file__).parents[2] / "examples/recordings/pydantic-ai")

@@ -11,7 +11,7 @@ from scripted_server import Reply, ScriptedServer
 
 from spanscore.judge.litellm import _content
 from spanscore.judge.provider import Message
-from spanscore.litellm_loading import load_litellm
+from spanscore.lazy_imports import load_litellm
 
 CLAUDE = "anthropic/claude-3-5-haiku-20241022"
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from spanscore.cli.main import main
-from spanscore.pipeline import Pipeline
+from spanscore.serving.pipeline import Pipeline
 
 
 def clock(face):

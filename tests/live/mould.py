@@ -23,9 +23,9 @@ MODULES = (
     "spanscore.cli.serve",
     "spanscore.cli.status_line",
     "spanscore.config",
-    "spanscore.pipeline",
+    "spanscore.serving.pipeline",
     "spanscore.api.server",
-    "spanscore.api.http_extra",
+    "spanscore.api.http_listener",
     "spanscore.export.otlp_json_file",
     "spanscore.receive.connections",
     "numpy",
@@ -115,7 +115,7 @@ def _serve():
     for name in MODULES:
         importlib.import_module(name)
     importlib.import_module("spanscore.workers.process").import_readers()
-    load_litellm = importlib.import_module("spanscore.litellm_loading").load_litellm
+    load_litellm = importlib.import_module("spanscore.lazy_imports").load_litellm
     running = set()
     for line in sys.stdin.buffer:
         request = json.loads(line)

@@ -48,14 +48,14 @@ POINTS = {
     "the tick is written, its run is not": "spanscore.store.runs RunTables create before",
     "the run is written, nothing is committed": "spanscore.store.runs RunTables create after",
     "tick and run are committed": f"{STORE} write after",
-    "the run is listed": "spanscore.control.working Work _list_items after",
-    "scores of the run are to be committed": "spanscore.control.working Work _commit_all before",
-    "scores of the run are committed": "spanscore.control.working Work _commit_all after",
+    "the run is listed": "spanscore.control.run_items Work _list_items after",
+    "scores of the run are to be committed": "spanscore.control.run_items Work _commit_all before",
+    "scores of the run are committed": "spanscore.control.run_items Work _commit_all after",
     "the run has ended": f"{STORE} assess before",
     "its scores were looked at": f"{STORE} assess after",
-    "an alert is to be sent": "spanscore.export.alerting Connection send before",
-    "an alert was sent": "spanscore.export.alerting Connection send after",
-    "an alert was noted as sent": "spanscore.store.alert_notices AlertNotices settle after",
+    "an alert is to be sent": "spanscore.export.alert_receiver Connection send before",
+    "an alert was sent": "spanscore.export.alert_receiver Connection send after",
+    "an alert was noted as sent": "spanscore.store.monitors AlertNotices settle after",
 }
 
 

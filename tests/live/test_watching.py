@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from spanscore.telemetry import declared, prometheus
+from spanscore.telemetry import declared, formats
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +65,7 @@ def test_the_page_tells_of_every_stage(watched):
 def test_the_page_has_every_declared_metric_with_its_labels(watched):
     found = scrape(watched)
     for metric in declared.METRICS:
-        family = found[prometheus.name(metric).removesuffix("_total")]
+        family = found[formats.name(metric).removesuffix("_total")]
         assert {label for x in family.samples for label in x.labels} - {"le"} <= set(metric.labels)
 
 

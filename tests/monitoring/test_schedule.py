@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from spanscore.monitoring.schedule import Schedule
+from spanscore.monitoring import Schedule
 
 HOUR = 3600 * 10**9
 

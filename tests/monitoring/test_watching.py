@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from spanscore.monitoring.watching import State, Unit, advance, alpha_of, start
-from spanscore.specs.monitors import Monitor
+from spanscore.monitoring import State, Unit, advance, alpha_of, start_watch
+from spanscore.specs import Monitor
 
 
 def units(rate, count, seed=1):
@@ -17,7 +17,7 @@ def units(rate, count, seed=1):
 
 
 def watched(monitor, *parts):
-    state, changes = start(monitor), []
+    state, changes = start_watch(monitor), []
     for part in parts:
         state, more = advance(monitor, state, part)
         changes += more

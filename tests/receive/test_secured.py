@@ -173,7 +173,7 @@ async def test_tokens_that_cannot_be_told_make_senders_come_back(serve, traces, 
         raise OSError("the disk is away")
 
     async with serve(grpc={"auth": AUTH}, extensions=ONE_TOKEN) as up:
-        monkeypatch.setattr("spanscore.watched.Watched.get", fail)
+        monkeypatch.setattr("spanscore.local_files.Watched.get", fail)
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await TraceServiceStub(up.channel).Export(
                 traces(), metadata=(("authorization", "Bearer right"),)

@@ -6,7 +6,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-from spanscore.export import attributes, events, spans
+from spanscore.export import events, spans, wording
 from spanscore.model.score import (
     Evaluation,
     Evaluator,
@@ -83,7 +83,7 @@ def inline(*evaluations):
         start_time_unix_nano=TARGET.start_ns,
         end_time_unix_nano=TARGET.end_ns,
     )
-    attributes.annotate(message, evaluations)
+    wording.annotate(message, evaluations)
     return decode.span(message, Resource(TARGET.resource), Scope("my.agent"))
 
 

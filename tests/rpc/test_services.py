@@ -12,8 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from spanscore.api.v1 import score_service_pb2
-from spanscore.rpc.health import SERVICE, Health, check
-from spanscore.rpc.reflection import reflection_handlers
+from spanscore.rpc.services import SERVICE, Health, check, reflection_handlers
 
 SCORES = score_service_pb2.DESCRIPTOR.services_by_name["ScoreService"].full_name
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = (

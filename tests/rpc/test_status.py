@@ -6,8 +6,14 @@ from google.rpc import error_details_pb2, status_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanscore.rpc.messages import message_class
-from spanscore.rpc.status import ErrorInfo, FieldViolation, Status, read_status, write_status
+from spanscore.rpc.messages import (
+    ErrorInfo,
+    FieldViolation,
+    Status,
+    message_class,
+    read_status,
+    write_status,
+)
 
 STATUSES = st.builds(
     Status,

@@ -11,12 +11,12 @@ import pytest
 from application import METRICS, Application, HangingJudge, LateJudge, chatted
 
 import spanscore
-from spanscore import processing
 from spanscore.config import parse
 from spanscore.errors import ConfigError
 from spanscore.sdk import instrumentation as instrumenting
 from spanscore.sdk import scoring_thread
 from spanscore.sdk import scoring_thread as working
+from spanscore.serving import processing
 from spanscore.testing import ScriptedJudge
 
 

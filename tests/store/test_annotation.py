@@ -12,7 +12,7 @@ from spanscore.model.headers import with_headers
 from spanscore.model.score import Annotation, Evaluator, Score
 from spanscore.model.trace import Target
 from spanscore.store.annotation import Annotation as Queues
-from spanscore.store.annotation_candidates import Queue
+from spanscore.store.annotation import Queue
 from spanscore.store.schema import annotation_items
 
 HOUR_NS = 3600 * 10**9

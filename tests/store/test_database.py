@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from spanscore.errors import ConfigError, RetryableError
-from spanscore.store import connecting
+from spanscore.store import connections
 from spanscore.store.config import Config
 from spanscore.store.store import Store
 
@@ -134,7 +134,7 @@ def test_scores_behind_a_batch_of_damaged_ones_are_found(serving, tmp_path, make
 
 
 @pytest.mark.parametrize("url", ["file:{}/a.db?uri=true", "file:{}/a.db", "file::memory:?uri=true"])
-@pytest.mark.parametrize("opened", [Store.open, connecting.connect_reading, connecting.file_of])
+@pytest.mark.parametrize("opened", [Store.open, connections.connect_reading, connections.file_of])
 def test_an_uri_of_sqlites_is_refused_and_makes_no_file(tmp_path, monkeypatch, url, opened):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"takes no URI \(file:"):

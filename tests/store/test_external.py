@@ -10,10 +10,10 @@ from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Annotation, Evaluation, Evaluator, Failure
 from spanscore.model.session_scope import scope_of, session_key
 from spanscore.model.trace import ModelCall, Target
-from spanscore.store import records, scored_turns
+from spanscore.store import placement, records
 from spanscore.store.config import Config
 from spanscore.store.external import named
-from spanscore.store.writing import key
+from spanscore.store.stored_rows import key
 
 ADA = Evaluator("HUMAN", "human", "", source="human", author="ada")
 
@@ -399,5 +399,5 @@ def test_the_traces_that_scores_may_be_of_are_read_one_after_the_other(store, ma
     decode = records.decode_trace
     monkeypatch.setattr(records, "decode_trace", lambda record: decoded.append(1) or decode(record))
     with store._database.reading() as connection:
-        next(scored_turns.stored(connection, [x.id for x in traces]))
+        next(placement.stored(connection, [x.id for x in traces]))
     assert len(decoded) == 1

@@ -7,13 +7,14 @@ import pytest
 
 from spanscore.errors import ConfigError, RetryableError
 from spanscore.store import commits, quarantine
-from spanscore.store.journal import Config, Journal
+from spanscore.store.config import JournalConfig
+from spanscore.store.journal import Journal
 from spanscore.store.leaving import Leaving
 
 
 @pytest.fixture
 def config(tmp_path):
-    return Config(path=tmp_path / "journal.db")
+    return JournalConfig(path=tmp_path / "journal.db")
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_deleted_requests_are_gone_and_their_bytes_free(journal):
 
 
 def test_a_full_journal_tells_the_sender_to_come_back(tmp_path):
-    journal = Journal(Config(path=tmp_path / "journal.db", max_bytes=10))
+    journal = Journal(JournalConfig(path=tmp_path / "journal.db", max_bytes=10))
     journal.append("traces", b"1234567890", 0).result()
     with pytest.raises(RetryableError, match=r"journal\.max_bytes"):
         journal.append("traces", b"1", 0)
@@ -61,14 +62,14 @@ def test_a_full_journal_tells_the_sender_to_come_back(tmp_path):
 
 def test_an_empty_journal_takes_a_request_larger_than_itself(tmp_path):
     """Refused, it would be sent again for ever."""
-    journal = Journal(Config(path=tmp_path / "journal.db", max_bytes=10))
+    journal = Journal(JournalConfig(path=tmp_path / "journal.db", max_bytes=10))
     assert journal.append("traces", b"12345678901", 0).result()
     assert journal.trouble is None
     journal.close()
 
 
 def test_a_journal_that_has_been_emptied_takes_requests_again(tmp_path):
-    journal = Journal(Config(path=tmp_path / "journal.db", max_bytes=10))
+    journal = Journal(JournalConfig(path=tmp_path / "journal.db", max_bytes=10))
     row = journal.append("traces", b"1234567890", 0).result()
     journal.delete([row]).result()
     assert journal.append("traces", b"1234567890", 0).result() > row
@@ -187,7 +188,7 @@ def test_what_was_put_aside_can_be_had_as_it_came(journal, config):
 
 
 def test_the_oldest_of_too_many_put_aside_is_dropped(tmp_path):
-    journal = Journal(Config(path=tmp_path / "journal.db", max_quarantined=2))
+    journal = Journal(JournalConfig(path=tmp_path / "journal.db", max_quarantined=2))
     for number in range(3):
         journal.quarantine("traces", b"x", f"reason {number}", number).result()
     journal.close()
@@ -199,7 +200,7 @@ def test_the_oldest_of_too_many_put_aside_is_dropped(tmp_path):
 
 def test_a_path_that_cannot_be_opened_names_the_setting(tmp_path):
     with pytest.raises(ConfigError, match=r"journal\.path"):
-        Journal(Config(path=tmp_path))
+        Journal(JournalConfig(path=tmp_path))
 
 
 def test_a_journal_of_a_newer_version_is_refused(config):
@@ -303,7 +304,7 @@ def test_a_link_to_the_journal_is_the_same_journal(journal, config, tmp_path):
     link = tmp_path / "elsewhere" / "link.db"
     link.symlink_to(config.path)
     with pytest.raises(ConfigError, match="in use by another spanscore"):
-        Journal(Config(path=link))
+        Journal(JournalConfig(path=link))
 
 
 def test_a_lock_file_that_a_dead_process_left_stops_nobody(config):

@@ -11,8 +11,7 @@ from spanscore.model.score import Annotation, Evaluator, Failure, Skip
 from spanscore.model.trace import ToolCall, Usage
 from spanscore.store import listing, records
 from spanscore.store.config import Config
-from spanscore.store.fields import SCORE_FIELDS, TRACE_FIELDS
-from spanscore.store.listing import ScoreQuery, TraceQuery
+from spanscore.store.listing import SCORE_FIELDS, TRACE_FIELDS, ScoreQuery, TraceQuery
 from spanscore.store.ordering import Order
 from spanscore.store.session_listing import SESSION_FIELDS, SessionQuery
 

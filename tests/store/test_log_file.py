@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from spanscore.store import log_file
+from spanscore.store import database
 from spanscore.store.config import Config
 from spanscore.store.store import Store
 
@@ -13,9 +13,9 @@ LIMIT = 256 * 1024
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    monkeypatch.setattr(log_file, "MAX_BYTES", LIMIT)
-    monkeypatch.setattr(log_file, "_STEP_BYTES", LIMIT)
-    monkeypatch.setattr(log_file, "_WAIT_MS", 1)
+    monkeypatch.setattr(database, "MAX_BYTES", LIMIT)
+    monkeypatch.setattr(database, "_STEP_BYTES", LIMIT)
+    monkeypatch.setattr(database, "_WAIT_MS", 1)
     opened = Store.open(Config(url=f"sqlite:///{tmp_path}/store.db"))
     yield opened
     opened.close()

@@ -7,8 +7,14 @@ import pytest
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.store import monitor_tables
 from spanscore.store.config import Config
-from spanscore.store.monitor_scores import Wanted, last_seq
-from spanscore.store.monitor_tables import MonitorProgress, StoredMonitor, Tick, TickFacts
+from spanscore.store.monitor_tables import (
+    MonitorProgress,
+    StoredMonitor,
+    Tick,
+    TickFacts,
+    Wanted,
+    last_seq,
+)
 from spanscore.store.monitors import Advanced, begin_anew
 from spanscore.store.store import Store
 

@@ -4,10 +4,9 @@ import pytest
 
 from spanscore.errors import PermanentError
 from spanscore.model.score import Skip
-from spanscore.store import monitor_scores
+from spanscore.store import monitor_tables
 from spanscore.store.config import Config
-from spanscore.store.monitor_scores import Wanted
-from spanscore.store.monitor_tables import StoredMonitor, Tick
+from spanscore.store.monitor_tables import StoredMonitor, Tick, Wanted
 from spanscore.store.monitors import Advanced
 from spanscore.store.store import Store
 
@@ -146,7 +145,7 @@ def test_scores_of_other_metrics_are_left_out(any_store, make, look):
 
 
 def test_more_scores_than_are_read_at_once_are_all_read(any_store, make, look, monkeypatch):
-    monkeypatch.setattr(monitor_scores, "_READ_AT_ONCE", 5)
+    monkeypatch.setattr(monitor_tables, "_READ_AT_ONCE", 5)
     traces = [make.trace(number) for number in range(1, 13)]
     scores = [make.score(x, evaluated_at_ns=10**18) for x in traces]
     any_store.commit([make.stored(x) for x in traces], scores)

@@ -8,8 +8,7 @@ import pytest
 from spanscore.filters import parse
 from spanscore.model.score import Evaluator, Score, Skip
 from spanscore.store import ordering
-from spanscore.store.fields import SCORE_FIELDS
-from spanscore.store.listing import ScoreQuery
+from spanscore.store.listing import SCORE_FIELDS, ScoreQuery
 from spanscore.store.ordered_scores import FIELDS
 from spanscore.store.session_listing import SessionQuery
 

@@ -10,9 +10,9 @@ from sqlalchemy import select
 from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Annotation, Evaluator
 from spanscore.model.trace import ModelCall, Target, ToolCall
-from spanscore.store import placing, records
+from spanscore.store import placement, records
 from spanscore.store.schema import score_contexts, score_facts
-from spanscore.store.writing import IMPORTED, StoredTrace
+from spanscore.store.stored_rows import IMPORTED, StoredTrace
 
 ADA = Evaluator("HUMAN", "review", "1", source="human", author="ada")
 
@@ -198,7 +198,7 @@ def of_another_tenant(score):
 def test_what_other_tenants_gave_to_a_trace_id_leaves_room_for_what_its_owner_gave(
     store, make, placed, monkeypatch
 ):
-    monkeypatch.setattr(placing, "MAX_SCORES", 3)
+    monkeypatch.setattr(placement, "MAX_SCORES", 3)
     own = given(make, 1, f"{1:032x}")
     store.put_external([own])
     store.put_external(
@@ -211,7 +211,7 @@ def test_what_other_tenants_gave_to_a_trace_id_leaves_room_for_what_its_owner_ga
 def test_what_was_given_to_one_trace_leaves_room_for_what_was_given_to_another(
     store, make, placed, monkeypatch
 ):
-    monkeypatch.setattr(placing, "MAX_SCORES", 3)
+    monkeypatch.setattr(placement, "MAX_SCORES", 3)
     store.put_external([given(make, 1, f"{1:032x}")])
     store.put_external([given(make, n, f"{2:032x}", f"{n:016x}") for n in range(2, 12)])
     commit(store, make, turn(make, "a", 1), turn(make, "b", 2))

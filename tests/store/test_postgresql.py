@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from spanscore.errors import ConfigError, RetryableError
-from spanscore.store import locking
+from spanscore.store import locks
 from spanscore.store.config import Config
-from spanscore.store.session_reader import SessionReader
+from spanscore.store.lookup import SessionReader
 from spanscore.store.store import Store
 
 pytestmark = pytest.mark.postgresql
@@ -42,7 +42,7 @@ def test_a_database_that_was_closed_is_free_for_the_next_server(serving, config)
 def test_a_server_that_lost_its_connection_takes_the_database_again(
     serving, config, make, monkeypatch
 ):
-    monkeypatch.setattr(locking, "_LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(locks, "_LOOK_EVERY_S", 0.0)
     cut_connections(serving, config)
     serving.commit([make.stored(make.trace())], [make.score(make.trace())])
     with pytest.raises(ConfigError, match="in use"):
@@ -52,7 +52,7 @@ def test_a_server_that_lost_its_connection_takes_the_database_again(
 def test_a_server_whose_database_was_taken_over_writes_nothing_until_it_has_it_back(
     serving, config, make, monkeypatch
 ):
-    monkeypatch.setattr(locking, "_LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(locks, "_LOOK_EVERY_S", 0.0)
     cut_connections(serving, config)
     other = Store.open(config, alone=True)
     other.commit([], [make.score(make.trace())])
@@ -65,7 +65,7 @@ def test_a_server_whose_database_was_taken_over_writes_nothing_until_it_has_it_b
 def test_a_database_that_crashed_has_lost_nothing_and_is_used_again(
     serving, postgresql_server, make, monkeypatch
 ):
-    monkeypatch.setattr(locking, "_LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(locks, "_LOOK_EVERY_S", 0.0)
     serving.commit([make.stored(make.trace(1))], [make.score(make.trace(1))])
     postgresql_server.crash()
     with pytest.raises(RetryableError):

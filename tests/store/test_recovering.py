@@ -9,8 +9,9 @@ import pytest
 
 from spanscore.errors import ConfigError
 from spanscore.store import quarantine, repair
-from spanscore.store.journal import Config, Journal
-from spanscore.store.recovering import Lost
+from spanscore.store.config import JournalConfig
+from spanscore.store.journal import Journal
+from spanscore.store.recovery import Lost
 
 COUNT = 60
 
@@ -23,7 +24,7 @@ def body(number):
 @pytest.fixture
 def killed(tmp_path):
     """The files of a journal whose process died, all of it in the write-ahead log."""
-    journal = Journal(Config(path=tmp_path / "live" / "journal.db"))
+    journal = Journal(JournalConfig(path=tmp_path / "live" / "journal.db"))
     for number in range(COUNT):
         journal.append("traces", body(number), 10**18 + number, (("tenant", f"{number}"),)).result()
     files = tmp_path / "killed"
@@ -37,7 +38,7 @@ def reopen(killed):
     opened = []
 
     def open_it():
-        opened.append(Journal(Config(path=killed / "journal.db")))
+        opened.append(Journal(JournalConfig(path=killed / "journal.db")))
         return opened[-1]
 
     yield open_it
@@ -119,7 +120,7 @@ def test_rows_are_not_given_again_after_a_loss(reopen, killed):
 
 
 def test_what_had_been_removed_does_not_come_back_with_an_older_database(tmp_path):
-    journal = Journal(Config(path=tmp_path / "journal.db"))
+    journal = Journal(JournalConfig(path=tmp_path / "journal.db"))
     rows = [journal.append("traces", b"x", 0).result() for _ in range(3)]
     journal._commits._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     before = (tmp_path / "journal.db").read_bytes()
@@ -128,7 +129,7 @@ def test_what_had_been_removed_does_not_come_back_with_an_older_database(tmp_pat
     journal.close()
     (tmp_path / "journal.db").write_bytes(before)
     (tmp_path / "journal.db.ledger").write_bytes(noted)
-    again = Journal(Config(path=tmp_path / "journal.db"))
+    again = Journal(JournalConfig(path=tmp_path / "journal.db"))
     assert ([request.row for request in again.replay()], again.lost) == (rows[2:], {})
     again.close()
 

@@ -10,8 +10,7 @@ import pytest
 
 from spanscore.errors import ConfigError, InputError
 from spanscore.store import ledger, repair
-from spanscore.store.config import Config
-from spanscore.store.journal import Config as JournalConfig
+from spanscore.store.config import Config, JournalConfig
 from spanscore.store.journal import Journal
 from spanscore.store.store import Store
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import create_engine, inspect
 
 from spanscore.errors import ConfigError
-from spanscore.store import calibrations, connecting, external, schema, undelivered
+from spanscore.store import calibrations, connections, external, schema, undelivered
 from spanscore.store.config import Config
 from spanscore.store.store import Store
 
@@ -32,9 +32,9 @@ def tables(database_url):
 
 
 def test_a_new_store_has_all_tables_and_their_version(config, tables):
-    assert connecting.connect(config).dispose() is None
+    assert connections.connect(config).dispose() is None
     assert tables() == set(schema.tables.tables)
-    assert connecting.version(config) == schema.VERSION == 1
+    assert connections.version(config) == schema.VERSION == 1
 
 
 @pytest.mark.parametrize("found", [23, 2])
@@ -71,7 +71,7 @@ def test_a_store_without_a_known_version_is_refused_in_one_line(
 def test_tables_of_others_are_no_store(config, sql):
     sql("CREATE TABLE customers (id INTEGER)")
     Store.open(config).close()
-    assert connecting.version(config) == schema.VERSION
+    assert connections.version(config) == schema.VERSION
 
 
 @pytest.mark.slow

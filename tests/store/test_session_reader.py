@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from spanscore.errors import RetryableError
-from spanscore.store import session_reader
+from spanscore.store import lookup
 from spanscore.store.config import Config
-from spanscore.store.reading import read_sessions
-from spanscore.store.session_reader import SessionReader
+from spanscore.store.lookup import SessionReader, read_sessions
 from spanscore.store.store import Store, StoredTrace
 
 KEYS = ["a", "b", "c"]
@@ -63,8 +62,9 @@ def test_a_commit_between_sizes_and_reading_is_not_seen(store, config, make_trac
         return read_sessions(connection, keys, tenant)
 
     before = store.stored_sessions(KEYS, tenant=None)
-    monkeypatch.setattr(session_reader, "read_sessions", read)
-    found, _ = SessionReader(config).read(KEYS)
+    with monkeypatch.context() as patched:
+        patched.setattr(lookup, "read_sessions", read)
+        found, _ = SessionReader(config).read(KEYS)
     assert found == before
     assert store.stored_sessions(["a"], tenant=None).until_row == before.until_row + 1
 

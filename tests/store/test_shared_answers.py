@@ -13,7 +13,7 @@ from sqlalchemy import create_engine, text
 
 from spanscore.errors import ConfigError
 from spanscore.judge.config import CacheConfig
-from spanscore.store.shared_answers import SharedAnswers
+from spanscore.store.judge_answers import SharedAnswers
 
 MIB = 2**20
 

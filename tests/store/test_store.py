@@ -12,7 +12,7 @@ from spanscore.model.score import Evaluator, Skip
 from spanscore.model.trace import Session
 from spanscore.store import schema
 from spanscore.store.config import Config
-from spanscore.store.reading import MAX_SESSION_BYTES
+from spanscore.store.lookup import MAX_SESSION_BYTES
 from spanscore.store.store import MAX_SESSION_TRACES, Store
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Annotation, Evaluator
 from spanscore.model.session_scope import in_scope
-from spanscore.store import schema, tenants
+from spanscore.store import schema, stored_rows
 from spanscore.store.config import Config
 from spanscore.store.store import Store
 
@@ -97,7 +97,7 @@ def test_a_later_score_of_one_tenant_leaves_the_others_facts(store, make, both):
 
 @pytest.mark.parametrize(("tenant", "count"), [("acme", 1), ("blue", 1), ("", 0), ("a", 0)])
 def test_the_rows_of_one_tenant_are_found(store, tenant, count):
-    wanted = tenants.is_of(schema.agent_traces, tenant)
+    wanted = stored_rows.is_of(schema.agent_traces, tenant)
     query = select(func.count()).select_from(schema.agent_traces).where(*wanted)
     with store._database.reading() as connection:
         assert connection.execute(query).scalar_one() == count
@@ -112,7 +112,7 @@ def test_a_tenants_newest_rows_are_found_by_an_index(tmp_path, table, order):
     rows_of = schema.tables.tables[table]
     query = (
         select(rows_of.c[order])
-        .where(*tenants.is_of(rows_of, "acme"))
+        .where(*stored_rows.is_of(rows_of, "acme"))
         .order_by(rows_of.c[order].desc())
     )
     with store._database.reading() as connection:

@@ -12,8 +12,7 @@ from spanscore.model.score import Annotation, Evaluator
 from spanscore.model.session_scope import in_scope
 from spanscore.store import external
 from spanscore.store.config import Config
-from spanscore.store.fields import SCORE_FIELDS, TRACE_FIELDS
-from spanscore.store.listing import ScoreQuery, TraceQuery
+from spanscore.store.listing import SCORE_FIELDS, TRACE_FIELDS, ScoreQuery, TraceQuery
 from spanscore.store.session_listing import SESSION_FIELDS, SessionQuery
 
 TENANTS = ("acme", "blue")

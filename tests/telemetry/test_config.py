@@ -4,7 +4,7 @@ import pytest
 
 from spanscore import config
 from spanscore.errors import ConfigError
-from spanscore.telemetry import environment
+from spanscore.telemetry.config import readers
 
 COLLECTORS = """
 telemetry:
@@ -93,4 +93,4 @@ def test_the_file_comes_before_the_environment():
     ],
 )
 def test_the_environment_must_ask_for_metrics(environ):
-    assert environment.readers(environ) == []
+    assert readers(environ) == []

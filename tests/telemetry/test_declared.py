@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from spanscore.telemetry.declared import METRICS
-from spanscore.telemetry.prometheus import name
+from spanscore.telemetry.formats import name
 
 SOURCE = Path(__file__).parents[2] / "src" / "spanscore"
 CODE = "\n".join(x.read_text() for x in SOURCE.rglob("*.py") if x.name != "declared.py")

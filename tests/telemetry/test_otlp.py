@@ -2,13 +2,13 @@
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from spanscore.telemetry import Meter, declared, otlp
+from spanscore.telemetry import Meter, declared, formats
 
 CUMULATIVE = 2
 
 
 def request(meter, started_ns=5, now_ns=9):
-    body = otlp.request(
+    body = formats.request(
         meter.collect(), {"service.name": "spanscore", "service.version": "1"}, started_ns, now_ns
     )
     (group,) = ExportMetricsServiceRequest.FromString(body).resource_metrics

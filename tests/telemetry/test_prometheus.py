@@ -5,15 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as some
 from prometheus_client.parser import text_string_to_metric_families
 
-from spanscore.telemetry import Meter, declared, prometheus
+from spanscore.telemetry import Meter, declared, formats
 
 RESOURCE = {"service.name": "spanscore", "service.instance.id": "1", "k8s.pod.name": 'a"b\\c\nd'}
 
 
 def families(meter, resource=RESOURCE):
     return {
-        x.name: x
-        for x in text_string_to_metric_families(prometheus.page(meter.collect(), resource))
+        x.name: x for x in text_string_to_metric_families(formats.page(meter.collect(), resource))
     }
 
 
@@ -22,16 +21,16 @@ def samples(family):
 
 
 def test_every_metric_is_on_the_page_though_it_has_no_value_yet():
-    page = prometheus.page(Meter().collect(), {})
+    page = formats.page(Meter().collect(), {})
     assert [
-        x.name for x in declared.METRICS if f"# TYPE {prometheus.name(x)} {x.kind}\n" not in page
+        x.name for x in declared.METRICS if f"# TYPE {formats.name(x)} {x.kind}\n" not in page
     ] == []
 
 
 def test_help_and_type_come_before_the_values():
     meter = Meter()
     meter.add(declared.JUDGE_RETRIES, model="m")
-    lines = prometheus.page(meter.collect(), {}).splitlines()
+    lines = formats.page(meter.collect(), {}).splitlines()
     at = lines.index('spanscore_judge_retries_total{model="m"} 1')
     assert lines[at - 2 : at] == [
         "# HELP spanscore_judge_retries_total Calls that were tried again.",
@@ -42,7 +41,7 @@ def test_help_and_type_come_before_the_values():
 def test_the_types_are_those_that_are_declared():
     found = families(Meter())
     types = {name.removesuffix("_total"): family.type for name, family in found.items()}
-    assert {x.name: types[prometheus.name(x).removesuffix("_total")] for x in declared.METRICS} == {
+    assert {x.name: types[formats.name(x).removesuffix("_total")] for x in declared.METRICS} == {
         x.name: x.kind for x in declared.METRICS
     }
 
@@ -91,4 +90,4 @@ def test_a_histogram_has_its_sum_and_count():
 def test_a_histogram_has_a_bucket_for_each_bound_and_one_for_all(bound):
     meter = Meter()
     meter.observe(declared.JUDGE_CALL_DURATION, 0.25, model="m", outcome="ok")
-    assert f'le="{bound}"' in prometheus.page(meter.collect(), {})
+    assert f'le="{bound}"' in formats.page(meter.collect(), {})

@@ -7,7 +7,7 @@ import pytest
 from spanscore.assemble.assembler import Cut
 from spanscore.telemetry import Config as Telemetry
 from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult
-from spanscore.workers.answering import Answering
+from spanscore.workers.answers import Answering
 from spanscore.workers.messages import Batch, Setup, Task
 
 CUT = Cut(b"\x01" * 16, (1,), "complete", genai=True, reopened=False)

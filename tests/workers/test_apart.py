@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from spanscore.workers.apart import done_apart
 from spanscore.workers.messages import Died, NotForked
+from spanscore.workers.process import done_apart
 
 LONG_S = 300.0
 

@@ -11,7 +11,7 @@ from spanscore.telemetry import Meter
 from spanscore.workers import LoneTries, SessionsElsewhere
 from spanscore.workers.messages import Failed, Scored
 from spanscore.workers.pool import NotForkedError, WorkerDiedError
-from spanscore.workers.reading import KillsWorkersError, ReadFailedError
+from spanscore.workers.readers import KillsWorkersError, ReadFailedError
 
 TWO = ("one", "two")
 

@@ -11,8 +11,8 @@ from spanscore.judge.config import Config as Judge
 from spanscore.model.trace import Session
 from spanscore.store import records
 from spanscore.store.config import Config as Store
-from spanscore.store.reading import SessionRecord
-from spanscore.workers.evaluating import Evaluating
+from spanscore.store.lookup import SessionRecord
+from spanscore.workers.answers import Evaluating
 from spanscore.workers.messages import EvaluationSetup, Failed, SessionKeys
 
 

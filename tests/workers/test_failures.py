@@ -11,11 +11,11 @@ from spanscore.evaluation import Config as Evaluation
 from spanscore.judge.config import Config as Judge
 from spanscore.store.config import Config as Store
 from spanscore.telemetry import Config, configure_logging
-from spanscore.workers.evaluating import Evaluating
+from spanscore.workers.answers import Evaluating
 from spanscore.workers.messages import LENGTH, EvaluationSetup, SessionKeys, decode, encode
-from spanscore.workers.reading import ReadFailedError
+from spanscore.workers.readers import ReadFailedError
 
-LOG = logging.getLogger("spanscore.finishing")
+LOG = logging.getLogger("spanscore.serving.finishing")
 WORDS = "the user's own words"
 
 

@@ -22,8 +22,8 @@ from spanscore.judge.config import Config as JudgeConfig
 from spanscore.model.record import changed
 from spanscore.otlp.signal import WIRE
 from spanscore.store.config import Config as StoreConfig
+from spanscore.store.config import JournalConfig
 from spanscore.store.journal import Journal
-from spanscore.store.journal_config import Config as JournalConfig
 from spanscore.telemetry import Config as Telemetry
 from spanscore.telemetry import Meter
 from spanscore.turn_scheduling import TurnScheduler

@@ -10,7 +10,7 @@ from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult
 from spanscore.workers import InProcesses, LoneTries
 from spanscore.workers.messages import Answers, Failed
 from spanscore.workers.pool import WorkerDiedError
-from spanscore.workers.reading import KillsWorkersError, ReadFailedError, reason
+from spanscore.workers.readers import KillsWorkersError, ReadFailedError, reason
 
 FRAGMENT = object()
 

@@ -6,9 +6,8 @@ import asyncio
 
 import pytest
 
-from spanscore.workers.lone_tries import TRIES, LoneTries
 from spanscore.workers.pool import NotForkedError, WorkerDiedError
-from spanscore.workers.reading import KillsWorkersError
+from spanscore.workers.readers import TRIES, KillsWorkersError, LoneTries
 
 
 class Pressure:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from spanscore.workers.messages import Alone
-from spanscore.workers.places import LIMIT_S, Place, Sent, to_move
+from spanscore.workers.pool import LIMIT_S, Place, Sent, to_move
 
 SOON_S, LATER_S = 0.5, 1.5
 RUNNING = object()

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from spanscore.telemetry import Meter
-from spanscore.workers import messages, places, pool, process, running
+from spanscore.workers import messages, pool, process
 from spanscore.workers.messages import Answers, NotForked, Ready
 from spanscore.workers.pool import WorkerPool
 
@@ -109,7 +109,7 @@ def dying_after(monkeypatch):
         async def start(*_command, pass_fds, env):
             return Process(pass_fds[0], batches)
 
-        monkeypatch.setattr(running.asyncio, "create_subprocess_exec", start)
+        monkeypatch.setattr(pool.asyncio, "create_subprocess_exec", start)
 
     return set_up
 
@@ -173,7 +173,7 @@ async def failed_start(monkeypatch):
             tried_again.set()
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(running.asyncio, "create_subprocess_exec", start)
+    monkeypatch.setattr(pool.asyncio, "create_subprocess_exec", start)
     async with running_pool() as workers:
         await tried_again.wait()
     return workers
@@ -195,8 +195,8 @@ def test_the_health_page_has_why_a_process_did_not_start(monkeypatch):
 
 async def ask_of_silent(monkeypatch):
     """What comes of a batch that a process does not end in time."""
-    monkeypatch.setattr(places, "LIMIT_S", -1.0)
-    monkeypatch.setattr(running.asyncio, "create_subprocess_exec", Silent.start)
+    monkeypatch.setattr(pool, "LIMIT_S", -1.0)
+    monkeypatch.setattr(pool.asyncio, "create_subprocess_exec", Silent.start)
     async with running_pool() as workers:
         return await workers.ask([])
 
@@ -208,7 +208,7 @@ def test_a_process_that_takes_too_long_for_a_batch_is_killed(monkeypatch):
 
 
 async def ask_without_memory(monkeypatch):
-    monkeypatch.setattr(running.asyncio, "create_subprocess_exec", WithoutMemory.start)
+    monkeypatch.setattr(pool.asyncio, "create_subprocess_exec", WithoutMemory.start)
     async with running_pool() as workers:
         return await workers.ask([], alone_s=1.0)
 
@@ -242,8 +242,8 @@ class Slow(Process):
 async def ask_beside_a_slow_one(monkeypatch):
     """What comes of batches while the only other process works on one alone."""
     monkeypatch.setattr(Slow, "made", 0)
-    monkeypatch.setattr(running.asyncio, "create_subprocess_exec", Slow.start)
-    monkeypatch.setattr(places, "_PATIENCE_S", 300.0)
+    monkeypatch.setattr(pool.asyncio, "create_subprocess_exec", Slow.start)
+    monkeypatch.setattr(pool, "_PATIENCE_S", 300.0)
     async with running_pool(2) as workers:
         slow = asyncio.create_task(workers.ask([], alone_s=1.0))
         found = await asyncio.gather(*(workers.ask([]) for _ in range(20)))

@@ -22,7 +22,7 @@ from spanscore.analytics.summary import Summary, bounds_of, calibrations_of, sum
 from spanscore.calibration import Calibration
 from spanscore.stats import Estimate
 from spanscore.stats.weighted import Crossed, weighted_difference
-from spanscore.store.sides import Compared, Shared, compared
+from spanscore.store.selections import Compared, Shared, compared
 from spanscore.store.sums import Cell
 from spanscore.store.transactions import in_threads
 

@@ -23,7 +23,7 @@ from spanscore.stats import Estimate
 from spanscore.stats.distributions import beta_quantile
 from spanscore.stats.estimate import Interval
 from spanscore.stats.weighted import independent_verdicts
-from spanscore.store import spread
+from spanscore.store import sums as spread
 from spanscore.store.sums import Scores, Sums
 
 MAX_BINS = 100

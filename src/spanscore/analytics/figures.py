@@ -10,7 +10,7 @@ from spanscore.stats import Estimate, NotEstimableError
 from spanscore.stats.distributions import student_quantile
 from spanscore.stats.estimate import Interval
 from spanscore.stats.weighted import Moments, corrected_mean, weighted_means
-from spanscore.store.selecting import Procedure
+from spanscore.store.selections import Procedure
 from spanscore.store.sums import Cell, Sums
 
 ONE_SESSION = (

@@ -9,12 +9,11 @@ from typing import Any, Final, TypeAlias
 from sqlalchemy import ColumnElement
 from sqlalchemy.engine import Connection
 
-from spanscore.errors import FieldError
+from spanscore.errors import FieldError, nearest
 from spanscore.filters import And, Comparison, Field, Fields, Node, Not, parse, test_of
-from spanscore.naming import nearest
-from spanscore.store import ranking, selecting
+from spanscore.store import ranking, selections
 from spanscore.store.ranking import Ranked
-from spanscore.store.selecting import Context, Procedure
+from spanscore.store.selections import Context, Procedure
 from spanscore.store.sums import CONTEXT_FIELDS, Groups, Scores
 
 OURS: Final = "spanscore"
@@ -155,12 +154,12 @@ def select(connection: Connection, selection: Selection, group_by: Sequence[str]
     of_procedures, of_contexts, of_tags = _split(selection.filter)
     accepted = [
         x
-        for x in selecting.procedures(connection, selection.tenant, selection.run)
+        for x in selections.procedures(connection, selection.tenant, selection.run)
         if of_procedures is None or of_procedures(x)
     ]
     of_context = tuple(x for x in group_by if x in CONTEXT_FIELDS)
     known, wanted = _contexts(connection, selection.tenant, of_contexts, needed=bool(of_context))
-    tagged = None if of_tags is None else selecting.tagged(of_tags, selection.tenant)
+    tagged = None if of_tags is None else selections.tagged(of_tags, selection.tenant)
     limits = Scores(
         procedures={},
         contexts=wanted,
@@ -168,7 +167,7 @@ def select(connection: Connection, selection: Selection, group_by: Sequence[str]
         start_ns=selection.start_ns,
         end_ns=selection.end_ns,
     ).limits()
-    procedures = selecting.with_scores(connection, accepted, limits)
+    procedures = selections.with_scores(connection, accepted, limits)
     parts = list(_parts(procedures, [x for x in group_by if x not in CONTEXT_FIELDS]))
     by_id, groups = {x.id: x for x in known}, _groups(of_context, known)
     return Selected(selection, parts, wanted, tagged, groups, group_by, by_id)
@@ -185,7 +184,7 @@ def _contexts(
     """
     if wants is None and not needed:
         return [], None
-    wanted = [x for x in selecting.contexts(connection, tenant) if wants is None or wants(x)]
+    wanted = [x for x in selections.contexts(connection, tenant) if wants is None or wants(x)]
     return wanted, [x.id for x in wanted]
 
 

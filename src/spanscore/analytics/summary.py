@@ -14,7 +14,7 @@ from spanscore.analytics.figures import Corrected, Figure, corrected, means, pas
 from spanscore.analytics.selection import Part, Selected, Selection, groups_of, select
 from spanscore.calibration import Calibration
 from spanscore.errors import FieldError
-from spanscore.store import calibrations, selecting, sums
+from spanscore.store import calibrations, selections, sums
 from spanscore.store.sums import Cell
 from spanscore.store.transactions import in_threads
 from spanscore.time_zones import zone_of
@@ -217,7 +217,7 @@ def _edges(connection: Connection, selected: Selected, unit: Unit, time_zone: tz
     start_ns, end_ns = selected.selection.start_ns, selected.selection.end_ns
     if start_ns is None or end_ns is None:
         everything = selected.scores(x for part in selected.parts for x in part.procedures)
-        first, last = selecting.times(connection, everything.conditions())
+        first, last = selections.times(connection, everything.conditions())
         if first is None or last is None:
             return []
         start_ns = first if start_ns is None else start_ns
@@ -290,7 +290,7 @@ def bounds_of(connection: Connection, selected: Selected, part: Part) -> tuple[f
     """
     if part.scale is not None:
         return part.scale
-    low, high = selecting.extremes(connection, selected.scores(part.scored).conditions())
+    low, high = selections.extremes(connection, selected.scores(part.scored).conditions())
     if low is None or high is None:
         return 0.0, 1.0
     return (low, high) if low < high else (low, low + 1.0)

@@ -1,4 +1,4 @@
-"""AnalyticsService: figures over the scores that are stored."""
+"""AnalyticsService: figures over stored scores, as messages."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -9,17 +9,22 @@ from sqlalchemy.engine import Connection
 
 from spanscore.analytics import difference, distribution, summary
 from spanscore.analytics import selection as sessions
+from spanscore.analytics.difference import Comparison
+from spanscore.analytics.distribution import Distribution
+from spanscore.analytics.figures import Corrected, Figure
 from spanscore.analytics.selection import Selection
-from spanscore.analytics.summary import Unit
-from spanscore.api import encode_analytics as encode
-from spanscore.api import paging
-from spanscore.api.convert import encode_score
-from spanscore.api.requests import id_in, moment, shown, trace_id
+from spanscore.analytics.summary import Missing, Series, Summary, Unit
+from spanscore.api import requests
+from spanscore.api.convert import SCOPE, STATUS, encode_score
+from spanscore.api.requests import id_in, moment, name_of, shown, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import analytics_service_pb2 as pb
-from spanscore.control.request_threads import in_thread
 from spanscore.errors import FieldError, InputError, NotFoundError
+from spanscore.rpc.messages import text_of
+from spanscore.stats import Estimate
 from spanscore.store import ranking
+from spanscore.store.ranking import Ranked
+from spanscore.threads import in_thread
 
 ItemT = TypeVar("ItemT")
 MessageT = TypeVar("MessageT", bound=Message)
@@ -122,7 +127,7 @@ def summarize(
     found = summary.summarize(
         connection, selection(request.selection, call.tenant), request.group_by, level(request)
     )
-    return _fitting(pb.SummarizeScoresResponse(summaries=map(encode.summary, found)))
+    return _fitting(pb.SummarizeScoresResponse(summaries=map(encode_summary, found)))
 
 
 def trend(
@@ -134,7 +139,7 @@ def trend(
         raise FieldError("unit", f"{request.unit} is no unit of time")
     wanted, zone = selection(request.selection, call.tenant), summary.zone(request.time_zone)
     found = summary.trend(connection, wanted, unit, zone, request.group_by, level(request))
-    return _fitting(pb.QueryScoreTrendResponse(trends=map(encode.trend, found)))
+    return _fitting(pb.QueryScoreTrendResponse(trends=map(encode_trend, found)))
 
 
 def spread(
@@ -149,7 +154,7 @@ def spread(
         connection, wanted, request.bins or _USUAL_BINS, shares, level(request)
     )
     return _fitting(
-        pb.QueryScoreDistributionResponse(distributions=map(encode.distribution, found))
+        pb.QueryScoreDistributionResponse(distributions=map(encode_distribution, found))
     )
 
 
@@ -159,22 +164,20 @@ def compare(
     """Answer CompareScores. Raises as `summarize`."""
     before, after = selection(request.before, call.tenant), selection(request.after, call.tenant)
     found = difference.compare(connection, before, after, request.group_by, level(request))
-    return _fitting(pb.CompareScoresResponse(comparisons=map(encode.comparison, found)))
+    return _fitting(pb.CompareScoresResponse(comparisons=map(comparison, found)))
 
 
 def rank(
     connection: Connection, request: pb.RankSessionsRequest, call: Call
 ) -> pb.RankSessionsResponse:
     """Answer RankSessions. Raises as `summarize`."""
-    limit = paging.limit(request.page_size)
-    offset, *_ = paging.place(request, call, 1) or (0,)
+    limit = requests.limit(request.page_size)
+    offset, *_ = requests.place(request, call, 1) or (0,)
     found = sessions.worst(
         connection, selection(request.selection, call.tenant), limit + 1, max(0, offset)
     )
-    token = paging.token(request, call, (max(0, offset) + limit,)) if len(found) > limit else ""
-    return pb.RankSessionsResponse(
-        sessions=map(encode.session, found[:limit]), next_page_token=token
-    )
+    token = requests.token(request, call, (max(0, offset) + limit,)) if len(found) > limit else ""
+    return pb.RankSessionsResponse(sessions=map(session, found[:limit]), next_page_token=token)
 
 
 def history(
@@ -193,7 +196,7 @@ def history(
             f"{shown(request.metric)} has no score of {shown(subject_id)}:"
             " it may be past its retention"
         )
-    newest = paging.fitting(map(encode_score, reversed(found)), len(found))
+    newest = requests.fitting(map(encode_score, reversed(found)), len(found))
     return pb.ListScoreHistoryResponse(scores=reversed(newest))
 
 
@@ -243,3 +246,142 @@ ANSWERS: Final[Mapping[str, Callable[[Connection, Any, Call], Any]]] = {
     "ListScoreHistory": history,
 }
 """The methods by name, for whoever has a store and no server."""
+
+
+def encode_summary(found: Summary) -> pb.ScoreSummary:
+    """A summary as a message."""
+    low, high = found.scale or (None, None)
+    return pb.ScoreSummary(
+        metric=text_of(found.metric),
+        scope=SCOPE[found.scope],
+        source=text_of(found.source),
+        groups=groups(found.groups),
+        scores=found.scores,
+        subjects=found.subjects,
+        sessions=found.sessions,
+        mean=figure(found.mean),
+        pass_rate=figure(found.pass_rate),
+        corrected_pass_rate=None
+        if found.corrected is None
+        else _corrected(found.corrected, found.pass_rate),
+        low=low,
+        high=high,
+        least_sampling=found.least_chance,
+        missing=map(_missing, found.missing),
+    )
+
+
+def encode_trend(found: Series) -> pb.ScoreTrend:
+    """A metric over time as a message."""
+    points = (
+        pb.ScoreTrendPoint(start_ns=x.start_ns, end_ns=x.end_ns, summary=encode_summary(x.summary))
+        for x in found.points
+    )
+    return pb.ScoreTrend(
+        metric=text_of(found.metric),
+        scope=SCOPE[found.scope],
+        source=text_of(found.source),
+        groups=groups(found.groups),
+        points=points,
+    )
+
+
+def encode_distribution(found: Distribution) -> pb.ScoreDistribution:
+    """How the scores of a metric are spread, as a message."""
+    low, high = found.scale or (None, None)
+    return pb.ScoreDistribution(
+        metric=text_of(found.metric),
+        scope=SCOPE[found.scope],
+        source=text_of(found.source),
+        low=low,
+        high=high,
+        bins=(
+            pb.ScoreBin(low=x.low, high=x.high, scores=x.scores, share=figure(x.share))
+            for x in found.bins
+        ),
+        labels=(
+            pb.ScoreLabel(label=text_of(x.label), scores=x.scores, share=figure(x.share))
+            for x in found.labels
+        ),
+        quantiles=(
+            pb.ScoreQuantile(share=x.share, value=figure(x.figure)) for x in found.quantiles
+        ),
+    )
+
+
+def comparison(found: Comparison) -> pb.ScoreComparison:
+    """Two sides and their difference as a message."""
+    return pb.ScoreComparison(
+        metric=text_of(found.metric),
+        scope=SCOPE[found.scope],
+        source=text_of(found.source),
+        groups=groups(found.groups),
+        before=None if found.before is None else encode_summary(found.before),
+        after=None if found.after is None else encode_summary(found.after),
+        mean_difference=figure(found.mean_difference),
+        pass_rate_difference=figure(found.pass_rate_difference),
+        corrected_pass_rate_difference=None
+        if found.corrected_difference is None
+        else _corrected(found.corrected_difference, found.pass_rate_difference),
+        shared_sessions=found.shared_sessions,
+    )
+
+
+def session(found: Ranked) -> pb.RankedSession:
+    """A session, or a trace that belongs to none, as a message."""
+    message = pb.RankedSession(
+        scores=found.scores,
+        judged=found.judged,
+        failing=found.failing,
+        fail_rate=found.fail_rate,
+        mean=found.mean,
+    )
+    if found.example is not None:
+        of = found.example
+        key = of.session_key or of.session_id
+        message.name = name_of("traces", of.subject_id) if key is None else name_of("sessions", key)
+        message.service_name, message.agent_name = (
+            text_of(of.service_name or ""),
+            text_of(of.agent_name or ""),
+        )
+        if of.session_id is not None:
+            message.session_id = text_of(of.session_id)
+    return message
+
+
+def groups(found: Mapping[str, str | None]) -> list[pb.ScoreGroup]:
+    """The values of what was grouped by."""
+    return [pb.ScoreGroup(name=name, value=text_of(value)) for name, value in found.items()]
+
+
+def figure(found: Figure) -> pb.ScoreFigure:
+    """A figure, or the reason why there is none."""
+    return _estimate(found.estimate, found.units, found.clusters, found.why_not)
+
+
+def _corrected(found: Corrected, of: Figure) -> pb.ScoreFigure:
+    message = _estimate(found.estimate, of.units, of.clusters, found.note)
+    message.note = found.note
+    return message
+
+
+def _estimate(found: Estimate | None, scores: int, sessions: int, why_not: str) -> pb.ScoreFigure:
+    if found is None:
+        return pb.ScoreFigure(scores=scores, sessions=sessions, note=why_not)
+    interval = found.interval
+    return pb.ScoreFigure(
+        value=found.value,
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
+        method=found.method,
+        scores=scores,
+        sessions=sessions,
+        effective_n=found.effective_n if found.effective_n is not None else found.n,
+        note=found.note,
+    )
+
+
+def _missing(found: Missing) -> pb.MissingReason:
+    return pb.MissingReason(
+        status=STATUS[found.status], cause=text_of(found.cause), count=found.count
+    )

@@ -7,14 +7,14 @@ from spanscore.api.analytics import Stored
 from spanscore.api.listing import Lists
 from spanscore.api.requests import not_found
 from spanscore.control.monitors import Monitors
-from spanscore.control.request_threads import in_thread
 from spanscore.control.runs import Runs
 from spanscore.evaluation.config import Overrides
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store.annotation import Annotation
+from spanscore.store.calibrations import Labels
 from spanscore.store.given_scores import GivenScores
-from spanscore.store.labelled import Labels
+from spanscore.threads import in_thread
 
 
 class Backend(Lists, Stored, Protocol):

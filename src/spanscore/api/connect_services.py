@@ -19,12 +19,12 @@ from google.protobuf.message import Message
 from protobuf.wkt import Any as AnyMessage
 from protobuf.wkt import Struct
 
-from spanscore.api.calling import Caller, Refusal, refusal_of
+from spanscore.api.caller import Caller, Refusal, refusal_of
 from spanscore.api.http_connections import MAX_REQUEST_BYTES
 from spanscore.api.json_shapes import check_shape
 from spanscore.api.servicer import Method
 from spanscore.errors import InputError
-from spanscore.rpc.status import Status, describe_details, details
+from spanscore.rpc.messages import Status, describe_details, details
 
 _SMALL_BYTES: Final = 64 * 2**10
 """A body of JSON up to this size is read within a few milliseconds."""

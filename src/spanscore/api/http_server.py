@@ -1,34 +1,199 @@
-"""The services as JSON over HTTP, by the Connect protocol, on a port of their own; with the OpenAPI
-document of them.
+"""The services as JSON over HTTP, with errors and page files.
 
 connectrpc speaks the protocol and uvicorn HTTP. Both are of the extra `api`: this module, and
 uvicorn with it, is imported when the first connection comes, connectrpc when the first method is
 called.
+
+The page's files contain no data: that it asks the API for, by a token.
 """
 
 import asyncio
+import base64
 import contextlib
 import functools
+import hashlib
+import html
 import ipaddress
+import json
 import logging
 import socket
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from importlib import resources
+from importlib.metadata import version
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any, Final, TypeAlias
 
 from uvicorn import Config, Server
 
-from spanscore.api.calling import Caller, Headers, Refusal
-from spanscore.api.http_answers import Send, answer, answer_file, error, error_of
+from spanscore.api.caller import DOMAIN, Caller, Headers, Refusal
 from spanscore.api.http_connections import MAX_REQUEST_BYTES, Connection, Limits
-from spanscore.api.http_listening import bind, tls_context
-from spanscore.api.page_files import page_files
+from spanscore.api.http_sockets import PAGE, bind, tls_context
 from spanscore.api.servicer import Method, Servicer, methods
 from spanscore.config import ApiHttp
 from spanscore.receive.auth import Scope
 from spanscore.receive.server import is_loopback
+from spanscore.report.page import ICON
+from spanscore.rpc.messages import ErrorInfo, Status, describe_details, details
+
+_TYPES: Final = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What is answered to a GET of a path."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+@cache
+def page_files(tenant_header: str | None = None) -> Mapping[str, File]:
+    """The files by path.
+
+    All but the page itself are under a digest of them all, and may be kept for ever.
+
+    With a `tenant_header` the page offers to name the tenant, which it sends in this header.
+    """
+    assets = dict(_assets())
+    digest = hashlib.sha256(
+        b"\0".join(x for item in assets.items() for x in (item[0].encode(), item[1]))
+    ).hexdigest()[:16]
+    found = {
+        f"{PAGE}{digest}/{name}": File(
+            200, _file_headers(name, "public, max-age=31536000, immutable"), content
+        )
+        for name, content in assets.items()
+    }
+    page = _page(digest, sorted(assets), tenant_header).encode()
+    found[PAGE] = File(200, _file_headers("text/html; charset=utf-8", "no-cache"), page)
+    moved = File(307, {**_HEADERS, "location": PAGE, "cache-control": "no-cache"}, b"")
+    return {**found, "/": moved, PAGE.rstrip("/"): moved}
+
+
+def _assets() -> Iterator[tuple[str, bytes]]:
+    """Scripts and styles by their path: those of the report, which the page shares, and its own."""
+    for folder, found in (
+        ("report", files("spanscore.report") / "assets"),
+        ("page", files("spanscore.api") / "page"),
+    ):
+        for file in sorted(found.iterdir(), key=_name):
+            if any(file.name.endswith(x) for x in _TYPES):
+                yield f"{folder}/{file.name}", file.read_bytes()
+
+
+def _name(file: Traversable) -> str:
+    return file.name
+
+
+def _file_headers(name: str, cache_control: str) -> dict[str, str]:
+    kind = next((x for end, x in _TYPES.items() if name.endswith(end)), name)
+    return {**_HEADERS, "content-type": kind, "cache-control": cache_control}
+
+
+def _page(digest: str, names: list[str], tenant_header: str | None) -> str:
+    """The page: it loads its program, which does the rest."""
+    styles = "\n".join(f'<link rel="stylesheet" href="{digest}/{x}">' for x in _STYLES)
+    early = "\n".join(
+        f'<link rel="modulepreload" href="{digest}/{x}">'
+        for x in names
+        if x.startswith("page/") and x.endswith(".js")
+    )
+    tenant = (
+        ""
+        if tenant_header is None
+        else f'<meta name="tenant-header" content="{html.escape(tenant_header)}">\n'
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="spanscore {html.escape(version("spanscore"))}">
+{tenant}<title>spanscore</title>
+<link rel="icon" href="{ICON}">
+{styles}
+{early}
+<script type="module" src="{digest}/page/app.js"></script>
+</head>
+<body>
+<div id="app"><p class="boot">Loading…</p></div>
+<noscript><p class="boot">This page shows its data by JavaScript, which is turned off \
+here.</p></noscript>
+</body>
+</html>
+"""
+
+
+_STYLES: Final = ("report/page.css", "report/parts.css", "page/live.css")
+
+
+Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
+"""What an ASGI application answers with."""
+
+_PASSED_ON: Final = {b"allow", b"accept-post", b"connection"}
+
+
+def error(code: str, message: str, reason: str) -> dict[str, Any]:
+    """The body of an error, with an ErrorInfo that has this reason."""
+    return error_of(code, Status(0, message, info=ErrorInfo(reason, DOMAIN)))
+
+
+def error_of(code: str, status: Status) -> dict[str, Any]:
+    """The body of an error, as the Connect protocol has it, with the details of its status."""
+    described = describe_details(status)
+    listed = [
+        {
+            "type": name,
+            "value": base64.b64encode(message.SerializeToString()).decode().rstrip("="),
+            "debug": described[name],
+        }
+        for name, message in details(status)
+    ]
+    return {"code": code, "message": status.message, "details": listed}
+
+
+async def answer(
+    send: Send,
+    status: int,
+    content: bytes | Mapping[str, Any],
+    more: Iterable[tuple[bytes, bytes]] = (),
+) -> None:
+    """Send JSON. Of `more` headers those that explain an error are sent too."""
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [x for x in more if x[0].lower() in _PASSED_ON]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def answer_file(send: Send, file: File, *, is_head: bool) -> None:
+    """Send a file of the page; of HEAD its headers alone."""
+    headers = {**file.headers, "content-length": str(len(file.content))}
+    encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": file.status, "headers": encoded})
+    await send({"type": "http.response.body", "body": b"" if is_head else file.content})
+
 
 _log = logging.getLogger(__name__)
 

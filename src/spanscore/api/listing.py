@@ -5,20 +5,21 @@ messages.
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from spanscore.api import paging
+from spanscore.api import requests
 from spanscore.api.convert import encode_score
 from spanscore.api.requests import id_in, moment, name_of, sought, sought_name
 from spanscore.api.servicer import Call
-from spanscore.api.text import text_of
 from spanscore.api.v1 import score_service_pb2 as score_pb
 from spanscore.api.v1 import trace_service_pb2 as trace_pb
 from spanscore.filters import parse
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
+from spanscore.rpc.messages import text_of
 from spanscore.store import ordering
-from spanscore.store.fields import SCORE_FIELDS, TRACE_FIELDS
 from spanscore.store.listing import (
     NEWEST_FIRST,
+    SCORE_FIELDS,
+    TRACE_FIELDS,
     TRACE_ORDERS,
     Page,
     Place,
@@ -26,10 +27,10 @@ from spanscore.store.listing import (
     TraceQuery,
     TraceScores,
 )
+from spanscore.store.lookup import SessionRecord
 from spanscore.store.ordered_scores import FIELDS as SCORE_ORDERS
 from spanscore.store.ordered_scores import NUMBERS, OrderedPage
 from spanscore.store.ordering import Order
-from spanscore.store.reading import SessionRecord
 from spanscore.store.session_listing import ORDERS as SESSION_ORDERS
 from spanscore.store.session_listing import (
     SESSION_FIELDS,
@@ -111,7 +112,7 @@ def _scores_in_order(
     request: score_pb.ListScoresRequest,
     call: Call,
 ) -> score_pb.ListScoresResponse:
-    place = paging.place(request, call, NUMBERS)
+    place = requests.place(request, call, NUMBERS)
 
     def read(limit: int) -> tuple[score_pb.ListScoresResponse, tuple[int, ...] | None]:
         page = lists.list_scores_in_order(query, order, limit, place)
@@ -145,12 +146,13 @@ def scores_of_subject(
         wanted = ordering.arranged(wanted, order, SCORE_ORDERS)
     elif not query.oldest_first:
         wanted.reverse()
-    start, *_ = paging.place(request, call, 1) or (0,)
-    shown = paging.fitting(
-        map(encode_score, wanted[max(0, start) :]), paging.limit(request.page_size, paging.MAX_PAGE)
+    start, *_ = requests.place(request, call, 1) or (0,)
+    shown = requests.fitting(
+        map(encode_score, wanted[max(0, start) :]),
+        requests.limit(request.page_size, requests.MAX_PAGE),
     )
     end = max(0, start) + len(shown)
-    token = paging.token(request, call, (end,)) if end < len(wanted) else ""
+    token = requests.token(request, call, (end,)) if end < len(wanted) else ""
     return score_pb.ListScoresResponse(scores=shown, next_page_token=token)
 
 
@@ -195,7 +197,7 @@ def sessions(
 
 
 def _place(request: Any, call: Call) -> Place | None:
-    found = paging.place(request, call, len(Place._fields))
+    found = requests.place(request, call, len(Place._fields))
     return None if found is None else Place(*found)
 
 
@@ -206,13 +208,13 @@ def _fitting(
 
     `read` gives a page of at most so many items, and where the next one begins.
     """
-    limit = paging.limit(request.page_size)
+    limit = requests.limit(request.page_size)
     response, following = read(limit)
-    while limit > 1 and response.ByteSize() > paging.MAX_PAGE_BYTES:
+    while limit > 1 and response.ByteSize() > requests.MAX_PAGE_BYTES:
         limit //= 2
         response, following = read(limit)
     if following is not None:
-        response.next_page_token = paging.token(request, call, following)
+        response.next_page_token = requests.token(request, call, following)
     return response
 
 
@@ -272,7 +274,7 @@ def whole_session(record: SessionRecord, found: Sequence[Evaluation]) -> trace_p
     """
     session = encode_session(record)
     session.ClearField("scores")
-    session.scores.extend(paging.fitting(map(encode_score, found), paging.MAX_PAGE))
+    session.scores.extend(requests.fitting(map(encode_score, found), requests.MAX_PAGE))
     session.traces.extend(name_of("traces", x.id) for x in record.session.traces[:_MAX_NAMES])
     return session
 

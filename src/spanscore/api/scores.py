@@ -4,16 +4,16 @@ from functools import partial
 
 from google.protobuf.empty_pb2 import Empty
 
-from spanscore.api import given, listing
+from spanscore.api import listing, score_drafts
 from spanscore.api.backend import Backend, require_subject
 from spanscore.api.convert import encode_given, encode_score
 from spanscore.api.requests import id_in, shown, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import score_pb2 as score_pb
 from spanscore.api.v1 import score_service_pb2 as pb
-from spanscore.control.request_threads import in_thread
 from spanscore.errors import FieldError, NotFoundError
-from spanscore.store.given import Given
+from spanscore.store.given_scores import Given
+from spanscore.threads import in_thread
 
 
 class ScoreService(Servicer):
@@ -59,7 +59,7 @@ class ScoreService(Servicer):
     @needs("write")
     async def create_score(self, request: pb.CreateScoreRequest, call: Call) -> score_pb.Score:
         """Keep a score that somebody gave."""
-        wanted = given.draft(request, call.tenant)
+        wanted = score_drafts.draft(request, call.tenant)
         [found] = await in_thread(self._backend.given.create, call.tenant, [wanted])
         return encode_given(found)
 
@@ -68,7 +68,7 @@ class ScoreService(Servicer):
         self, request: pb.BatchCreateScoresRequest, call: Call
     ) -> pb.BatchCreateScoresResponse:
         """Keep scores that somebody gave, all or none."""
-        wanted = await in_thread(given.drafts, request, call.tenant)
+        wanted = await in_thread(score_drafts.drafts, request, call.tenant)
         found = await in_thread(self._backend.given.create, call.tenant, wanted)
         return pb.BatchCreateScoresResponse(
             scores=map(encode_given, found), already_there=sum(not x.is_new for x in found)
@@ -78,14 +78,14 @@ class ScoreService(Servicer):
     async def update_score(self, request: pb.UpdateScoreRequest, call: Call) -> score_pb.Score:
         """Change a score that somebody gave."""
         uid = id_in(request.score.name, "scores", "score.name")
-        changed = given.change(request)
+        changed = score_drafts.change(request)
         return encode_given(await in_thread(self._backend.given.change, call.tenant, uid, changed))
 
     @needs("write")
     async def delete_score(self, request: pb.DeleteScoreRequest, call: Call) -> Empty:
         """Delete a score that somebody gave."""
         uid = id_in(request.name, "scores")
-        checked = partial(given.require_unchanged, wanted=request.etag)
+        checked = partial(score_drafts.require_unchanged, wanted=request.etag)
         try:
             await in_thread(self._backend.given.remove, call.tenant, uid, checked)
         except NotFoundError:

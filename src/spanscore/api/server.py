@@ -1,16 +1,19 @@
-"""The services over gRPC, on a port of their own, with reflection and health."""
+"""The services over gRPC, and the one list of them.
+
+Services are imported when the first of them is called: most servers are only sent telemetry.
+"""
 
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 from google.protobuf.message import Message
 
-from spanscore.api.calling import Caller, Headers, Refusal
+from spanscore.api.caller import Caller, Headers, Refusal
 from spanscore.api.servicer import Method, Servicer, methods
-from spanscore.api.services import NAMES, services
 from spanscore.config import Api
 from spanscore.errors import ConfigError
 from spanscore.receive.auth import BearerTokens
@@ -18,12 +21,12 @@ from spanscore.receive.server import is_loopback
 from spanscore.receive.tenancy import Config as TenancyConfig
 from spanscore.receive.tenancy import Tenancy
 from spanscore.receive.tls import grpc_credentials
-from spanscore.rpc import health
-from spanscore.rpc.reflection import reflection_handlers
-from spanscore.rpc.status import write_status
+from spanscore.rpc.messages import write_status
+from spanscore.rpc.services import SERVICE, Health, reflection_handlers
 
 if TYPE_CHECKING:
     from spanscore.api.backend import Backend
+
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +55,7 @@ class Server:
         known = (tokens or {})[config.auth.authenticator] if config.auth else None
         self.caller = Caller(known, None if tenancy is None else Tenancy(tenancy), page_key)
         self._server: grpc.aio.Server | None = None
-        self._health = health.Health()
+        self._health = Health()
         self.port = 0
         """The port it listens on, from `start` on."""
 
@@ -77,7 +80,7 @@ class Server:
             (
                 _OnFirstCall(lambda: [_handlers(x, self.caller) for x in self.servicers]),
                 self._health.handlers(),
-                *reflection_handlers([*NAMES, health.SERVICE], load=lambda: self.servicers),
+                *reflection_handlers([*NAMES, SERVICE], load=lambda: self.servicers),
             )
         )
         try:
@@ -183,3 +186,26 @@ async def _refuse(context: Any, refusal: Refusal) -> None:
     """End a call with its status and details. Always raises."""
     details = ((_DETAILS, write_status(refusal.status)),)
     await context.abort(refusal.code, refusal.status.message, trailing_metadata=details)
+
+
+_MODULES: Final = {
+    "spanscore.v1.TraceService": "spanscore.api.traces",
+    "spanscore.v1.ScoreService": "spanscore.api.scores",
+    "spanscore.v1.AnnotationService": "spanscore.api.annotation",
+    "spanscore.v1.RunService": "spanscore.api.runs",
+    "spanscore.v1.AnalyticsService": "spanscore.api.analytics",
+    "spanscore.v1.ViewService": "spanscore.api.traces",
+    "spanscore.v1.MonitorService": "spanscore.api.monitors",
+}
+"""The module of each service, by its full name; the class has the service's name."""
+
+NAMES: Final = tuple(_MODULES)
+"""The full names of all services."""
+
+
+def services(backend: "Backend") -> list[Servicer]:
+    """The services of a running spanscore."""
+    return [
+        getattr(import_module(module), name.rpartition(".")[2])(backend)
+        for name, module in _MODULES.items()
+    ]

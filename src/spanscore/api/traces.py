@@ -1,13 +1,22 @@
-"""TraceService: stored agent traces and sessions."""
+"""TraceService and ViewService, imported traces, and answers kept by request."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+import asyncio
+import hashlib
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from itertools import takewhile
+from typing import Any, Final, TypeAlias, TypeVar
+
+from google.protobuf.message import Message
 
 from spanscore.api import listing
-from spanscore.api.answered import Answered, ResponseT
 from spanscore.api.backend import Backend, evaluate, find_trace
-from spanscore.api.convert import encode_score, encode_trace
-from spanscore.api.imported import imported
+from spanscore.api.convert import decode_trace, encode_score, encode_trace
 from spanscore.api.requests import (
     id_in,
     masked,
@@ -15,14 +24,123 @@ from spanscore.api.requests import (
     not_found,
     overrides,
     request_id_in,
+    shown,
     trace_id,
 )
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import agent_trace_pb2 as agent_trace_pb
 from spanscore.api.v1 import trace_service_pb2 as pb
-from spanscore.control.request_threads import in_thread
-from spanscore.errors import FieldError
-from spanscore.store.reading import SessionRecord
+from spanscore.api.v1 import view_service_pb2 as view_pb
+from spanscore.errors import ExistsError, FieldError
+from spanscore.model.json import dumps, loads
+from spanscore.model.trace import AgentTrace
+from spanscore.receive.auth import SCOPES
+from spanscore.rpc.messages import text_of
+from spanscore.store.lookup import SessionRecord
+from spanscore.threads import in_thread
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+KEPT_S: Final = 3600.0
+MOST_OF_TENANT: Final = 500
+_MAX_BYTES: Final = 32 * 2**20
+_BYTES_BESIDE: Final = 2**10  # about what is kept of an answer beside its response
+
+_Key: TypeAlias = tuple[str, str, str]
+"""Tenant, kind of request, request id."""
+
+
+@dataclass(slots=True)
+class _Answer:
+    digest: bytes
+    """Of the request."""
+    response: "asyncio.Task[Any]"
+    received_s: float
+    size_bytes: int = 0
+    """0 until it is there."""
+
+
+class Answered:
+    """The answers of the last hour: at most 500 of a tenant, and `max_bytes` of all tenants.
+
+    What exceeds the bytes is taken from the tenant whose answers take most. Belongs to one event
+    loop.
+    """
+
+    def __init__(
+        self, clock_s: Callable[[], float] = time.monotonic, max_bytes: int = _MAX_BYTES
+    ) -> None:
+        self._clock_s = clock_s
+        self._max_bytes = max_bytes
+        self._answers: dict[_Key, _Answer] = {}  # the oldest first
+        self._counts = Counter[str]()
+        self._sizes_bytes = Counter[str]()
+
+    async def once(
+        self,
+        tenant: str,
+        request: Message,
+        request_id: str,
+        answer: Callable[[], Coroutine[Any, Any, ResponseT]],
+    ) -> ResponseT:
+        """What `answer` gives, or has given for the same request of the same tenant; it is waited
+        for meanwhile.
+
+        `answer` goes on where the caller is cancelled, as when its connection breaks. What failed
+        is tried again. Raises ExistsError where something else was asked for under the request id.
+        """
+        key = (tenant, request.DESCRIPTOR.full_name, request_id)
+        digest = hashlib.sha256(request.SerializeToString(deterministic=True)).digest()
+        self._forget_old()
+        known = self._answers.get(key)
+        if known is None:
+            known = self._answers[key] = _Answer(
+                digest, asyncio.create_task(answer()), self._clock_s()
+            )
+            known.response.add_done_callback(partial(self._settle, key, known))
+        elif known.digest != digest:
+            raise ExistsError(
+                f"request_id {shown(request_id)}: something else was asked for under it before"
+            )
+        response: ResponseT = await asyncio.shield(known.response)
+        return response
+
+    def _settle(self, key: _Key, known: _Answer, response: "asyncio.Task[Any]") -> None:
+        """Keep an answer within the bounds; forget what failed."""
+        if response.cancelled() or response.exception() is not None:
+            del self._answers[key]
+            return
+        tenant = key[0]
+        known.size_bytes = response.result().ByteSize() + _BYTES_BESIDE
+        self._counts[tenant] += 1
+        self._sizes_bytes[tenant] += known.size_bytes
+        if self._counts[tenant] > MOST_OF_TENANT:
+            self._forget_oldest(tenant)
+        while self._sizes_bytes.total() > self._max_bytes:
+            [(largest, _)] = self._sizes_bytes.most_common(1)
+            self._forget_oldest(largest)
+
+    def _forget_old(self) -> None:
+        """Forget the answers past their time, but for those that are still made."""
+        before_s = self._clock_s() - KEPT_S
+        old = list(takewhile(lambda x: x[1].received_s <= before_s, self._answers.items()))
+        for key, known in old:
+            if known.size_bytes:
+                self._forget(key)
+
+    def _forget_oldest(self, tenant: str) -> None:
+        self._forget(
+            next(
+                key for key, known in self._answers.items() if key[0] == tenant and known.size_bytes
+            )
+        )
+
+    def _forget(self, key: _Key) -> None:
+        tenant, forgotten = key[0], self._answers.pop(key)
+        self._counts[tenant] -= 1
+        self._sizes_bytes[tenant] -= forgotten.size_bytes
+        if not self._counts[tenant]:
+            del self._counts[tenant], self._sizes_bytes[tenant]
 
 
 class TraceService(Servicer):
@@ -140,3 +258,139 @@ def _trace_named(request: pb.GetTraceRequest) -> str:
     if request.trace_id:
         raise FieldError("name", "give name or trace_id, not both")
     return trace_id(id_in(request.name, "traces"), "name")
+
+
+MAX_TRACES: Final = 1000
+MAX_TRACE_IDS: Final = 10_000  # as many as `assemble.max_parts` lets one turn have, unless set
+_TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
+_SPAN_ID: Final = re.compile(r"[0-9a-f]{16}|")
+_MAX_NS: Final = 2**63 - 1
+
+
+def imported(messages: Sequence[agent_trace_pb.AgentTrace]) -> list[AgentTrace]:
+    """The traces of a request.
+
+    Raises FieldError that names the field of the first that cannot be stored.
+    """
+    if len(messages) > MAX_TRACES:
+        raise FieldError(
+            "traces", f"has {len(messages)} traces; at most {MAX_TRACES} are taken at once"
+        )
+    return [_imported(message, f"traces[{number}]") for number, message in enumerate(messages)]
+
+
+def _imported(message: agent_trace_pb.AgentTrace, where: str) -> AgentTrace:
+    for field, problem in _problems(message):
+        raise FieldError(f"{where}.{field}", problem)
+    message.ClearField("session_key")  # which sessions are one is for the server to say
+    try:
+        return decode_trace(message)
+    except (ValueError, RecursionError) as error:
+        raise FieldError(where, f"a field that is to contain JSON contains none: {error}") from None
+
+
+def _problems(message: agent_trace_pb.AgentTrace) -> Iterator[tuple[str, str]]:
+    """What is wrong with a trace, by field."""
+    yield from _wrong_ids(message)
+    if not message.started_ns <= message.ended_ns <= _MAX_NS:
+        yield "ended_ns", "is before started_ns, or past the year 2262"
+    if max(message.target.start_ns, message.target.end_ns) > _MAX_NS:
+        yield "target.end_ns", "is past the year 2262"
+    if not _is_object(message.target.resource_json):
+        yield "target.resource_json", "is no JSON object"
+
+
+def _wrong_ids(message: agent_trace_pb.AgentTrace) -> Iterator[tuple[str, str]]:
+    if not 1 <= len(message.trace_ids) <= MAX_TRACE_IDS:
+        yield (
+            "trace_ids",
+            (
+                f"has {len(message.trace_ids)} ids; give the 1 to {MAX_TRACE_IDS} traces that the"
+                " turn is in"
+            ),
+        )
+    for id_ in (*message.trace_ids, message.target.trace_id):
+        if not _TRACE_ID.fullmatch(id_):
+            yield (
+                "trace_ids",
+                (
+                    f"{shown(id_)} is no id of a trace: give 32 lower-case hex digits, in"
+                    " target.trace_id too"
+                ),
+            )
+    for id_ in (message.opening_span_id, message.target.span_id, message.root_span_id):
+        if not _SPAN_ID.fullmatch(id_):
+            yield (
+                "opening_span_id",
+                (
+                    f"{shown(id_)} is no id of a span: give 16 lower-case hex digits, in"
+                    " target.span_id too"
+                ),
+            )
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+class ViewService(Servicer):
+    """See view_service.proto."""
+
+    service = view_pb.DESCRIPTOR.services_by_name["ViewService"]
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    @needs("read")
+    async def get_viewer(self, _request: view_pb.GetViewerRequest, call: Call) -> view_pb.Viewer:
+        """Who asks, and what the server is set up for."""
+        return view_pb.Viewer(
+            version=version("spanscore"),
+            scopes=sorted(SCOPES if "admin" in call.scopes else call.scopes),
+            tenant=call.tenant,
+            has_judge=self._backend.has_judge,
+        )
+
+    @needs("read")
+    async def get_trace_view(
+        self, request: view_pb.GetTraceViewRequest, call: Call
+    ) -> view_pb.TraceView:
+        """One agent trace with what its scores rest on."""
+        wanted = trace_id(id_in(request.name, "traces"), "name")
+        run = id_in(request.run, "runs", "run") if request.run else ""
+        trace = await find_trace(self._backend, wanted, tenant=call.tenant)
+
+        def view() -> view_pb.TraceView:
+            from spanscore.report.details import trace_view  # noqa: PLC0415 - a server without viewers needs none of it
+
+            scores = self._backend.evaluations(trace_id=trace.id, run=run, tenant=call.tenant)
+            return view_pb.TraceView(
+                name=name_of("traces", trace.id),
+                view_json=text_of(dumps(trace_view(trace, scores))),
+            )
+
+        return await in_thread(view)
+
+    @needs("read")
+    async def get_session_view(
+        self, request: view_pb.GetSessionViewRequest, call: Call
+    ) -> view_pb.SessionView:
+        """One session with a row for each of its traces."""
+        record = await find_session(
+            self._backend, id_in(request.name, "sessions"), tenant=call.tenant
+        )
+
+        def view() -> view_pb.SessionView:
+            from spanscore.report.details import session_view  # noqa: PLC0415 - as above
+
+            session = record.session
+            scores = self._backend.evaluations(session_id=session.id, tenant=call.tenant)
+            found = session_view(session.id, session.traces, scores)
+            return view_pb.SessionView(
+                name=name_of("sessions", session.id), view_json=text_of(dumps(found))
+            )
+
+        return await in_thread(view)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from spanscore import looping
+from spanscore import threads
 from spanscore.assemble.config import Config
 from spanscore.assemble.sessions import Sessions
 from spanscore.assemble.work_queue import WorkQueue
@@ -43,4 +43,4 @@ async def run(
     while True:
         await traces_out.fill(lambda: cut(clock_ns()))
         await sessions_out.fill(lambda: sessions.cut(clock_ns()))
-        await looping.next_multiple(every_s())
+        await threads.next_multiple(every_s())

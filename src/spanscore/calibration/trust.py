@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from spanscore.arrays import np
 from spanscore.calibration.labels import Matched, Pair
 from spanscore.calibration.verdicts import (
     Judge,
@@ -22,6 +21,7 @@ from spanscore.calibration.verdicts import (
     passing,
     weights_of,
 )
+from spanscore.lazy_imports import np
 from spanscore.stats import (
     Confusion,
     Estimate,

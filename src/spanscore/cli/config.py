@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from spanscore import config, private_files
+from spanscore import config, local_files
 from spanscore.cli.terminal import require_writable
 from spanscore.errors import ConfigError, InputError
 
@@ -65,7 +65,7 @@ def _init(path: Path, *, replace: bool) -> int:
     require_writable(path)
     if path.exists() and not replace:
         raise InputError(f"{path}: is there already; name another file, or replace it with --force")
-    private_files.write(path, text.encode())
+    local_files.write(path, text.encode())
     print(f"{path}: written; change it, then start it with: spanscore serve -c {path}")
     return 0
 

@@ -26,7 +26,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.logs.v1 import logs_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-from spanscore import private_files
+from spanscore import local_files
 from spanscore.api.v1.score_pb2 import (
     SCOPE_SESSION,
     SCOPE_TRACE,
@@ -271,9 +271,9 @@ def running(folder: Path, ports: Ports, settings: dict[str, Any]) -> Iterator[Sc
     end well.
     """
     config, log = folder / "config.yaml", folder / "server.log"
-    private_files.write(config, yaml.safe_dump(settings, sort_keys=False).encode())
+    local_files.write(config, yaml.safe_dump(settings, sort_keys=False).encode())
     command = [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(config)]
-    private_files.write(log, b"")
+    local_files.write(log, b"")
     with log.open("ab") as output:
         # In a session of its own, so that Ctrl-C reaches only this process, which then stops the
         # server.

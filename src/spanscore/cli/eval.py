@@ -30,7 +30,7 @@ from pathlib import Path
 from spanscore import config, sources
 from spanscore.cli import measurement, score_summary, terminal
 from spanscore.cli.measurement import INTERRUPTED, Display, ScoreFile, Shown, stop_on_interrupt
-from spanscore.cpus import available_cpus
+from spanscore.config import available_cpus
 from spanscore.errors import InputError
 from spanscore.evaluation.rubric import OVERALL
 from spanscore.metrics import available

@@ -11,11 +11,10 @@ from types import ModuleType
 from typing import NoReturn
 
 import spanscore
-from spanscore import private_files
+from spanscore import local_files
 from spanscore.cli import terminal
 from spanscore.cli.terminal import printable
-from spanscore.errors import InputError, OutputError, SpanscoreError
-from spanscore.naming import nearest
+from spanscore.errors import InputError, OutputError, SpanscoreError, nearest
 
 COMMANDS = {
     "serve": "receive OTLP, score agent traces, send the scores out",
@@ -169,9 +168,9 @@ def _explain(error: Exception, *, debug: bool) -> int:
     """Say on standard error what went wrong, and give the exit code."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    if isinstance(error, OSError) and error.errno in private_files.NO_ROOM:
+    if isinstance(error, OSError) and error.errno in local_files.NO_ROOM:
         terminal.let_go_of_streams()
-        error = private_files.cannot_write(error.filename or "the output", error)
+        error = local_files.cannot_write(error.filename or "the output", error)
     lines = str(error).splitlines() or [type(error).__name__]
     if not isinstance(error, SpanscoreError):
         lines = [f"{type(error).__name__}: {' '.join(lines)} (this is a bug; --debug shows where)"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from spanscore import private_files
+from spanscore import local_files
 from spanscore.cli import score_summary
 from spanscore.cli.terminal import console, json_line, printable, rendered
 from spanscore.config import Settings
@@ -177,10 +177,10 @@ class ScoreFile:
         if self._path is not None:
             with self._reported_errors():
                 self._file = os.open(
-                    self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, private_files.MODE
+                    self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, local_files.MODE
                 )
                 if self._path.is_file():
-                    os.fchmod(self._file, private_files.MODE)
+                    os.fchmod(self._file, local_files.MODE)
         return self
 
     def __exit__(
@@ -211,7 +211,7 @@ class ScoreFile:
         try:
             yield
         except OSError as error:
-            raise private_files.cannot_write(str(self._path), error) from error
+            raise local_files.cannot_write(str(self._path), error) from error
 
 
 INTERRUPTED = 130

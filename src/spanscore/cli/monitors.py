@@ -89,7 +89,7 @@ def changed(monitor: "Monitor", clear: list[str]) -> list[str]:
     """The paths of what a monitor's options give, of what that takes the place of, and of what is
     to be cleared.
     """
-    from spanscore.api.monitor_requests import with_cleared  # noqa: PLC0415 - as above
+    from spanscore.api.client_requests import with_cleared  # noqa: PLC0415 - as above
 
     return [*with_cleared(_paths(monitor)).paths, *clear]
 

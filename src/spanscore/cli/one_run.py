@@ -15,7 +15,7 @@ from spanscore.export.config import Config as Export
 from spanscore.model.quantity import duration_ns
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.pipeline import Pipeline
+from spanscore.serving.pipeline import Pipeline
 from spanscore.store.listing import ScoreQuery, TraceQuery
 
 _COMPLETE_AFTER, _IDLE_AFTER, _STITCH_WINDOW, _SESSION_IDLE_AFTER = map(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from spanscore import config, private_files
+from spanscore import config, local_files
 from spanscore.cli.terminal import console, print_json, printable
 from spanscore.errors import InputError
 from spanscore.store import quarantine
@@ -65,6 +65,6 @@ def _write(path: Path, found: Sequence[quarantine.Quarantined], folder: Path) ->
             f"{folder}: cannot be made ({error.strerror}); name another folder"
         ) from error
     for request in found:
-        private_files.write(
+        local_files.write(
             folder / f"{request.signal}-{request.id}.bin", quarantine.body(path, request.id)
         )

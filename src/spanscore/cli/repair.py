@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from spanscore import config
-from spanscore.store import connecting, repair
-from spanscore.store.locking import FileLock
+from spanscore.store import connections, repair
+from spanscore.store.locks import FileLock
 from spanscore.store.repair import Copied
 
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Repair what is damaged. Returns the exit code; InputError where a server runs."""
     settings = config.load(args.config) if args.config else config.default()
-    store = connecting.file_of(settings.store)
+    store = connections.file_of(settings.store)
     with ExitStack() as stack:
         _hold(stack, settings.journal.path, "journal", "journal.path")
         if store is not None:

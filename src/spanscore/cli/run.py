@@ -23,11 +23,11 @@ from spanscore.errors import InputError
 from spanscore.evaluation.config import Config as Measured
 from spanscore.evaluation.procedure import narrowed
 from spanscore.export.config import Config as Export
+from spanscore.local_files import NO_ROOM
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.offline import metric_names
-from spanscore.private_files import NO_ROOM
 from spanscore.temporary_files import temporary_folder
 
 if TYPE_CHECKING:

@@ -337,7 +337,7 @@ def send_files(args: argparse.Namespace, ask: "server.Ask", wanted: "Run") -> No
     from spanscore.api.v1.trace_service_pb2 import (  # noqa: PLC0415 - --help needs no protobuf
         ImportTracesRequest,
     )
-    from spanscore.specs.target import MAX_IDS  # noqa: PLC0415 - as above
+    from spanscore.specs import MAX_IDS  # noqa: PLC0415 - as above
 
     settings = config.load(args.config) if args.config else config.default()
     names: dict[str, None] = {}

@@ -170,13 +170,13 @@ def _request_id(score: Any) -> str:
 
 def _check(file: Path, batches: Sequence[Sequence[_Line]]) -> None:
     """Refuse what the server would refuse, before anything is sent. Raises InputError."""
-    from spanscore.api import given  # noqa: PLC0415 - as above
+    from spanscore.api import score_drafts  # noqa: PLC0415 - as above
     from spanscore.api.v1.score_service_pb2 import BatchCreateScoresRequest  # noqa: PLC0415 - as above
 
     wrong: list[str] = []
     for batch in batches:
         try:
-            given.drafts(BatchCreateScoresRequest(requests=[x.request for x in batch]), "")
+            score_drafts.drafts(BatchCreateScoresRequest(requests=[x.request for x in batch]), "")
         except FieldError as error:
             wrong += [
                 _of_line(file, batch, f"{x.field}: {x.problem}") for x in (error, *error.others)

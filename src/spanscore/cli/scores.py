@@ -171,7 +171,7 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
 
 def _order(args: argparse.Namespace) -> "tuple[Order, ...]":
     """Raises FieldError where there is no such order."""
-    from spanscore.store import ordered_scores, ordering  # noqa: PLC0415 - SQLAlchemy, as above
+    from spanscore.store import ordered_scores, ordering  # noqa: PLC0415 - as above
 
     fields = (_STORED, *ordered_scores.FIELDS)
     return ordering.parse(args.order_by, fields, alone=[_STORED])
@@ -184,7 +184,7 @@ def _is_by_storage(order: "Sequence[Order]") -> bool:
 
 def _arranged(found: Iterator[Evaluation], order: "Sequence[Order]") -> Iterator[Evaluation]:
     """The scores of a file, which contains them as they were stored."""
-    from spanscore.store import ordered_scores, ordering  # noqa: PLC0415 - SQLAlchemy, as above
+    from spanscore.store import ordered_scores, ordering  # noqa: PLC0415 - as above
 
     if _is_by_storage(order):
         return reversed(list(found)) if order[0].is_falling else found

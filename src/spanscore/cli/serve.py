@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from spanscore.config import Settings
-    from spanscore.pipeline import Pipeline
+    from spanscore.serving.pipeline import Pipeline
 
 _log = logging.getLogger(__name__)
 
@@ -77,9 +77,9 @@ def _run(args: argparse.Namespace) -> int:
 
 
 async def _serve(settings: "Settings") -> None:
-    from spanscore.api import http_extra  # noqa: PLC0415 - as above
+    from spanscore.api import http_listener  # noqa: PLC0415 - as above
     from spanscore.api.server import Server  # noqa: PLC0415 - as above
-    from spanscore.pipeline import Pipeline  # noqa: PLC0415 - as above
+    from spanscore.serving.pipeline import Pipeline  # noqa: PLC0415 - as above
 
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -93,7 +93,7 @@ async def _serve(settings: "Settings") -> None:
     if settings.api.enabled:
         await control.start()
         try:
-            http = await http_extra.start(settings.api, control)
+            http = await http_listener.start(settings.api, control)
         except BaseException:
             await control.stop(0)  # gRPC prints a traceback where a loop ends before its server
             raise

@@ -16,7 +16,7 @@ from spanscore import config
 from spanscore.cli.terminal import print_json
 from spanscore.errors import ConfigError, InputError, SpanscoreError
 from spanscore.model.quantity import duration_ns
-from spanscore.rpc.bearer import TENANT_HEADER, authorization, tenant_named
+from spanscore.rpc.messages import TENANT_HEADER, authorization, tenant_named
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -166,13 +166,13 @@ def read(args: argparse.Namespace, ask: "Callable[[Connection], ItemT]") -> Item
 
     Raises ConfigError where there is none.
     """
-    from spanscore.store import connecting, transactions  # noqa: PLC0415 - as above
+    from spanscore.store import connections, transactions  # noqa: PLC0415 - as above
 
     found = store_config(args)
-    engine = connecting.connect_reading(found)
+    engine = connections.connect_reading(found)
     if engine is None:
         raise ConfigError(
-            f"{connecting.no_store(found)}, or name the store by --store, or a server by --server"
+            f"{connections.no_store(found)}, or name the store by --store, or a server by --server"
         )
     try:
         with transactions.snapshot(engine) as connection:

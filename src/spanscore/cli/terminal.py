@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spanscore import private_files
+from spanscore import local_files
 from spanscore.errors import InputError
 
 if TYPE_CHECKING:
@@ -397,7 +397,7 @@ def write_file(path: Path | None, text: Callable[[], str]) -> None:
     """
     if path is None:
         return
-    private_files.write(path, text().encode(errors="replace"))
+    local_files.write(path, text().encode(errors="replace"))
 
 
 def require_writable(*paths: Path | None) -> None:

@@ -17,7 +17,7 @@ from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.received_scores import read_external, read_own
 from spanscore.report.results import join
-from spanscore.store import listing, ordering, trace_measures
+from spanscore.store import listing, ordering, stored_rows
 from spanscore.store.listing import NEWEST_FIRST, TraceQuery, TraceScores
 
 
@@ -173,8 +173,8 @@ _ORDERS: Final[Mapping[str, Callable[[TraceScores], int | None]]] = {
     NEWEST_FIRST.field: _known_ns,
     "started_ns": lambda x: x.trace.started_ns,
     "latency": lambda x: x.trace.ended_ns - x.trace.started_ns,
-    "tokens": lambda x: trace_measures.tokens(x.trace),
-    "tool_errors": lambda x: trace_measures.tool_errors(x.trace),
+    "tokens": lambda x: stored_rows.tokens(x.trace),
+    "tool_errors": lambda x: stored_rows.tool_errors(x.trace),
 }
 """As `listing.TRACE_ORDERS`; a file does not say when a trace was stored, so its last score
 stands for that.

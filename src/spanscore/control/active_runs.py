@@ -1,27 +1,23 @@
-"""The evaluation runs that are worked on: taken up in turn, a few at a time, and deleted step by
-step; through any restart.
-"""
+"""Runs being worked on: whose begins next, states, deletion."""
 
 import asyncio
 import logging
+import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from spanscore.control.loop_delay import LoopDelay
 from spanscore.control.measurer import Measurers
-from spanscore.control.run_states import reason_of, worked_off
-from spanscore.control.scoring_items import ItemScoring
-from spanscore.control.sources import Sources
-from spanscore.control.turn_taking import TurnTaking
-from spanscore.control.working import Work
-from spanscore.errors import InputError
+from spanscore.control.run_items import ItemScoring, Work
+from spanscore.control.run_sources import Sources
+from spanscore.errors import ExistsError, InputError, NotFoundError, StateError
 from spanscore.evaluation.config import Runs as Config
 from spanscore.scoring import Scoring
-from spanscore.specs.runs import whole
-from spanscore.store.runs import Booked, OpenRun, Run, RunState, RunTables
+from spanscore.specs import RunSpec, stored_spec, whole
+from spanscore.store.runs import Booked, OpenRun, Progress, Run, RunState, RunTables
 from spanscore.store.store import Store
 
 _log = logging.getLogger(__name__)
@@ -308,3 +304,149 @@ class ActiveRuns:
     async def _ask(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the store answers, however long it takes."""
         return await self._scoring.patiently(ask, *arguments, **options)
+
+
+_EVERY_S: Final = 0.05
+_LATE_S: Final = 0.01
+_DECAY: Final = 0.7
+
+
+class LoopDelay:
+    """Looks every 50 ms by how much its own wake-up is late, while anybody asks.
+
+    Belongs to one event loop.
+    """
+
+    def __init__(
+        self,
+        clock_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._clock_s = clock_s
+        self._sleep = sleep
+        self._late_s = 0.0
+        self._askers = 0
+
+    @property
+    def is_long(self) -> bool:
+        """Whether whoever waits for the loop waited for more than 10 ms lately."""
+        return self._late_s > _LATE_S
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Look within this context; a loop that nobody asks about is not woken."""
+        self._askers += 1
+        if self._askers == 1:
+            self._watching = asyncio.create_task(self.watch())
+        try:
+            yield
+        finally:
+            self._askers -= 1
+            if not self._askers:
+                self._watching.cancel()
+
+    async def watch(self) -> None:
+        """Look until cancelled."""
+        while True:
+            before_s = self._clock_s()
+            await self._sleep(_EVERY_S)
+            late_s = self._clock_s() - before_s - _EVERY_S
+            self._late_s = max(late_s, self._late_s * _DECAY)
+
+
+class TurnTaking:
+    """Tenants with equally many active runs take turns; of one tenant the oldest run is first."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, int] = {}
+        self._taken = 0
+
+    def next(self, waiting: Sequence[OpenRun], active: Mapping[str, int]) -> OpenRun:
+        """One of the runs that wait, at least one and the oldest first; `active` counts by tenant
+        those worked on.
+
+        >>> runs = [
+        ...     OpenRun("1", "PENDING", "a"),
+        ...     OpenRun("2", "PENDING", "a"),
+        ...     OpenRun("3", "PENDING", "b"),
+        ... ]
+        >>> TurnTaking().next(runs, {"a": 1}).id
+        '3'
+        """
+        known = {x.tenant for x in waiting}.union(active)
+        self._turns = {tenant: turn for tenant, turn in self._turns.items() if tenant in known}
+        chosen = min(waiting, key=lambda x: (active.get(x.tenant, 0), self._turns.get(x.tenant, 0)))
+        self._taken += 1
+        self._turns[chosen.tenant] = self._taken
+        return chosen
+
+
+MAX_UNFINISHED = 1000
+"""Runs of one tenant that have not ended: of more, no other is created or retried."""
+
+_SHOWN_CHARS = 80
+_UNFINISHED: tuple[RunState, ...] = ("PENDING", "RUNNING", "PAUSED")
+
+
+def refuse_too_many(
+    tables: RunTables, tenant: str, states: Sequence[RunState] = _UNFINISHED
+) -> None:
+    """Raise StateError where a tenant can have no more runs in these states."""
+    if tables.count(tenant, states) >= MAX_UNFINISHED:
+        is_any = "waiting, running or paused" if "PAUSED" in states else "waiting or running"
+        raise StateError(f"{MAX_UNFINISHED} runs are {is_any}; cancel some, or wait for their end")
+
+
+def moved(run: Run | None, run_id: str, of: Sequence[RunState], to: RunState, done: str) -> Run:
+    """The run in its next state.
+
+    Raises NotFoundError, and StateError where it is in none from which it can be.
+    """
+    if run is None:
+        raise not_found(run_id)
+    if run.state not in of:
+        raise StateError(
+            f"run {run_id} is {run.state}: only one that is {' or '.join(of)} can be {done}"
+        )
+    return replace(run, state=to)
+
+
+def same_run(run: Run, spec: RunSpec) -> Run:
+    """`run`, where it was created by `spec`. Raises ExistsError."""
+    if run.progress.asked != stored_spec(spec).digest:
+        raise ExistsError(
+            f"request_id {run.request_id!r}: run {run.id} was created under it with another content"
+        )
+    return run
+
+
+def reason_of(error: Exception) -> str:
+    """Why a run cannot go on: of errors that several tasks raised, the first."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
+
+
+def not_found(run_id: str) -> NotFoundError:
+    """The error for a run that there is not."""
+    known = run_id if len(run_id) <= _SHOWN_CHARS else f"{run_id[:_SHOWN_CHARS]}…"
+    return NotFoundError(f"there is no run {known!r}")
+
+
+def before_retry(progress: Progress) -> Progress:
+    """As it is once the items that failed are to be worked off again.
+
+    Why scores are missing is replaced with the scores, but for items of which nothing was stored.
+    """
+    failed = {
+        cause: count
+        for cause, count in progress.scores.failed.items()
+        if not cause.startswith("\t")
+    }
+    scores = replace(progress.scores, failed=failed)
+    return replace(progress, failed=0, scores=scores, ended_ns=None, reason=None)
+
+
+def worked_off(progress: Progress) -> int:
+    """How many items are done, failed or gone."""
+    return progress.items - progress.left

@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from spanscore.control import looking
+from spanscore.control import ticks
 from spanscore.control.runs import Runs
 from spanscore.errors import ConfigError, FieldError, InputError
-from spanscore.specs.monitors import Monitor, MonitorSpec
-from spanscore.specs.target import read_spec
+from spanscore.specs import Monitor, MonitorSpec, read_spec
 from spanscore.store.monitor_tables import MonitorState, MonitorTables, StoredMonitor
 from spanscore.store.monitors import Advanced, begin_anew
 
@@ -128,7 +127,7 @@ def watch_digest(spec: MonitorSpec) -> str | None:
     """What changes where a monitor begins anew; None where it watches nothing."""
     if spec.watch is None:
         return None
-    return looking.digest(spec.watch, of_runs=spec.run is not None)
+    return ticks.digest_of_watch(spec.watch, of_runs=spec.run is not None)
 
 
 def _refuse_impossible(name: str, tenant: str, spec: MonitorSpec, runs: Runs) -> None:

@@ -1,17 +1,16 @@
-"""The engine of one run: the configured one, as the run changes its metrics, options, model and
-budget.
-"""
+"""The engine of one run, its models, and costs booked ahead."""
 
+import asyncio
 import hashlib
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from spanscore.config import Settings
-from spanscore.control.booking import Booking
-from spanscore.control.requested_models import RequestedModels
 from spanscore.embed.port import Embedder
 from spanscore.errors import ConfigError, FieldError, InputError
 from spanscore.evaluation import Config, Engine, Overrides
@@ -24,8 +23,7 @@ from spanscore.judge.port import Judge
 from spanscore.metrics import Metric
 from spanscore.model.score import ScopeKind
 from spanscore.scoring import refuse_misplaced
-from spanscore.specs.runs import RunBudget, RunSpec
-from spanscore.specs.target import MeasureSpec, TargetSpec
+from spanscore.specs import MeasureSpec, RunBudget, RunSpec, TargetSpec
 from spanscore.store.runs import Booked
 
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")
@@ -237,3 +235,86 @@ def _refuse_unmeasured(names: Iterable[str], measured: Iterable[str]) -> None:
                 f"{name} has options or a threshold, but the run does not measure it: add it to"
                 " metrics",
             )
+
+
+class Booking:
+    """Writes what is booked of a budget; calls that wait at the same time share one write.
+
+    Belongs to one event loop.
+    """
+
+    def __init__(self, write: Callable[[], Awaitable[None]]) -> None:
+        """`write` stores what is booked at the moment of its transaction."""
+        self._write = write
+        self._booked = self._written = 0
+        self._writing = asyncio.Lock()
+
+    async def keep(self) -> None:
+        """Return when all that is booked by now is stored."""
+        self._booked += 1
+        own = self._booked
+        async with self._writing:
+            if self._written >= own:
+                return
+            last = self._booked
+            await self._write()
+            self._written = last
+
+
+_NAME = re.compile(r"[A-Za-z0-9@._:/+=,~*-]{1,200}")
+_ADDRESS_PARTS = ("//", ":/", "..")
+_SHOWN_CHARS = 80
+
+
+class RequestedModels:
+    """The models that requests may name: those of the configuration, and what
+    `judge.allowed_models` lists.
+
+    Where it lists nothing and the API asks for no token and knows no tenants, that is every model
+    whose name contains no address.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        is_closed = settings.api.auth is not None or settings.tenancy.enabled
+        self._allowed = settings.judge.allowed_models
+        if self._allowed is None:
+            self._allowed = () if is_closed else ("*",)
+
+    @cached_property
+    def _configured(self) -> frozenset[str]:
+        judges = chain.from_iterable((*x.models, *x.cascade_models) for x in self._settings.judges)
+        return frozenset((*judges, *chain.from_iterable(self._settings.models().values())))
+
+    def require(self, model: str | None, field: str) -> None:
+        """Raise FieldError where a request's `field` names a model that it may not name."""
+        if model is None or model in self._configured:
+            return
+        if not _NAME.fullmatch(model) or any(x in model for x in _ADDRESS_PARTS):
+            raise FieldError(
+                field,
+                f"{_shown(model)} is no model's name: at most 200 letters, digits and . _ - : / @ +"
+                " = , ~ * without an address (://), such as openai/gpt-4o-mini",
+            )
+        if not any(_is_allowed(model, x) for x in self._allowed or ()):
+            raise FieldError(
+                field,
+                f"requests may not name the model {_shown(model)} here: leave it out for the"
+                " configured one, or add it to judge.allowed_models of the server's configuration",
+            )
+
+    def require_all(self, measure: MeasureSpec) -> None:
+        """Raise FieldError where a run's `measure` names a model that it may not name."""
+        self.require(measure.model, "measure.model")
+        for name, options in measure.options.items():
+            model = options.get("model")
+            if isinstance(model, str):  # what else there is, the metric refuses
+                self.require(model, f"measure.options.{name}.model")
+
+
+def _is_allowed(model: str, allowed: str) -> bool:
+    return model.startswith(allowed[:-1]) if allowed.endswith("*") else model == allowed
+
+
+def _shown(model: str) -> str:
+    return repr(model if len(model) <= _SHOWN_CHARS else f"{model[:_SHOWN_CHARS]}…")

@@ -1,6 +1,4 @@
-"""The monitors of a running server: those of its configuration, and those that are kept in its
-store.
-"""
+"""The monitors of a running server, and their views."""
 
 import asyncio
 import logging
@@ -11,14 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
-from spanscore import looping
-from spanscore.control import configured_monitors, monitor_views
-from spanscore.control.alerting import Alerts, Events
+from spanscore import threads
+from spanscore.control import configured_monitors
+from spanscore.control.alerts import Alerts, Events
 from spanscore.control.configured_monitors import retire, watch_digest
-from spanscore.control.monitor_views import Shown, ShownTick
-from spanscore.control.request_threads import in_thread
 from spanscore.control.runs import Runs
-from spanscore.control.ticking import Key, Known, Ticking, end_of, report
+from spanscore.control.ticks import Key, Known, Ticking, end_of, report
 from spanscore.errors import (
     ConflictError,
     ExistsError,
@@ -29,11 +25,9 @@ from spanscore.errors import (
     RetryableError,
     StateError,
 )
-from spanscore.export.alerting_config import Alerting
-from spanscore.monitoring.config import Times
-from spanscore.monitoring.schedule import Schedule
-from spanscore.specs.monitors import LATER_SCORES, Monitor, MonitorSpec
-from spanscore.specs.target import read_spec
+from spanscore.export.config import Alerting
+from spanscore.monitoring import Schedule, State, Times, alpha_of
+from spanscore.specs import LATER_SCORES, Monitor, MonitorSpec, read_spec
 from spanscore.store.monitor_tables import (
     MonitorState,
     MonitorTables,
@@ -41,8 +35,79 @@ from spanscore.store.monitor_tables import (
     Tick,
     TickCause,
 )
-from spanscore.store.monitors import MonitorStore, begin_anew
+from spanscore.store.monitors import MonitorStore, begin_anew, state_of
+from spanscore.store.runs import Run
 from spanscore.telemetry import Meter
+from spanscore.threads import in_thread
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTick:
+    """A tick, and the run that it started; None where there is none, or it was deleted."""
+
+    tick: Tick
+    run: Run | None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a monitor knows of its metric. What is None does not apply in its phase."""
+
+    phase: str
+    floor: float | None
+    sessions: int
+    alerts: int
+    evidence: float | None = None
+    evidence_for_alert: float | None = None
+    firing_since_ns: int | None = None
+    low_mean: float | None = None
+    low_sessions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A monitor with all that there is to see of it. `next_ns` is None where it is paused."""
+
+    known: Known
+    next_ns: int | None
+    last_tick: ShownTick | None
+    findings: Findings | None
+
+
+def shown(tables: MonitorTables, known: Known, next_ns: int | None) -> Shown:
+    """A monitor as it is now."""
+    last = shown_ticks(tables, tables.ticks(known.tenant, known.id, 1))
+    record = state_of(tables.connection, known.tenant, known.id)
+    findings = None if record is None or known.spec.watch is None else findings_of(known, record)
+    return Shown(known, next_ns, last[0] if last else None, findings)
+
+
+def shown_ticks(tables: MonitorTables, found: Sequence[Tick]) -> list[ShownTick]:
+    """Ticks with their runs."""
+    return [
+        ShownTick(x, None if x.run is None else tables.runs.get(x.tenant, x.run)) for x in found
+    ]
+
+
+def findings_of(known: Known, record: dict[str, Any]) -> Findings | None:
+    """What a monitor's kept state says; None where it watches nothing."""
+    watched, state = known.spec.watch, State.from_json(record["state"])
+    if watched is None:
+        return None
+    is_tested = state.phase in {"watching", "firing"}
+    watches, fires = state.phase == "watching", state.phase == "firing"
+    return Findings(
+        state.phase,
+        state.floor if is_tested else watched.floor,
+        state.counted,
+        state.alarms,
+        evidence=state.evidence.value if watches else None,
+        evidence_for_alert=1 / alpha_of(watched, state.alarms) if watches else None,
+        firing_since_ns=record["began_ns"] if fires else None,
+        low_mean=state.low_mean if fires else None,
+        low_sessions=state.low_units if fires else None,
+    )
+
 
 _log = logging.getLogger(__name__)
 
@@ -266,7 +331,7 @@ class Monitors:
         now_ns = self._clock_ns()
         next_ns = {x.key: None if x.is_paused else self._next_ns(x, now_ns) for x in monitors}
         found: list[Shown] = await self._ask(
-            lambda tables: [monitor_views.shown(tables, x, next_ns[x.key]) for x in monitors]
+            lambda tables: [shown(tables, x, next_ns[x.key]) for x in monitors]
         )
         return found
 
@@ -303,7 +368,7 @@ class Monitors:
         )
 
     async def _with_runs(self, ticks: Sequence[Tick]) -> list[ShownTick]:
-        found: list[ShownTick] = await self._ask(lambda tables: monitor_views.ticks(tables, ticks))
+        found: list[ShownTick] = await self._ask(lambda tables: shown_ticks(tables, ticks))
         return found
 
     def _next_ns(self, known: Known, now_ns: int) -> int:
@@ -451,7 +516,7 @@ class Monitors:
                 _log.error(
                     "monitors: %s; they try again", error, exc_info=not isinstance(error, _FAULTS)
                 )
-            await looping.next_multiple(every_s)
+            await threads.next_multiple(every_s)
 
 
 def _known(stored: StoredMonitor) -> Known:

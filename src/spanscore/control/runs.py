@@ -9,27 +9,25 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spanscore.control import listing
-from spanscore.control.active_runs import ActiveRuns
-from spanscore.control.estimating import Estimated, Estimating
-from spanscore.control.measurer import Measurers
-from spanscore.control.request_threads import in_thread
-from spanscore.control.run_states import (
+from spanscore.control import item_lists
+from spanscore.control.active_runs import (
+    ActiveRuns,
     before_retry,
     moved,
     not_found,
     refuse_too_many,
     same_run,
 )
-from spanscore.control.source_listing import stored
-from spanscore.control.sources import Sources
+from spanscore.control.estimates import Estimated, Estimating
+from spanscore.control.item_lists import stored
+from spanscore.control.measurer import Measurers
+from spanscore.control.run_sources import Sources
 from spanscore.errors import StateError
 from spanscore.evaluation.config import Runs as Config
 from spanscore.model.score import ScopeKind
 from spanscore.model.trace import AgentTrace
 from spanscore.scoring import Scoring
-from spanscore.specs.runs import RunBudget, RunSpec, stored_spec, whole
-from spanscore.specs.target import read_spec
+from spanscore.specs import RunBudget, RunSpec, read_spec, stored_spec, whole
 from spanscore.store.ordering import Order
 from spanscore.store.runs import (
     ENDED,
@@ -43,6 +41,7 @@ from spanscore.store.runs import (
     RunTables,
 )
 from spanscore.store.store import Store
+from spanscore.threads import in_thread
 
 _ID_BYTES = 7  # a page token has it as a number of 64 bits
 
@@ -160,7 +159,7 @@ class Runs:
         it names.
         """
         self.refuse_impossible(tenant, spec)
-        await self._once(listing.refuse_unknown, self._store, tenant, spec.target)
+        await self._once(item_lists.refuse_unknown, self._store, tenant, spec.target)
 
     def refuse_impossible(self, tenant: str, spec: RunSpec) -> None:
         """Raise InputError where no such run can be as the server is configured, whatever is
@@ -183,11 +182,11 @@ class Runs:
         It may read much: no request waits for its thread. Raises RetryableError where the store
         cannot be used now.
         """
-        return await asyncio.to_thread(listing.has_newer, self._store, tenant, spec.target, row)
+        return await asyncio.to_thread(item_lists.has_newer, self._store, tenant, spec.target, row)
 
     async def named(self, tenant: str, spec: RunSpec) -> str:
         """A digest of the traces or sessions that a run would be about. As `has_changed`."""
-        return await asyncio.to_thread(listing.digest, self._store, tenant, spec.target)
+        return await asyncio.to_thread(item_lists.digest, self._store, tenant, spec.target)
 
     def look_again(self) -> None:
         """Take up what somebody else has written of runs."""

@@ -11,7 +11,7 @@ them.
 
 from typing import TYPE_CHECKING
 
-from spanscore.lazy_names import lazy_names
+from spanscore.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from spanscore.dialects.log_turns import goes_on

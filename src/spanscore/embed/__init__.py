@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from spanscore.embed.config import Config
 from spanscore.embed.port import Embedder, Recent
-from spanscore.litellm_loading import require_litellm
+from spanscore.lazy_imports import require_litellm
 
 __all__ = ["Config", "Embedder", "open_embedder"]
 

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from spanscore.arrays import NDArray, np
 from spanscore.embed.config import Config
 from spanscore.embed.port import PROVIDER
 from spanscore.errors import EmbeddingError
-from spanscore.litellm_loading import load_litellm
+from spanscore.lazy_imports import NDArray, load_litellm, np
 from spanscore.telemetry import instrumentation_suppressed
 
 _FIRST_PAUSE_S: Final = 0.5

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from spanscore.arrays import NDArray, np
+from spanscore.lazy_imports import NDArray, np
 
 DIMENSIONS: Final = 2048
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from spanscore.arrays import NDArray, np
+from spanscore.lazy_imports import NDArray, np
 
 PROVIDER = "litellm/"
 """How the names of providers' embeddings begin; the model's follows."""

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from spanscore import metrics
-from spanscore.errors import ConfigError, InputError
+from spanscore.errors import ConfigError, InputError, nearest
 from spanscore.evaluation.own import Criterion, load_plugins, make_known
 from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import OVERALL, Rubric, chosen, is_rubric
@@ -33,7 +33,6 @@ from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
 from spanscore.model.options import Options
 from spanscore.model.quantity import Duration, duration_ns
 from spanscore.model.score import ScopeKind
-from spanscore.naming import nearest
 
 
 class RunRetention(Options):

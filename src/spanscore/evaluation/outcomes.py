@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 from spanscore.errors import BudgetExhaustedError, JudgeError, SpanscoreError
 from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
 from spanscore.telemetry import Meter, declared
-from spanscore.telemetry.complaints import Complaints
+from spanscore.telemetry.logs import Complaints
 
 
 def count(evaluations: Iterable[Evaluation], meter: Meter) -> None:

@@ -11,14 +11,13 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from spanscore import metrics
-from spanscore.errors import InputError
+from spanscore.errors import InputError, nearest
 from spanscore.metrics import Criterion, RubricMetric
 from spanscore.metrics import rubric as criterial
 from spanscore.metrics.rubric import PREFIX, Expected
 from spanscore.metrics.rubric.overall import Overall
 from spanscore.model.options import Options
 from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score, Skip, reaches
-from spanscore.naming import nearest
 
 NAME = PREFIX.rstrip(".")
 OVERALL = Overall.name

@@ -12,7 +12,7 @@ from spanscore.evaluation.evaluations import parted, placed
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
-from spanscore.store.reading import SessionRecord
+from spanscore.store.lookup import SessionRecord
 from spanscore.telemetry import about
 
 

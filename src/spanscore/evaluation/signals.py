@@ -10,12 +10,12 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from spanscore import metrics
+from spanscore.errors import nearest
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, SessionMetric, Signals
 from spanscore.model.external import HUMAN
 from spanscore.model.options import Options
 from spanscore.model.score import Evaluation, Skip, SkipCause
 from spanscore.model.trace import Session
-from spanscore.naming import nearest
 
 ANYBODY = "any"
 

@@ -1,15 +1,14 @@
-"""One request to one backend, until it is delivered or given up, and what has been learnt of that
-backend.
-"""
+"""Delivery of requests to one backend: retries, losses, inline queues."""
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
 
-from spanscore.errors import PermanentError
-from spanscore.export.connection_config import RetryOnFailure
+from spanscore.errors import PermanentError, RetryableError
+from spanscore.export.config import RetryOnFailure, SendingQueue
 from spanscore.export.port import Exporter, FaultError, UndeliveredError, UnsupportedSignalError
-from spanscore.export.retry import Backoff
 from spanscore.model.headers import Headers
 from spanscore.otlp.signal import Signal
 from spanscore.telemetry import Complaints, Declared, Meter, declared
@@ -140,3 +139,165 @@ class Delivery:
 
     def _count(self, metric: Declared, signal: Signal) -> None:
         self._around.meter.add(metric, exporter=self.name, signal=signal)
+
+
+MAX_REQUESTED_WAIT_S = 300.0
+"""The longest wait that a backend may ask for, in seconds; one that asks for a day would stop its
+scores for a day.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Where one request stands: when it was first tried, and the wait that comes next, both in
+    nanoseconds.
+    """
+
+    config: RetryOnFailure
+    started_ns: int
+    interval_ns: int
+    faulty_since_ns: int | None = None
+    """Since when the backend has answered with faults of its own and with nothing else."""
+
+    @classmethod
+    def begin(cls, config: RetryOnFailure, now_ns: int) -> "Backoff":
+        """The state before the first retry."""
+        return cls(config, now_ns, config.initial_interval)
+
+    def answered(self, *, fault: bool, now_ns: int) -> "Backoff":
+        """The state after an answer, before its wait; `fault`: the backend's own."""
+        since_ns = self.faulty_since_ns if fault and self.faulty_since_ns is not None else now_ns
+        return replace(self, faulty_since_ns=since_ns if fault else None)
+
+    def wait_s(self, requested_wait_s: float | None, chance: float, now_ns: int) -> float | None:
+        """Seconds to wait now; None: give up.
+
+        `requested_wait_s` is what the backend asked for, `chance` a random number in [0, 1).
+        """
+        spread = self.config.randomization_factor * (2 * chance - 1)
+        wait_s = (
+            self.interval_ns * (1 + spread) / 1e9
+            if requested_wait_s is None
+            else min(requested_wait_s, MAX_REQUESTED_WAIT_S)
+        )
+        then_ns = now_ns + wait_s * 1e9
+        too_late = (
+            self.config.max_elapsed_time
+            and then_ns > self.started_ns + self.config.max_elapsed_time
+        )
+        faulty_too_long = (
+            self.faulty_since_ns is not None
+            and then_ns > self.faulty_since_ns + self.config.max_fault_time
+        )
+        return None if too_late or faulty_too_long or not self.config.enabled else wait_s
+
+    def next(self) -> "Backoff":
+        """The state after one more failure."""
+        longer_ns = min(round(self.interval_ns * self.config.multiplier), self.config.max_interval)
+        return replace(self, interval_ns=longer_ns)
+
+
+@dataclass(slots=True)
+class _Passing:
+    """A request on its way; `done` is resolved when no exporter is left that has still to deal with
+    it.
+    """
+
+    signal: Signal
+    body: bytes
+    headers: Headers
+    left: int
+    done: "asyncio.Future[None]"
+
+    def size(self, sizer: Literal["requests", "bytes"]) -> int:
+        """How much of a queue it takes."""
+        return 1 if sizer == "requests" else len(self.body)
+
+    def dealt_with(self) -> None:
+        self.left -= 1
+        if not self.left and not self.done.done():
+            self.done.set_result(None)
+
+
+class Passed(Protocol):
+    """What is configured of an exporter that requests pass through."""
+
+    @property
+    def sending_queue(self) -> SendingQueue: ...  # noqa: D102 # the configuration has it
+    @property
+    def signals(self) -> Sequence[Signal]: ...  # noqa: D102 # the configuration has it
+
+
+class Forwarding:
+    """The queue to one exporter."""
+
+    def __init__(self, delivery: Delivery, exporter: Passed) -> None:
+        config = exporter.sending_queue
+        self.name = delivery.name
+        self.capacity = config.queue_size
+        self.signals: Collection[Signal] = exporter.signals
+        self._delivery = delivery
+        self._config = config
+        self._queue: asyncio.Queue[_Passing] = asyncio.Queue()
+        self._size = 0
+        self._underway: list[_Passing] = []
+
+    @property
+    def waiting(self) -> int:
+        """Requests queued or under way."""
+        return self._queue.qsize() + len(self._underway)
+
+    def require_room(self, passing: _Passing) -> None:
+        """Raises RetryableError when the queue is too full for this; an empty one is for none."""
+        if self._size and self._size + passing.size(self._config.sizer) > self._config.queue_size:
+            raise RetryableError(f"the sending queue of {self.name} is full", why="queue_full")
+
+    def put(self, passing: _Passing) -> None:
+        """Queue a request; there must be room."""
+        self._queue.put_nowait(passing)
+        self._size += passing.size(self._config.sizer)
+
+    def consumers(self, progress: Callable[[], None]) -> list[Coroutine[None, None, None]]:
+        """The loops that send what is queued; each calls `progress` after every request."""
+        return [self._consume(progress) for _ in range(self._config.num_consumers)]
+
+    def abandon(self) -> None:
+        """Cancel the futures of all that has not left: whoever holds the request must bring it
+        again.
+        """
+        while not self._queue.empty():
+            self._underway.append(self._queue.get_nowait())
+        for passing in self._underway:
+            passing.done.cancel()
+        self._underway.clear()
+
+    async def _consume(self, progress: Callable[[], None]) -> None:
+        while True:
+            passing = await self._queue.get()
+            self._size -= passing.size(self._config.sizer)
+            # and stays there when this task is cancelled, for `abandon`
+            self._underway.append(passing)
+            await self._delivery.deliver(passing.signal, passing.body, passing.headers)
+            self._underway.remove(passing)
+            passing.dealt_with()
+            progress()
+
+
+def forward_to_all(
+    forwardings: Sequence[Forwarding], signal: Signal, body: bytes, headers: Headers = ()
+) -> "asyncio.Future[None]":
+    """Put one request into all queues that take its signal, or into none; the future is done when
+    all dealt with it.
+
+    Raises RetryableError when one of them is full.
+    """
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    taking = [x for x in forwardings if signal in x.signals]
+    if not taking:
+        done.set_result(None)
+    passing = _Passing(signal, body, headers, len(taking), done)
+    for forwarding in taking:
+        forwarding.require_room(passing)
+    for forwarding in taking:
+        forwarding.put(passing)
+    return done

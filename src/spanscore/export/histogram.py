@@ -13,7 +13,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     Metric,
 )
 
-from spanscore.export.resources import ByResource
+from spanscore.export.wire import ByResource
 from spanscore.model.score import Evaluation
 from spanscore.otlp import encode
 

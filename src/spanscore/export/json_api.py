@@ -9,8 +9,8 @@ from typing import Any
 import aiohttp
 
 from spanscore.export import status
+from spanscore.export.config import SinkSettings
 from spanscore.export.port import UndeliveredError
-from spanscore.export.sink_config import SinkSettings
 from spanscore.export.tls import http_context
 from spanscore.model.json import dumps, loads
 

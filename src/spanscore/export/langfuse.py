@@ -12,10 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from spanscore.errors import PermanentError
 from spanscore.export import wording
+from spanscore.export.config import LangfuseConfig
 from spanscore.export.json_api import JsonApi
-from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
-from spanscore.export.sink import provenance
-from spanscore.export.sink_config import LangfuseConfig
+from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError, provenance
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, Score
 

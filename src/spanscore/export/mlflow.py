@@ -10,10 +10,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from spanscore.export import wording
+from spanscore.export.config import MlflowConfig
 from spanscore.export.json_api import JsonApi
-from spanscore.export.port import UnsupportedSignalError
-from spanscore.export.sink import provenance
-from spanscore.export.sink_config import MlflowConfig
+from spanscore.export.port import UnsupportedSignalError, provenance
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, Failure, Skip
 

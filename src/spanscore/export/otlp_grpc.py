@@ -7,13 +7,11 @@ import grpc
 
 from spanscore.errors import ConfigError, PermanentError
 from spanscore.export import status
-from spanscore.export.config import ClientKeepalive, GrpcConfig
-from spanscore.export.connection_config import Tls
-from spanscore.export.headers_setter import Authenticator, applied
+from spanscore.export.config import Authenticator, ClientKeepalive, GrpcConfig, Tls, applied
 from spanscore.export.port import UndeliveredError
+from spanscore.local_files import Watched
 from spanscore.model.headers import Headers
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
-from spanscore.watched import Watched
 
 _NS_PER_MS = 10**6
 _COMPRESSIONS = {

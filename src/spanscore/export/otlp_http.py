@@ -13,13 +13,12 @@ import cramjam
 from google.protobuf.message import DecodeError
 
 from spanscore.export import status
-from spanscore.export.config import HttpConfig
-from spanscore.export.headers_setter import Authenticator, applied
+from spanscore.export.config import Authenticator, HttpConfig, applied
 from spanscore.export.port import UndeliveredError
 from spanscore.export.tls import http_context
 from spanscore.model.headers import Headers
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
-from spanscore.rpc.status import read_status
+from spanscore.rpc.messages import read_status
 
 _MAX_ANSWER_BYTES = 64 * 2**10
 _LEVEL = 1  # scores repeat themselves: higher levels cost a third more time and save a few bytes

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from spanscore import private_files
+from spanscore import local_files
 from spanscore.errors import ConfigError
 from spanscore.export.config import JsonFileConfig
 from spanscore.export.port import UndeliveredError
@@ -39,7 +39,7 @@ class JsonFileExporter:
     def __init__(self, config: JsonFileConfig) -> None:
         """Open the file. Raises ConfigError where it cannot be written."""
         self._path = config.path
-        self._mode = _OF_THE_GROUP if config.group_readable else private_files.MODE
+        self._mode = _OF_THE_GROUP if config.group_readable else local_files.MODE
         try:
             self._file = self._open()
             self._written = _recover(self._file)
@@ -60,7 +60,7 @@ class JsonFileExporter:
         await asyncio.to_thread(self._close)
 
     def _open(self) -> int:
-        return private_files.open_to_append(self._path, self._mode)
+        return local_files.open_to_append(self._path, self._mode)
 
     def _close(self) -> None:
         with self._lock:

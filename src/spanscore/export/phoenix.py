@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spanscore.export import wording
+from spanscore.export.config import PhoenixConfig
 from spanscore.export.json_api import JsonApi
-from spanscore.export.port import UnsupportedSignalError
-from spanscore.export.sink import provenance
-from spanscore.export.sink_config import PhoenixConfig
+from spanscore.export.port import UnsupportedSignalError, provenance
 from spanscore.model.score import Evaluation, Failure
 
 _MAX_TEXT_LENGTH = 8192

@@ -1,6 +1,4 @@
-"""The loops that send: scores out of the outbox, and in inline mode the requests that pass
-through.
-"""
+"""The loops that send scores, and again those not delivered."""
 
 import asyncio
 import logging
@@ -9,25 +7,124 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Final, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 from google.protobuf.message import Message
 
-from spanscore.export import histogram, sending
+from spanscore.errors import PermanentError, RetryableError
+from spanscore.export import batches, histogram
 from spanscore.export.batches import Batch, Batches
-from spanscore.export.config import Config
-from spanscore.export.delivery import Delivery, Surroundings
-from spanscore.export.destinations import without_spans
-from spanscore.export.filing import Filing
-from spanscore.export.forwarding import Forwarding, forward_to_all
-from spanscore.export.patience import Patience
-from spanscore.export.port import Exporter, Outbox
-from spanscore.export.resending import Again, Resending
-from spanscore.export.sink import Sink
+from spanscore.export.config import Config, GrpcConfig, HttpConfig, NetworkConfig
+from spanscore.export.delivery import Delivery, Forwarding, Surroundings, forward_to_all
+from spanscore.export.filer import Filing
+from spanscore.export.port import Exporter, Outbox, Sink
 from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
 from spanscore.model.undelivered import Undelivered
 from spanscore.otlp.signal import SIGNALS, Signal
 from spanscore.telemetry import Complaints, Meter, declared
+
+T = TypeVar("T")
+
+_NO_STORE = "export waits for the store"
+_WAIT_FOR_REPAIR_S = 60.0
+
+
+class Patience:
+    """`get` gives what the store answers, however long it takes."""
+
+    def __init__(self, complaints: Complaints, sleep: Callable[[float], Awaitable[object]]) -> None:
+        """`sleep` takes seconds."""
+        self._complaints = complaints
+        self._sleep = sleep
+
+    async def get(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What `ask` gives, once it raises neither RetryableError nor PermanentError."""
+        while True:
+            try:
+                answer = await ask()
+            except (RetryableError, PermanentError) as error:
+                self._complaints.complain(_NO_STORE, str(error), level=logging.ERROR)
+                await self._sleep(
+                    error.retry_after_s if isinstance(error, RetryableError) else _WAIT_FOR_REPAIR_S
+                )
+            else:
+                self._complaints.is_over(_NO_STORE)
+                return answer
+
+
+_BATCH = 64
+
+Again: TypeAlias = Callable[
+    [Sequence[tuple[Undelivered, Evaluation, bool]]], Awaitable[Sequence[Undelivered]]
+]
+"""Sends some again; gives those that still do not arrive.
+
+The flag is true where a later revision has superseded the score.
+"""
+
+
+class Resending:
+    """Belongs to one event loop. Each exporter has its own loop, so that none waits for another."""
+
+    def __init__(self, outbox: Outbox, patience: Patience, ways: Mapping[str, Again]) -> None:
+        self._outbox = outbox
+        self._patience = patience
+        self._ways = ways
+        self._requested = {name: asyncio.Event() for name in ways}
+        self.counts: dict[str, int] = {}
+        """How many scores each exporter could not deliver, those that are configured no more among
+        them.
+        """
+
+    async def look(self) -> None:
+        """Count what is undelivered, and begin to send again what is asked for."""
+        found = await self._patience.get(partial(asyncio.to_thread, self._outbox.undelivered))
+        self.counts = {name: count for name, (count, _) in found.items()}
+        for name, (_, is_requested) in found.items():
+            if is_requested and name in self._requested:
+                self._requested[name].set()
+
+    @property
+    def notice(self) -> str | None:
+        """What a person is to know of it; None: nothing."""
+        named = ", ".join(
+            f"{count:,} by {name}" for name, count in sorted(self.counts.items()) if count
+        )
+        return (
+            f"scores that could not be delivered: {named}; see spanscore scores --undelivered"
+            if named
+            else None
+        )
+
+    def loops(self) -> list[Callable[[], Awaitable[None]]]:
+        """What starts the loops, one an exporter."""
+        return [partial(self._run, name, again) for name, again in self._ways.items()]
+
+    async def _run(self, name: str, again: Again) -> None:
+        while True:
+            await self._requested[name].wait()
+            self._requested[name].clear()
+            sent, still = 0, 0
+            while rows := await self._patience.get(
+                partial(asyncio.to_thread, self._outbox.to_send_again, name, _BATCH)
+            ):
+                failed = await again(rows)
+                seqs = [note.seq for note, _, _ in rows]
+                await self._patience.get(
+                    partial(asyncio.to_thread, self._outbox.settle, name, seqs, failed)
+                )
+                sent, still = sent + len(rows) - len(failed), still + len(failed)
+            if sent or still:
+                _log.info(
+                    "%s: of what was to be sent again %d scores arrived, %d did not",
+                    name,
+                    sent,
+                    still,
+                )
+                await self.look()
+
 
 _log = logging.getLogger(__name__)
 
@@ -263,7 +360,7 @@ class Sender:
             batch = await self._patience.get(partial(self._batches.after, cursor, self._latest))
             self._count_lost(delivery.name, batch, cursor)
             signals = self._signals_to(delivery.name)
-            lost = await sending.send(
+            lost = await batches.send(
                 delivery, batch.parts, self._around.clock_ns(), signals=signals
             )
             self._count(delivery.name, batch, lost)
@@ -330,7 +427,7 @@ class Sender:
             pairs = [(note, evaluation) for note, evaluation, _ in rows]
             now_ns, signals = self._around.clock_ns(), self._signals_to(delivery.name)
             by_tenant = self._by_tenant
-            return await sending.send_again(
+            return await batches.send_again(
                 delivery, self._config, pairs, now_ns, signals, by_tenant=by_tenant
             )
 
@@ -366,3 +463,51 @@ class Sender:
             self._around.meter.add(
                 declared.EXPORTER_DROPPED_SCORES, lost, exporter=name, reason="retention"
             )
+
+
+_Place: TypeAlias = tuple[str, int | None]
+
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - compared, not bound
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+def without_spans(config: Config) -> dict[str, str]:
+    """The OTLP exporters that get no evaluation spans, each with the tool that shows the scores in
+    their place.
+
+    The tool is "" where `evaluation_spans: false` leaves them out. A tool whose host and port an
+    exporter has is behind that exporter. Another one gets its traces in a way that cannot be seen
+    from here, mostly through the collector that an exporter sends to, so it is taken to be behind
+    all of them.
+    """
+    network = {name: x for name, x in config.otlp_exporters.items() if isinstance(x, NetworkConfig)}
+    places = {name: _place_of(x) for name, x in network.items()}
+    found: dict[str, str] = {}
+    for tool, sink in config.sinks.items():
+        same = [name for name, place in places.items() if place == _place(sink.endpoint)]
+        found |= dict.fromkeys(same or network, tool)
+    left_out = {
+        name: tool for name, tool in found.items() if network[name].evaluation_spans is None
+    }
+    return left_out | {name: "" for name, x in network.items() if x.evaluation_spans is False}
+
+
+def _place_of(exporter: NetworkConfig) -> _Place | None:
+    if isinstance(exporter, HttpConfig):
+        return _place(exporter.traces_endpoint or exporter.endpoint)
+    return _place(exporter.endpoint) if isinstance(exporter, GrpcConfig) else None
+
+
+def _place(endpoint: str) -> _Place | None:
+    """Host and port; None where they are not known, as of a gRPC target with a scheme of its own.
+
+    >>> _place("https://phoenix.example/"), _place("localhost:4317")
+    (('phoenix.example', 443), ('127.0.0.1', 4317))
+    """
+    try:
+        parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return None
+    host = (parts.hostname or "").lower()
+    return ("127.0.0.1" if host in _LOOPBACK else host, port) if host else None

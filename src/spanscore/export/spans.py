@@ -11,8 +11,7 @@ from typing import Literal, TypeAlias
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from spanscore.export import wire, wording
-from spanscore.export.provenance import Provenance
-from spanscore.export.resources import ByResource
+from spanscore.export.wire import ByResource, Provenance
 from spanscore.model.score import (
     Evaluation,
     Evaluator,

@@ -14,7 +14,7 @@ from typing import Any
 from spanscore.errors import PermanentError
 from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
 from spanscore.otlp.signal import WIRE, Signal
-from spanscore.rpc.status import read_status
+from spanscore.rpc.messages import read_status
 
 _RETRIED_HTTP = frozenset({429, 502, 503, 504})
 _UNAUTHORISED_HTTP = frozenset({401, 403})

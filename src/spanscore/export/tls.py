@@ -3,8 +3,8 @@
 import ssl
 
 from spanscore.errors import ConfigError
-from spanscore.export.connection_config import Tls
-from spanscore.watched import Watched
+from spanscore.export.config import Tls
+from spanscore.local_files import Watched
 
 
 def http_context(tls: Tls) -> Watched[ssl.SSLContext | bool]:

@@ -1,10 +1,11 @@
-"""The words that every form of a score shares: its summary, its reason and its metadata, within
-bounds.
-"""
+"""The words and attributes that every form of a score shares."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from spanscore.model.json import dumps
 from spanscore.model.score import (
@@ -18,6 +19,7 @@ from spanscore.model.score import (
     reaches,
 )
 from spanscore.model.span import Value
+from spanscore.otlp import encode
 
 _TALLIES = {"trace": "_spanscore", "session": "_spanscore_session"}
 """The names under which tools show how all metrics came out: they sort by name, and these come
@@ -221,3 +223,61 @@ def _shortened(item: Any, depth: int) -> Any:
     if isinstance(item, Sequence):
         return [_shortened(x, depth + 1) for x in item[:_FEW_ITEMS]]
     return item
+
+
+_INDEXED = re.compile(r"evaluations\.(\d{1,9})\.")
+_IDENTIFIER = "spanscore"
+
+
+def annotate(span: Span, evaluations: Iterable[Evaluation], *, max_text_length: int = 8192) -> None:
+    """Write scores into `span`, as `scored` has them, behind the attributes that it has.
+
+    Nothing shows the span as emitted by spanscore: it is the user's.
+    """
+    keys = (x.key for x in span.attributes)
+    encode.fill(span.attributes, scored(evaluations, keys, max_text_length=max_text_length))
+
+
+def scored(
+    evaluations: Iterable[Evaluation], keys: Iterable[str] = (), *, max_text_length: int = 8192
+) -> dict[str, Value]:
+    """Scores as attributes: `spanscore.METRIC.score`, `.label`, `.reason`, and OpenInference's
+    indexed form.
+
+    How all metrics came out is `spanscore.summary` and `spanscore.verdict`. A failed evaluation
+    gives `spanscore.METRIC.error` with the error's type, a skipped one nothing. `keys` are those
+    that the span has: evaluations that it carries already, from another evaluator, keep their
+    places.
+    """
+    place = 1 + max((int(found[1]) for key in keys if (found := _INDEXED.match(key))), default=-1)
+    written: dict[str, Value] = {}
+    for evaluation in evaluations:
+        outcome = evaluation.outcome
+        if evaluation.tally is not None:
+            written["spanscore.summary"] = tally_summary(evaluation.tally)
+            written["spanscore.verdict"] = evaluation.tally.label
+        if isinstance(outcome, Score):
+            written |= _of_score(evaluation, outcome, place, max_text_length)
+            place += 1
+        elif isinstance(outcome, Failure):
+            written[f"spanscore.{evaluation.metric}.error"] = outcome.type
+    return {key: value for key, value in written.items() if value not in (None, "")}
+
+
+def _of_score(
+    evaluation: Evaluation, outcome: Score, place: int, max_text_length: int
+) -> dict[str, Value]:
+    reason = cut(outcome.reason, max_text_length)
+    value = rounded(outcome.value, evaluation.threshold)
+    own, indexed = f"spanscore.{evaluation.metric}", f"evaluations.{place}.evaluation"
+    return {
+        f"{own}.score": value,
+        f"{own}.label": evaluation.label,
+        f"{own}.reason": reason,
+        f"{indexed}.name": evaluation.metric,
+        f"{indexed}.score": value,
+        f"{indexed}.label": evaluation.label,
+        f"{indexed}.explanation": reason,
+        f"{indexed}.annotator_kind": evaluation.evaluator.kind,
+        f"{indexed}.identifier": _IDENTIFIER,
+    }

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
+from spanscore.errors import nearest
 from spanscore.filters.syntax import Comparison, FilterError
-from spanscore.naming import nearest
 
 ItemT = TypeVar("ItemT")
 

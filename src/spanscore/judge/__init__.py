@@ -17,7 +17,7 @@ from spanscore.judge.model_judge import ModelJudge, nobody_to_ask
 from spanscore.judge.port import Answer, Judge, Prompt
 from spanscore.judge.redaction import redact
 from spanscore.judge.transcript import Renderer, estimate_tokens, render
-from spanscore.litellm_loading import require_litellm
+from spanscore.lazy_imports import require_litellm
 from spanscore.telemetry import Meter
 
 __all__ = [

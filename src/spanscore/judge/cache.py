@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from spanscore import private_files
-from spanscore.errors import ConfigError, JudgeUnavailableError
+from spanscore import local_files
+from spanscore.errors import ConfigError, JudgeUnavailableError, short_path
 from spanscore.judge import marks
 from spanscore.judge.answer import UnusableAnswerError, read, schema_of
 from spanscore.judge.port import Answer, AnswerT, Judge, Prompt
 from spanscore.model.json import dumps, loads
 from spanscore.model.score import JudgeUsage
-from spanscore.naming import short_path
 
 T = TypeVar("T")
 
@@ -242,7 +241,7 @@ class FileCache:
 
     def _opened(self) -> sqlite3.Connection:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        private_files.make(self._path)
+        local_files.make(self._path)
         connection = sqlite3.connect(self._path, timeout=_BUSY_TIMEOUT_S, check_same_thread=False)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -404,5 +403,5 @@ class RecordingJudge:
         """
         lines = [{"model": model, "recorded": recorded}]
         lines += [{"question": key, "answer": self._answers[key]} for key in sorted(self._answers)]
-        private_files.write(path, "".join(f"{dumps(line)}\n" for line in lines).encode())
+        local_files.write(path, "".join(f"{dumps(line)}\n" for line in lines).encode())
         return len(self._answers)

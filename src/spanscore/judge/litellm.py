@@ -14,7 +14,7 @@ from spanscore.judge import redaction
 from spanscore.judge.config import Config
 from spanscore.judge.provider import CallError, Completion, Message
 from spanscore.judge.transcript import estimate_tokens
-from spanscore.litellm_loading import has_litellm, load_litellm
+from spanscore.lazy_imports import has_litellm, load_litellm
 from spanscore.telemetry import instrumentation_suppressed
 
 _MAX_MESSAGE_CHARACTERS = 500

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter, WithJsonSchema
 
-from spanscore.arrays import np
+from spanscore.lazy_imports import np
 from spanscore.metrics._base import Judged, Judgement, Question, Threshold
 from spanscore.metrics._evidence import listed
 from spanscore.model.json import Json, dumps

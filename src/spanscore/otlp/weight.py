@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor
 
-from spanscore.arrays import is_loaded, np
+from spanscore.lazy_imports import is_loaded, np
 from spanscore.otlp.signal import WIRE, Signal
 
 _SHORT: Final = 16

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from spanscore.errors import ConfigError, RetryableError
+from spanscore.local_files import Watched
 from spanscore.model import tenant
 from spanscore.model.headers import Headers
 from spanscore.receive.config import BearerToken
-from spanscore.watched import Watched
 
 _log = logging.getLogger(__name__)
 

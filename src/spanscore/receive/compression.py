@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import cramjam
 
-from spanscore.arrays import np
+from spanscore.lazy_imports import np
 
 _ZLIB_OR_GZIP: Final = 47  # zlib's window bits for: either header, found by itself
 _MAX_MEMBERS: Final = 16

@@ -12,13 +12,13 @@ from spanscore.errors import PermanentError, RetryableError
 from spanscore.model.headers import Headers, tenant_in
 from spanscore.otlp import check
 from spanscore.otlp.signal import WIRE, Signal
-from spanscore.precedence import Precedence
 from spanscore.receive.admission import Admission, Arrival
 from spanscore.receive.auth import UnauthenticatedError
 from spanscore.receive.decoding import Decoded, Decoder
 from spanscore.receive.intake import Intake
 from spanscore.receive.pressure import Allowance, Pressure, Seldom
 from spanscore.telemetry import Meter, declared
+from spanscore.threads import Precedence
 
 _log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from spanscore.receive.exports import Exports
 from spanscore.receive.pressure import Seldom
 from spanscore.receive.tenancy import Tenancy
 from spanscore.receive.tls import grpc_credentials
-from spanscore.rpc import health
-from spanscore.rpc.reflection import reflection_handlers
+from spanscore.rpc import services
+from spanscore.rpc.services import reflection_handlers
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class GrpcServer:
         self._tenancy = tenancy
         self._tokens = tokens
         self._included_headers = headers if config.include_metadata else frozenset()
-        self._health = health.Health()
+        self._health = services.Health()
         self._telling_unread = Seldom()
         self._begun: set[asyncio.Task[Any] | None] = set()
         # made in `start`, since it takes the loop that runs
@@ -123,7 +123,7 @@ class GrpcServer:
         }
         server.add_generic_rpc_handlers((_Begun(methods, self._begun, self._unread),))
         server.add_generic_rpc_handlers(
-            (self._health.handlers(), *reflection_handlers([*names, health.SERVICE]))
+            (self._health.handlers(), *reflection_handlers([*names, services.SERVICE]))
         )
         try:
             self.port = self._bind(server)

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from spanscore.receive.listening import page_listener
 from spanscore.receive.pages import Page
-from spanscore.telemetry import Meter, prometheus
+from spanscore.telemetry import Meter, formats
 
 
 def metrics_page(meter: Meter, resource: Mapping[str, str]) -> Page:
     """All metrics as they are now."""
-    return Page(prometheus.page(meter.collect(), resource), content_type=prometheus.CONTENT_TYPE)
+    return Page(formats.page(meter.collect(), resource), content_type=formats.CONTENT_TYPE)
 
 
 class ScrapeServer:

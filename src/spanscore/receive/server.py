@@ -8,8 +8,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from spanscore import looping
-from spanscore.precedence import Precedence
+from spanscore import threads
 from spanscore.receive.auth import BearerTokens
 from spanscore.receive.config import Config, Grpc, Http, split_endpoint
 from spanscore.receive.exports import Exports
@@ -21,6 +20,7 @@ from spanscore.receive.scraping import ScrapeServer
 from spanscore.receive.tenancy import Config as TenancyConfig
 from spanscore.receive.tenancy import Tenancy
 from spanscore.telemetry import Meter, declared
+from spanscore.threads import Precedence
 
 _log = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ class Server:
         """Have gRPC's health say what the other health checks say."""
         while True:
             await self._grpc.show(serving=self._health.trouble is None)
-            await looping.next_multiple(_LOOK_EVERY_S)
+            await threads.next_multiple(_LOOK_EVERY_S)
 
 
 def _bytes_in_flight(config: Config) -> int:

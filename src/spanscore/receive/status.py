@@ -8,7 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from grpc import StatusCode
 
 from spanscore.errors import PermanentError, RetryableError
-from spanscore.rpc.status import RETRY_INFO_URL, Status, write_status
+from spanscore.rpc.messages import RETRY_INFO_URL, Status, write_status
 
 TABLE: Final[tuple[tuple[type[Exception], StatusCode, int], ...]] = (
     (RetryableError, StatusCode.UNAVAILABLE, 503),

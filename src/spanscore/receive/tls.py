@@ -7,8 +7,8 @@ from typing import Any, Final
 import grpc
 
 from spanscore.errors import ConfigError
+from spanscore.local_files import Watched
 from spanscore.receive.config import Tls
-from spanscore.watched import Watched
 
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _NS_PER_S: Final = 10**9

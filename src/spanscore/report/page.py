@@ -12,7 +12,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
-from spanscore import private_files
+from spanscore import local_files
 from spanscore.report import document
 from spanscore.report.results import Comparison, Results
 from spanscore.report.texts import Texts, block, encoded
@@ -59,7 +59,7 @@ def save(
     parts = page(
         results, comparison=comparison, baseline=baseline, redact=redact, max_bytes=max_bytes
     )
-    private_files.write_parts(path, parts)
+    local_files.write_parts(path, parts)
 
 
 def page(

@@ -33,7 +33,7 @@ from spanscore.config import Settings
 from spanscore.errors import ConfigError, PermanentError
 from spanscore.export import histogram
 from spanscore.export.port import UnsupportedSignalError
-from spanscore.export.resources import SCOPE_NAME
+from spanscore.export.wire import SCOPE_NAME
 from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
 from spanscore.model.span import LogRecord, Span
@@ -266,7 +266,7 @@ class Attached:
 
     def exporters(self, settings: Settings) -> Mapping[str, Any]:
         """The exporters of these settings, by name."""
-        from spanscore.export.opening import open_exporters  # noqa: PLC0415 - in the thread
+        from spanscore.export import open_exporters  # noqa: PLC0415 - in the thread
 
         found: dict[str, Any] = dict(open_exporters(settings.export))
         if APPLICATION in settings.export.exporters:

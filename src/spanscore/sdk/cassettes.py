@@ -17,16 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from spanscore import private_files
+from spanscore import local_files
 from spanscore.embed.port import Embedder
-from spanscore.errors import EmbeddingError, InputError, JudgeUnavailableError
+from spanscore.errors import EmbeddingError, InputError, JudgeUnavailableError, short_path
 from spanscore.judge import Answer, Judge, Prompt, marks, redaction
 from spanscore.judge.answer import UnusableAnswerError, kept_text, read, schema_of
 from spanscore.judge.port import AnswerT
 from spanscore.judge.secrets import Rule
 from spanscore.model.json import Json, dumps, loads
 from spanscore.model.score import JudgeUsage
-from spanscore.naming import short_path
 
 SCHEMA = "spanscore.cassette/1"
 
@@ -151,8 +150,8 @@ class Cassette:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise private_files.cannot_write(short_path(self.path), error) from None
-        private_files.write(self.path, f"{text}\n".encode("utf-8", "replace"))
+            raise local_files.cannot_write(short_path(self.path), error) from None
+        local_files.write(self.path, f"{text}\n".encode("utf-8", "replace"))
         self.changed = False
 
     def record(self, key: str, entry: Entry) -> None:

@@ -20,12 +20,10 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from spanscore import config as configuration
-from spanscore import private_files, suites
-from spanscore.config import Settings
-from spanscore.config_errors import explain
+from spanscore import local_files, suites
+from spanscore.config import Settings, explain
 from spanscore.errors import InputError
 from spanscore.judge import Judge, answers_file
-from spanscore.looping import waited_for
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Target
 from spanscore.model.trace import Trial as Origin
@@ -36,6 +34,7 @@ from spanscore.stats import Estimate, posterior_pass_pow_k, rate
 from spanscore.suites import Case, CaseResult, Run, Suite
 from spanscore.suites.matches import Matched, Recording
 from spanscore.suites.run import Prepared
+from spanscore.threads import waited_for
 
 _HEADINGS = ("case", "status", "trials", "pass rate", "95 %", "pass^k", "95 %", "why not")
 _LETTERS = {"pass": "P", "fail": "F", "error": "E"}
@@ -80,7 +79,7 @@ class Experiment:
 
         Raises InputError where it cannot be written, OutputError where it does not fit.
         """
-        private_files.write(Path(path), suites.as_text(self.to_json()).encode("utf-8", "replace"))
+        local_files.write(Path(path), suites.as_text(self.to_json()).encode("utf-8", "replace"))
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write a page that opens from disk: the cases, their trials, each turn's steps; errors as

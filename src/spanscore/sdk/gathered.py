@@ -13,7 +13,7 @@ from spanscore import dialects, received_scores
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import Fragment
-from spanscore.export.resources import SCOPE_NAME
+from spanscore.export.wire import SCOPE_NAME
 from spanscore.model.span import LogRecord, Span
 from spanscore.rebuild import Received
 from spanscore.telemetry import Meter, declared

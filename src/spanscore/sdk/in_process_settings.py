@@ -10,8 +10,7 @@ from typing import Any, Final, TypeAlias
 from pydantic import BaseModel, ValidationError
 
 from spanscore import config as configuration
-from spanscore.config import Settings
-from spanscore.config_errors import explain
+from spanscore.config import Settings, explain
 from spanscore.errors import ConfigError
 from spanscore.evaluation.config import Config as Evaluation
 from spanscore.evaluation.procedure import narrowed

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from spanscore import config as configuration
-from spanscore import private_files
+from spanscore import local_files
 from spanscore.config import Settings
 from spanscore.errors import InputError, SpanscoreError
 from spanscore.judge.port import Judge
-from spanscore.looping import waited_for
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, Skip
 from spanscore.model.trace import AgentTrace, Session
@@ -26,6 +25,7 @@ from spanscore.otlp.files import Telemetry
 from spanscore.sdk.in_process_settings import Measures, by_name, with_options
 from spanscore.sources import place
 from spanscore.stats import Estimate
+from spanscore.threads import waited_for
 
 _MAX_FAILING = 20
 _MAX_REASON_CHARS = 240
@@ -90,7 +90,7 @@ class Report:
         it cannot be written, OutputError where it does not fit.
         """
         text = "".join(f"{dumps(x.to_json())}\n" for x in self.evaluations)
-        private_files.write(Path(path), text.encode(errors="replace"))
+        local_files.write(Path(path), text.encode(errors="replace"))
 
     def to_html(self, path: str | Path) -> None:
         """Write a page that opens from disk: what fails first, each turn's steps, and what its

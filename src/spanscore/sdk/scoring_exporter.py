@@ -305,7 +305,7 @@ def _is_agent(span: Span) -> bool:
 
 
 def _with_scores(span: ReadableSpan, scores: Sequence[Evaluation]) -> ReadableSpan:
-    from spanscore.export.attributes import scored  # noqa: PLC0415 - likewise
+    from spanscore.export.wording import scored  # noqa: PLC0415 - likewise
 
     attributes: dict[str, Any] = dict(span.attributes or {})
     return ReadableSpan(

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from spanscore.judge.port import Judge
     from spanscore.model.score import Evaluation
     from spanscore.model.span import LogRecord, Span
-    from spanscore.processing import Processing
     from spanscore.sdk.gathered import Ended, Gathered
     from spanscore.sdk.scoring_exporter import Board
+    from spanscore.serving.processing import Processing
     from spanscore.store.store import Store
 
 _log = logging.getLogger(__name__)
@@ -203,13 +203,13 @@ class ScoringThread:
             store.close()
 
     def _open(self) -> None:
-        from spanscore.litellm_loading import load_litellm  # noqa: PLC0415 - likewise
-        from spanscore.processing import Processing  # noqa: PLC0415 - all that follows is loaded here, in the thread
+        from spanscore.lazy_imports import load_litellm  # noqa: PLC0415 - likewise
         from spanscore.sdk.gathered import Gathered  # noqa: PLC0415 - likewise
         from spanscore.sdk.thread_resources import (  # noqa: PLC0415 - likewise
             DaemonThreads,
             open_store,
         )
+        from spanscore.serving.processing import Processing  # noqa: PLC0415 - all that follows is loaded here, in the thread
         from spanscore.telemetry import Meter  # noqa: PLC0415 - likewise
 
         threads = DaemonThreads(_THREADS, "spanscore", self._own_thread)

@@ -16,7 +16,7 @@ from opentelemetry import context, trace
 from spanscore.errors import ConfigError
 from spanscore.sdk.in_process_settings import IN_MEMORY
 from spanscore.store.config import Config
-from spanscore.store.connecting import MEMORY
+from spanscore.store.connections import MEMORY
 from spanscore.store.store import Store
 from spanscore.telemetry import instrumentation_suppressed
 

@@ -15,9 +15,9 @@ from typing import IO, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from spanscore.errors import InputError, RetryableError, SpanscoreError
+from spanscore.local_files import NO_ROOM
 from spanscore.otlp import files
 from spanscore.otlp.files import Telemetry
-from spanscore.private_files import NO_ROOM
 from spanscore.sources import opened
 from spanscore.sources.location import Location
 from spanscore.sources.port import Found, Query, Source, Stored

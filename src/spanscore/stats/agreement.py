@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from spanscore.arrays import NDArray, np
+from spanscore.lazy_imports import NDArray, np
 from spanscore.stats.differences import exact_limits
 from spanscore.stats.distributions import student_quantile
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spanscore.arrays import NDArray, np
+from spanscore.lazy_imports import NDArray, np
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
 from spanscore.stats.means import Numbers
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from numbers import Integral
 from typing import Literal
 
-from spanscore.arrays import np
+from spanscore.lazy_imports import np
 from spanscore.stats.distributions import beta_quantile, log_beta, normal_cdf, normal_quantile
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
 from spanscore.stats.means import Numbers, mean

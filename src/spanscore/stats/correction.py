@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spanscore.arrays import np
+from spanscore.lazy_imports import np
 from spanscore.stats.agreement import Confusion
 from spanscore.stats.distributions import normal_quantile
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, crossing, require_level

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spanscore.arrays import np
+from spanscore.lazy_imports import np
 from spanscore.stats.distributions import beta_quantile, normal_quantile
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
 from spanscore.stats.means import mean

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from statistics import NormalDist
 from typing import Any
 
-from spanscore.arrays import np
+from spanscore.lazy_imports import np
 
 _NORMAL = NormalDist()
 _PRECISION = 1e-14

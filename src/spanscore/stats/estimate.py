@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from spanscore.arrays import np
 from spanscore.errors import SpanscoreError
+from spanscore.lazy_imports import np
 
 
 class NotEstimableError(SpanscoreError):

@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import exp, lgamma
 from typing import Any, TypeAlias
 
-from spanscore.arrays import NDArray, np
+from spanscore.lazy_imports import NDArray, np
 from spanscore.stats.distributions import beta_cdf, beta_quantile, normal_quantile, student_quantile
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, crossing, require_level
 

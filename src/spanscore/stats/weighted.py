@@ -14,7 +14,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 
-from spanscore.arrays import np
+from spanscore.lazy_imports import np
 from spanscore.stats.agreement import Confusion
 from spanscore.stats.correction import corrected_rate
 from spanscore.stats.distributions import gamma_quantile

@@ -1,17 +1,27 @@
-"""Calibrations in the store, one for each judge and tenant; to read them makes no store where there
-is none.
-"""
+"""Calibrations of judges, and the labels that they come from."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import delete, insert, select
 from sqlalchemy.engine import Connection
 
-from spanscore.store import connecting, transactions
+from spanscore.model.external import HUMAN
+from spanscore.model.score import Evaluation
+from spanscore.store import connections, placement, records, transactions
 from spanscore.store.config import Config
-from spanscore.store.schema import calibrations
+from spanscore.store.database import Database
+from spanscore.store.schema import (
+    annotation_items,
+    calibrations,
+    evaluations,
+    external_scores,
+    score_facts,
+    score_procedures,
+)
+from spanscore.store.stored_rows import chunks, subject_of
 
 
 class Kept(NamedTuple):
@@ -28,7 +38,7 @@ def keep(config: Config, records: Mapping[str, Any], now_ns: int) -> None:
     Raises ConfigError where the store cannot be opened, RetryableError or PermanentError where it
     cannot be written.
     """
-    engine = connecting.connect(config)
+    engine = connections.connect(config)
     try:
         with transactions.transaction(engine) as connection:
             write(connection, "", records, now_ns)
@@ -42,7 +52,7 @@ def kept(config: Config) -> list[Kept]:
     Raises ConfigError where `config.url` is none, RetryableError or PermanentError where the store
     cannot be read.
     """
-    engine = connecting.connect_reading(config)
+    engine = connections.connect_reading(config)
     if engine is None:
         return []
     try:
@@ -77,3 +87,89 @@ def read(connection: Connection, tenant: str) -> list[Any]:
     found = connection.execute(query.order_by(table.stored_ns.desc())).all()
     own = {row.key for row in found if row.tenant == tenant}
     return [json.loads(row.record) for row in found if row.tenant == tenant or row.key not in own]
+
+
+MAX_LABELS = 20_000
+"""Labels of one name that are read, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """What people gave under a name, each joined to its agent trace, and the judge's newest scores
+    of the same.
+
+    `at_random` are the traces and sessions, by agent trace id or session key, that the random order
+    of the queue has reached.
+    """
+
+    labels: Sequence[Evaluation]
+    scores: Sequence[Evaluation]
+    at_random: frozenset[str]
+
+
+class Labels:
+    """The store's labels and calibrations. Every method may be called from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read(self, tenant: str, metric: str, label: str) -> Labelled:
+        """The labels of a name, and the scores of a metric that spanscore made when the traces
+        came.
+        """
+        with self._database.reading() as connection:
+            labels = _labels(connection, tenant, label)
+            subjects = sorted({subject_of(x) for x in labels})
+            scores = _scores(connection, tenant, metric, subjects)
+            return Labelled(labels, scores, _at_random(connection, tenant, label))
+
+    def keep(self, tenant: str, found: Mapping[str, Any], now_ns: int) -> None:
+        """Keep a tenant's calibrations by their keys, each in the place of an earlier one of the
+        same judge.
+        """
+        with self._database.writing() as connection:
+            write(connection, tenant, found, now_ns)
+
+
+def _labels(connection: Connection, tenant: str, name: str) -> list[Evaluation]:
+    made, facts = score_procedures.c, score_facts.c
+    by_people = select(made.id).where(
+        made.tenant == tenant, made.metric == name, made.source == HUMAN
+    )
+    newest = (
+        select(facts.number)
+        .where(facts.procedure.in_(by_people))
+        .order_by(facts.evaluated_ns.desc())
+    )
+    rows = [-x for x in connection.execute(newest.limit(MAX_LABELS)).scalars()]
+    scores: list[Evaluation] = []
+    for some in chunks(sorted(rows)):
+        query = select(external_scores.c.record).where(external_scores.c.row.in_(some))
+        for record in connection.execute(query.order_by(external_scores.c.row)).scalars():
+            scores += records.undamaged(records.decode_evaluation, record)
+    return placement.turns(connection, scores, tenant).join(scores).scores
+
+
+def _scores(
+    connection: Connection, tenant: str, metric: str, subjects: Sequence[str]
+) -> list[Evaluation]:
+    table, found = evaluations.c, []
+    query = (
+        select(table.record)
+        .join(score_facts, score_facts.c.number == table.seq)
+        .where(table.metric == metric, table.run == "", table.tenant == tenant)
+    )
+    for some in chunks(subjects):
+        for record in connection.execute(
+            query.where(table.subject_id.in_(some)).order_by(table.seq)
+        ).scalars():
+            found += records.undamaged(records.decode_evaluation, record)
+    return found
+
+
+def _at_random(connection: Connection, tenant: str, label: str) -> frozenset[str]:
+    table = annotation_items.c
+    query = select(table.subject_id).where(
+        table.tenant == tenant, table.label == label, table.at_random == 1
+    )
+    return frozenset(connection.execute(query).scalars())

@@ -1,21 +1,35 @@
-"""The store's database while a server runs: whose it is, whether it works, and whether its file is
-still the same.
-"""
+"""The database while a server runs: ownership, log, secrets, retention."""
 
 import logging
+import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal
 
+from sqlalchemy import Column, Table, delete, exists, func, select
 from sqlalchemy.engine import Connection, Engine
 
 from spanscore.errors import ConfigError, PermanentError, RetryableError
-from spanscore.store import connecting, transactions
+from spanscore.store import connections, facts, schema, transactions
 from spanscore.store.config import Config
-from spanscore.store.locking import DatabaseLock, FileLock, Lock
-from spanscore.store.log_file import LogFile
+from spanscore.store.locks import DatabaseLock, FileLock, Lock
+from spanscore.store.schema import (
+    agent_traces,
+    evaluations,
+    external_scores,
+    judge_answers,
+    model_responses,
+    otel_traces,
+    response_scores,
+    scored_turns,
+    session_keys,
+    trace_measures,
+    undelivered,
+)
+from spanscore.store.stored_rows import put_rows
 
 _log = logging.getLogger(__name__)
 
@@ -36,11 +50,11 @@ class Database:
         one.
         """
         self._config = config
-        self._file = connecting.file_of(config)
+        self._file = connections.file_of(config)
         self._faults: dict[Literal["damage", "writes", "reads"], str] = {}
         self._lock: Lock | None = None
         self._is_closed = False
-        if alone and config.url == connecting.MEMORY:
+        if alone and config.url == connections.MEMORY:
             raise ConfigError(
                 "store.url: a server needs a store that outlives it: sqlite:///FILE, or a"
                 " database's URL"
@@ -48,7 +62,7 @@ class Database:
         if alone and self._file is not None:
             self._lock = FileLock(self._file, "store", "store.url")
         try:
-            self.engine = connecting.connect(config)
+            self.engine = connections.connect(config)
             if alone and self._file is None:
                 self._lock = _database_lock(self.engine)
         except BaseException:
@@ -133,7 +147,7 @@ class Database:
         """
         self.engine.dispose()
         try:
-            self.engine = connecting.connect(self._config)
+            self.engine = connections.connect(self._config)
         except ConfigError as error:
             raise RetryableError(str(error), retry_after_s=5.0, why="store") from error
         with transactions.snapshot(self.engine) as connection:
@@ -167,3 +181,178 @@ def _identity(file: Path | None) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+MAX_BYTES: Final = 64 * 2**20
+"""From this size on it is emptied after a commit."""
+
+_STEP_BYTES: Final = 16 * 2**20
+"""By how much it grows until that is tried again, where somebody read for too long."""
+
+_WAIT_MS: Final = 1000
+"""How long the readers that still need it may take, while nobody writes."""
+
+
+class LogFile:
+    """The log of one database file. Belongs to whoever writes."""
+
+    def __init__(self, database: Path | None) -> None:
+        """`database` None: it is no file of SQLite, and has none."""
+        self._file = None if database is None else database.with_name(f"{database.name}-wal")
+        self._at_bytes = MAX_BYTES
+
+    def bound(self, engine: Engine) -> None:
+        """Empty the log where it is long.
+
+        To be called when a transaction has ended; nothing is raised.
+        """
+        size_bytes = self._size_bytes()
+        if size_bytes < self._at_bytes:
+            return
+        is_empty = self.empty(engine)
+        self._at_bytes = MAX_BYTES if is_empty else size_bytes + _STEP_BYTES
+
+    def empty(self, engine: Engine) -> bool:
+        """Move what is in the log into the database, and empty it where nobody reads from it;
+        whether that was done.
+        """
+        if not self._size_bytes():
+            return True
+        try:
+            pooled = engine.raw_connection()
+            try:
+                return _emptied(pooled.driver_connection)
+            finally:
+                pooled.close()
+        except Exception as error:  # noqa: BLE001 - the next commit finds out what is wrong
+            _log.debug("the store's write-ahead log cannot be emptied: %s", error)
+            return False
+
+    def _size_bytes(self) -> int:
+        if self._file is None:
+            return 0
+        try:
+            return self._file.stat().st_size
+        except OSError:
+            return 0
+
+
+def _emptied(connection: Any) -> bool:
+    (timeout_ms,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    connection.execute(f"PRAGMA busy_timeout = {_WAIT_MS}")
+    try:
+        is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {timeout_ms}")
+    return not is_busy
+
+
+_BYTES: Final = 32
+
+
+def secret(database: Database, name: str) -> bytes:
+    """The key of this name, 32 bytes; drawn now where there is none.
+
+    While the database cannot be used it is one that holds for this process alone.
+    """
+    try:
+        return _kept(database, name)
+    except (RetryableError, PermanentError) as error:
+        _log.warning(
+            "%s: no key can be kept, so a new one is used until the next start: %s", name, error
+        )
+        return secrets.token_bytes(_BYTES)
+
+
+def _kept(database: Database, name: str) -> bytes:
+    stored = select(schema.secrets.c.value).where(schema.secrets.c.name == name)
+    with database.reading() as connection:
+        found = connection.execute(stored).scalar_one_or_none()
+    if found is None:
+        with database.writing() as connection:
+            put_rows(
+                connection, schema.secrets, [(name, secrets.token_hex(_BYTES))], unless_there=True
+            )
+            found = connection.execute(stored).scalar_one()
+    return bytes.fromhex(found)
+
+
+_STEP_ROWS = 500  # of each table; also the bind parameters of one statement
+_TABLES = (agent_traces, evaluations, judge_answers, external_scores)
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What one step deleted; nothing at all means that there was nothing left to delete."""
+
+    traces: int
+    records: int
+    size_bytes: int
+
+
+def stored_bytes(connection: Connection) -> int:
+    """Bytes of all records that retention bounds."""
+    return sum(
+        connection.execute(select(func.coalesce(func.sum(x.c.size_bytes), 0))).scalar_one()
+        for x in _TABLES
+    )
+
+
+def prune_step(connection: Connection, before_ns: int | None) -> Pruned:
+    """Delete some of the oldest records; with `before_ns` (Unix ns) only such as were stored before
+    it.
+
+    Of each table the first rows are looked at, and what goes is what is older than the newest of a
+    table that has more: so the tables are worked off together, as if they were one list by age.
+    """
+    oldest = {
+        table: connection.execute(
+            select(_row(table), table.c.stored_ns, table.c.size_bytes)
+            .order_by(_row(table))
+            .limit(_STEP_ROWS)
+        ).all()
+        for table in _TABLES
+    }
+    ends = [rows[-1].stored_ns + 1 for rows in oldest.values() if len(rows) == _STEP_ROWS]
+    ends += [] if before_ns is None else [before_ns]
+    end_ns = min(ends, default=None)
+    counts, freed_bytes = {}, 0
+    for table, rows in oldest.items():
+        doomed = [row for row in rows if end_ns is None or row.stored_ns < end_ns]
+        freed_bytes += sum(row.size_bytes for row in doomed)
+        counts[table] = len(doomed)
+        _delete(connection, table, [row[0] for row in doomed])
+    return Pruned(counts[agent_traces], sum(counts.values()), freed_bytes)
+
+
+def _row(table: Table) -> Column[int]:
+    return table.c.seq if table is evaluations else table.c.row
+
+
+def _delete(connection: Connection, table: Table, rows: list[int]) -> None:
+    if not rows:
+        return
+    if table is agent_traces:
+        removed = select(agent_traces.c.id).where(agent_traces.c.row.in_(rows))
+        connection.execute(delete(otel_traces).where(otel_traces.c.agent_trace_id.in_(removed)))
+        connection.execute(
+            delete(model_responses).where(model_responses.c.agent_trace_id.in_(removed))
+        )
+        connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(removed)))
+        connection.execute(delete(trace_measures).where(trace_measures.c.row.in_(rows)))
+        keys = connection.execute(
+            select(agent_traces.c.session_id).where(agent_traces.c.row.in_(rows))
+        ).scalars()
+        doomed = set(keys) - {None}
+    if table is evaluations:
+        connection.execute(delete(undelivered).where(undelivered.c.seq.in_(rows)))
+    if table is external_scores:
+        connection.execute(delete(response_scores).where(response_scores.c.row.in_(rows)))
+    connection.execute(delete(table).where(_row(table).in_(rows)))
+    if table in (evaluations, external_scores):
+        facts.forget(connection, rows if table is evaluations else [-x for x in rows])
+    if table is agent_traces:
+        still_there = exists().where(agent_traces.c.session_id == session_keys.c.session_key)
+        connection.execute(
+            delete(session_keys).where(session_keys.c.session_key.in_(doomed), ~still_there)
+        )

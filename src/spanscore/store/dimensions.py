@@ -22,8 +22,8 @@ from spanscore.store.schema import (
     score_procedures,
     score_tags,
 )
+from spanscore.store.stored_rows import NO_TEXT, key, put_rows, subject_of
 from spanscore.store.sums import among
-from spanscore.store.writing import NO_TEXT, key, put_rows, subject_of
 
 MAX_TOOLS = 32
 """Tools of a trace that are kept, the first ones by name."""

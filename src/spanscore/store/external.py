@@ -10,7 +10,15 @@ from sqlalchemy.engine import Connection
 from spanscore.model import external
 from spanscore.model.score import Evaluation
 from spanscore.model.session_scope import scope_of_tenant, session_key
-from spanscore.store import connecting, facts, placing, reading, records, tenants, transactions
+from spanscore.store import (
+    connections,
+    facts,
+    lookup,
+    placement,
+    records,
+    stored_rows,
+    transactions,
+)
 from spanscore.store.config import Config
 from spanscore.store.schema import (
     deleted_scores,
@@ -20,7 +28,7 @@ from spanscore.store.schema import (
     response_scores,
     session_keys,
 )
-from spanscore.store.writing import chunks, key, put_rows
+from spanscore.store.stored_rows import chunks, key, put_rows
 
 _SIZE = list(external_scores.c.keys()).index("size_bytes")
 
@@ -64,7 +72,7 @@ def of_traces(
     """
     rows: list[Any] = []
     is_named = () if metric is None else (external_scores.c.metric == metric,)
-    of_tenant = _LATEST.where(*tenants.is_of(external_scores, tenant), *is_named)
+    of_tenant = _LATEST.where(*stored_rows.is_of(external_scores, tenant), *is_named)
     for some in chunks(sorted(trace_ids)):
         wanted = external_scores.c.trace_id.in_(some), external_scores.c.scope == "trace"
         rows.extend(connection.execute(of_tenant.where(*wanted)).all())
@@ -73,7 +81,7 @@ def of_traces(
             connection.execute(_OF_RESPONSES.where(*is_named), {"agent_traces": some}).all()
         )
     scores = _decoded(rows)
-    return placing.turns(connection, scores, tenant).join(scores)
+    return placement.turns(connection, scores, tenant).join(scores)
 
 
 def of_sessions(
@@ -86,7 +94,7 @@ def of_sessions(
     """
     outside = _outside(connection, keys, tenant)
     rows: list[Any] = []
-    of_tenant = _LATEST.where(*tenants.is_of(external_scores, tenant))
+    of_tenant = _LATEST.where(*stored_rows.is_of(external_scores, tenant))
     for some in chunks([*keys, *outside]):
         wanted = external_scores.c.session_key.in_(some), external_scores.c.scope == "session"
         rows.extend(connection.execute(of_tenant.where(*wanted)).all())
@@ -110,9 +118,9 @@ def _outside(connection: Connection, keys: Sequence[str], tenant: str | None) ->
     for id_ in _ids_of(connection, keys, tenant):
         plain, named = (
             key(session_key(id_, scope_of_tenant(tenant or ""))),
-            reading.session_keys(connection, id_, tenant),
+            lookup.session_keys(connection, id_, tenant),
         )
-        there = reading.stored_sessions(connection, [plain], tenant)
+        there = lookup.stored_sessions(connection, [plain], tenant)
         if len(named) == 2 and plain not in named[1:] and not there:
             found[plain] = named[1]
     return found
@@ -124,7 +132,7 @@ def _ids_of(connection: Connection, keys: Sequence[str], tenant: str | None) -> 
     """
     found: set[str] = set()
     for some in chunks(keys):
-        wanted = (session_keys.c.session_key.in_(some), *tenants.is_of(session_keys, tenant))
+        wanted = (session_keys.c.session_key.in_(some), *stored_rows.is_of(session_keys, tenant))
         found.update(connection.execute(select(session_keys.c.session_id).where(*wanted)).scalars())
     return sorted(found.difference(keys))
 
@@ -136,17 +144,17 @@ def named(config: Config, name: str, tenant: str = "") -> external.Joined:
     A server may use the store meanwhile. Raises ConfigError where there is no store, RetryableError
     or PermanentError where it cannot be read.
     """
-    engine = connecting.connect_reading(config)
+    engine = connections.connect_reading(config)
     if engine is None:
-        raise connecting.no_store(config)
+        raise connections.no_store(config)
     try:
         with transactions.snapshot(engine) as connection:
-            wanted = (external_scores.c.metric == name, *tenants.is_of(external_scores, tenant))
+            wanted = (external_scores.c.metric == name, *stored_rows.is_of(external_scores, tenant))
             query = select(external_scores.c.row, external_scores.c.record).where(*wanted)
             newest_first = query.order_by(external_scores.c.row.desc()).limit(MAX_NAMED)
             rows: list[Any] = list(connection.execute(newest_first).all())
             scores = _decoded(rows)
-            return placing.turns(connection, scores, tenant).join(scores)
+            return placement.turns(connection, scores, tenant).join(scores)
     finally:
         engine.dispose()
 
@@ -186,7 +194,7 @@ def _decoded(rows: Iterable[Row[Any]]) -> list[Evaluation]:
 _LATEST = (
     select(external_scores.c.row, external_scores.c.record)
     .order_by(external_scores.c.row.desc())
-    .limit(placing.MAX_SCORES)
+    .limit(placement.MAX_SCORES)
 )
 _ANSWER = model_responses.c
 _OF_RESPONSES = (

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from spanscore.model.external import Turns
 from spanscore.model.score import Annotation, Evaluation, Score
 from spanscore.model.trace import AgentTrace
-from spanscore.store import placing, records, scored_turns
+from spanscore.store import placement, records
 from spanscore.store.dimensions import (
     Dimensions,
     OfTrace,
@@ -25,9 +25,9 @@ from spanscore.store.dimensions import (
     subject,
     text,
 )
-from spanscore.store.placing import Named
+from spanscore.store.placement import Named
 from spanscore.store.schema import evaluations, external_scores, response_scores, score_facts
-from spanscore.store.writing import chunks, key, put_rows, subject_of
+from spanscore.store.stored_rows import chunks, key, put_rows, subject_of
 
 __all__ = ["forget", "forget_traces", "put", "put_external"]
 
@@ -60,12 +60,14 @@ class _Places:
         shared: set[tuple[str, str]] = set()
         given = [x for x in scores if x.scope == "trace"]
         for tenant in sorted({x.tenant for x in given}):
-            found = placing.candidates(connection, [x for x in given if x.tenant == tenant], tenant)
+            found = placement.candidates(
+                connection, [x for x in given if x.tenant == tenant], tenant
+            )
             ids.update(found.ids)
             shared.update(found.shared)
         self._turns = Turns(shared=shared)
         self._scored: dict[str, Scored] = {}
-        for turn, scored in scored_turns.read_and_keep(connection, ids):
+        for turn, scored in placement.read_and_keep(connection, ids):
             self._turns.add(turn)
             self._scored[turn.id] = scored
 
@@ -93,7 +95,7 @@ def put(
     traces: Iterable[AgentTrace],
     *,
     new: Collection[str] = (),
-    removed: Named = placing.NOTHING,
+    removed: Named = placement.NOTHING,
 ) -> None:
     """Write the facts of scores with their outbox numbers, in the place of those of earlier
     revisions.
@@ -107,7 +109,7 @@ def put(
     answered: list[str] = []
     for trace in traces:
         about[trace.id] = OfTrace.of(trace)
-        otel_traces.update(placing.otel_traces_of(trace))
+        otel_traces.update(placement.otel_traces_of(trace))
         if any(call.response_id for call in trace.model_calls):
             answered.append(trace.id)
     contexts: dict[str, _Context] = {}
@@ -123,13 +125,13 @@ def put(
         {x.subject_id for _, x in scored if x.scope == "trace"} - about.keys() - contexts.keys()
     )
     about.update(
-        (trace.id, OfTrace.of(trace)) for trace in scored_turns.stored(connection, sorted(unknown))
+        (trace.id, OfTrace.of(trace)) for trace in placement.stored(connection, sorted(unknown))
     )
     dimensions = Dimensions()
     of_subjects = _of_subjects(dimensions, [x for _, x in newest.values()], about, contexts)
     rows = [_row(dimensions, number, x, of_subjects) for number, x in newest.values()]
     _write(connection, dimensions, rows)
-    named = Named(frozenset(otel_traces), placing.scored_responses(connection, answered))
+    named = Named(frozenset(otel_traces), placement.scored_responses(connection, answered))
     _place_external(connection, named | removed, len(about) + len(removed.traces))
 
 
@@ -284,7 +286,7 @@ def _place_external(connection: Connection, named: Named, changed: int) -> None:
     """Have what others gave count with the turns that it is of by now; `changed` agent traces were
     written or went.
     """
-    given = placing.naming(connection, named, changed)
+    given = placement.naming(connection, named, changed)
     if not given:
         return
     dimensions, places = Dimensions(), _Places(connection, [x for _, x in given])

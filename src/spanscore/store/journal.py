@@ -1,4 +1,4 @@
-"""The journal: every acknowledged request on disk until all its traces have been dealt with.
+"""The journal: every acknowledged request, until its traces were dealt with.
 
 An SQLite file of its own through sqlite3, since it is on the path of every request. One thread
 writes; what waits while it commits goes into the next commit together. In WAL mode with
@@ -13,17 +13,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias
+from urllib.parse import quote
 
 from spanscore.errors import RetryableError
 from spanscore.model.headers import Headers
-from spanscore.store import leaving, ledger, quarantine, recovering
+from spanscore.store import leaving, ledger, quarantine, recovery
 from spanscore.store.commits import Commits
-from spanscore.store.journal_config import Config
+from spanscore.store.config import JournalConfig
 from spanscore.store.leaving import Leaving
 from spanscore.store.ledger import Entry
-from spanscore.store.locking import FileLock
-from spanscore.store.recovering import Lost
+from spanscore.store.locks import FileLock
+from spanscore.store.recovery import Lost
 
 _log = logging.getLogger(__name__)
 
@@ -48,11 +50,11 @@ class Journal:
     Every method may be called from any thread; those that write return futures.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: JournalConfig) -> None:
         """Open or create the file. Raises ConfigError where that cannot be done."""
         self._config = config
         self._lock = FileLock(config.path, "journal", "journal.path")
-        opened = recovering.open_files(config.path, config.synchronous)
+        opened = recovery.open_files(config.path, config.synchronous)
         self._commits = Commits(opened.writer, opened.ledger)
         self._reader = opened.reader
         self._reading = threading.Lock()
@@ -236,7 +238,7 @@ class Journal:
                     (row,),
                 ).fetchone()
         except sqlite3.DatabaseError as error:
-            if not recovering.is_damaged(error):
+            if not recovery.is_damaged(error):
                 raise RetryableError(
                     f"the journal cannot be read: {error}", why="journal_fault"
                 ) from error
@@ -311,7 +313,48 @@ def _explained_errors() -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        what = f"; it is damaged: {recovering.REPAIR}" if recovering.is_damaged(error) else ""
+        what = f"; it is damaged: {recovery.REPAIR}" if recovery.is_damaged(error) else ""
         raise RetryableError(
             f"the journal cannot be read: {error}{what}", why="journal_fault"
         ) from error
+
+
+class JournalReader:
+    """Reads and never writes, not even when it is the last to close the file. Not thread-safe."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises sqlite3.Error where the file cannot be opened."""
+        self._db = sqlite3.connect(
+            f"file:{quote(str(path.resolve()))}?mode=ro", uri=True, timeout=10.0
+        )
+        self.checksums: Mapping[int, int | None] = {}
+        """What the requests that are read next have to be: the checksum of each by its row, None
+        where not known.
+        """
+
+    def read(self, rows: Iterable[int]) -> list[Request]:
+        """The requests at `rows`, in their order.
+
+        Raises RetryableError where one is not there as it was kept.
+        """
+        return [self._read(row) for row in rows]
+
+    def _read(self, row: int) -> Request:
+        try:
+            found = self._db.execute(
+                "SELECT signal, received_ns, body, headers FROM requests LEFT JOIN headers USING"
+                " (row) WHERE row = ?",
+                (row,),
+            ).fetchall()
+        except sqlite3.Error as error:
+            raise RetryableError(
+                f"the journal cannot be read: {error}", why="journal_fault"
+            ) from error
+        if not found:
+            raise RetryableError(f"the journal lacks row {row}", why="journal_fault")
+        signal, received_ns, body, headers = found[0]
+        if self.checksums.get(row) not in {None, ledger.checksum(body, headers or "")}:
+            raise RetryableError(
+                f"row {row} of the journal is damaged: its checksum differs", why="journal_fault"
+            )
+        return Request(row, signal, received_ns, body, leaving.headers_from(headers))

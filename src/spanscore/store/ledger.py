@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from spanscore import private_files
+from spanscore import local_files
 
 _log = logging.getLogger(__name__)
 
@@ -177,7 +177,7 @@ class Ledger:
             records.append(_removed(self._highest))  # for the number, which is not given again
         content = b"".join(records)
         aside = self._path.with_name(f"{self._path.name}.new")
-        file = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC, private_files.MODE)
+        file = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC, local_files.MODE)
         try:
             _write_all(file, content, 0)
             if self._sync:

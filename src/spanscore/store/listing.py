@@ -1,6 +1,4 @@
-"""What a store contains, newest first and page by page: scores and agent traces, of whatever is
-asked for.
-"""
+"""Scores and agent traces, page by page, and their fields."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,22 +8,13 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from sqlalchemy import Column, ColumnElement, Row, Select, Table, exists, or_, select, tuple_
 from sqlalchemy.engine import Connection
 
-from spanscore.filters import Filter
-from spanscore.model.score import Evaluation
+from spanscore.filters import Field, Fields, Filter
+from spanscore.model.headers import without_headers
+from spanscore.model.score import Evaluation, Failure, Skip
+from spanscore.model.tags import tags_of
 from spanscore.model.trace import AgentTrace
-from spanscore.store import (
-    connecting,
-    filtering,
-    reading,
-    recent,
-    record_texts,
-    records,
-    tenants,
-    trace_measures,
-    transactions,
-)
+from spanscore.store import connections, lookup, ordering, records, stored_rows, transactions
 from spanscore.store.config import Config
-from spanscore.store.fields import SCORE_FIELDS
 from spanscore.store.ordering import Order
 from spanscore.store.schema import (
     agent_traces,
@@ -35,10 +24,10 @@ from spanscore.store.schema import (
     score_procedures,
 )
 from spanscore.store.schema import trace_measures as measures_table
-from spanscore.store.writing import key
+from spanscore.store.stored_rows import key
 
 MAX_PAGE = 1000
-TRACE_ORDERS: Final = ("stored_ns", "started_ns", *trace_measures.ORDERS)
+TRACE_ORDERS: Final = ("stored_ns", "started_ns", *stored_rows.ORDERS)
 """What agent traces can be ordered by, one at a time."""
 
 NEWEST_FIRST: Final = Order("stored_ns", is_falling=True)
@@ -196,10 +185,10 @@ def traces(
     """At most `limit` agent traces, in the order that is asked for."""
     sessions: list[str] | None = None
     if query.session_id is not None:
-        sessions = reading.session_keys(connection, key(query.session_id), query.tenant)
-    read_rows = _by_measure if query.order.field in trace_measures.ORDERS else _by_time
+        sessions = lookup.session_keys(connection, key(query.session_id), query.tenant)
+    read_rows = _by_measure if query.order.field in stored_rows.ORDERS else _by_time
     rows = read_rows(connection, query, after, sessions)
-    may_meet = record_texts.test_of(query.filter.node if query.filter else None, _TEXTS_OF_TRACES)
+    may_meet = records.test_of(query.filter.node if query.filter else None, _TEXTS_OF_TRACES)
     items: list[TraceScores] = []
     read = looked_at = 0
     while chunk := list(islice(rows, min(limit, _CHUNK) if may_meet is None else _CHUNK)):
@@ -235,9 +224,9 @@ def _by_time(
     table = agent_traces.c
     columns: list[ColumnElement[int]]
     columns = [table.row] if is_by_row else [table.started_ns, table.row]
-    wanted = [*tenants.is_of(agent_traces, query.tenant)]
+    wanted = [*stored_rows.is_of(agent_traces, query.tenant)]
     if query.since_ns is not None:
-        first = recent.first_stored_at(connection, query.since_ns)
+        first = stored_rows.first_stored_at(connection, query.since_ns)
         wanted.append((table.row if is_by_row else _unindexed(table.row)) >= first)
     if sessions is not None:
         wanted.append(table.session_id.in_(sessions))
@@ -256,11 +245,11 @@ def _by_measure(
     """
     field, is_falling = query.order
     table = measures_table.c
-    value = trace_measures.ordered(field, is_falling=is_falling)
+    value = stored_rows.ordered(field, is_falling=is_falling)
     found = select(table.row.label("number"), value.label("value"))
-    found = found.where(*tenants.is_of(measures_table, query.tenant))
+    found = found.where(*stored_rows.is_of(measures_table, query.tenant))
     if query.since_ns is not None:
-        found = found.where(table.row >= recent.first_stored_at(connection, query.since_ns))
+        found = found.where(table.row >= stored_rows.first_stored_at(connection, query.since_ns))
     if sessions is not None:
         of_these = select(agent_traces.c.row).where(agent_traces.c.session_id.in_(sessions))
         found = found.where(table.row.in_(of_these))
@@ -317,9 +306,9 @@ def pages(
     Raises ConfigError where there is no store, RetryableError or PermanentError where it cannot be
     read.
     """
-    engine = connecting.connect_reading(config)
+    engine = connections.connect_reading(config)
     if engine is None:
-        raise connecting.no_store(config)
+        raise connections.no_store(config)
     count, place = 0, None
     try:
         while limit is None or count < limit:
@@ -344,14 +333,14 @@ def _in_order(
     a time.
     """
     number: Column[int] = table.c.seq if table is evaluations else table.c.row
-    own = tenants.is_of(table, wanted.tenant)
+    own = stored_rows.is_of(table, wanted.tenant)
     query = (
         select(number.label("number"), table.c.stored_ns, table.c.record)
         .where(*own, *conditions)
         .limit(_CHUNK)
     )
     if wanted.oldest_first and wanted.since_ns is not None:
-        place = max(place, recent.first_stored_at(connection, wanted.since_ns, table) - 1)
+        place = max(place, stored_rows.first_stored_at(connection, wanted.since_ns, table) - 1)
         query = query.where(table.c.stored_ns >= wanted.since_ns)  # also where a clock went back
     query = query.order_by(number if wanted.oldest_first else number.desc())
     while found := connection.execute(
@@ -390,7 +379,7 @@ def _with_scores(
         for trace in records.undamaged(records.decode_trace, row.record)
     ]
     by_trace: dict[str, list[Evaluation]] = {trace.id: [] for _, trace in found}
-    for row in reading.newest_scores(connection, list(by_trace), [], tenant):
+    for row in lookup.newest_scores(connection, list(by_trace), [], tenant):
         by_trace[row.subject_id] += _decoded(row)
     return ((number, TraceScores(trace, by_trace[trace.id])) for number, trace in found)
 
@@ -444,7 +433,7 @@ _EXTERNAL_COLUMNS = {
 
 def _filtered(query: ScoreQuery, columns: Mapping[str, Column[Any]]) -> list[Any]:
     """What of the query's filter the database can check."""
-    found = filtering.condition(query.filter.node if query.filter else None, SCORE_FIELDS, columns)
+    found = ordering.condition(query.filter.node if query.filter else None, SCORE_FIELDS, columns)
     return [] if found is None else [found]
 
 
@@ -480,3 +469,101 @@ def _metric_wanted(column: Column[str], name: str | None) -> list[Any]:
 def _decoded(row: Row[Any]) -> list[Evaluation]:
     """The score of a row; none where it is damaged."""
     return records.undamaged(records.decode_evaluation, row.record)
+
+
+_KINDS: Final = ("LLM", "CODE", "HUMAN")
+
+
+SCORE_FIELDS: Final[Fields[Evaluation]] = {
+    "uid": Field("text", lambda x: x.uid),
+    "scope": Field("word", lambda x: x.scope, ("trace", "session")),
+    "status": Field("word", lambda x: x.status, ("scored", "skipped", "failed")),
+    "metric": Field("text", lambda x: x.metric),
+    "value": Field("number", lambda x: x.value),
+    "label": Field("text", lambda x: x.label),
+    "threshold": Field("number", lambda x: x.threshold),
+    "reason": Field("text", lambda x: x.reason),
+    "trace_id": Field("text", lambda x: x.target.trace_id),
+    "span_id": Field("text", lambda x: x.target.span_id),
+    "session_id": Field("text", lambda x: x.session_id),
+    "session_key": Field("text", lambda x: x.session_key or x.session_id),
+    "subject_id": Field("text", lambda x: x.subject_id),
+    "agent_name": Field("text", lambda x: x.agent_name),
+    "service_name": Field("text", lambda x: x.service_name),
+    "evaluator.kind": Field("word", lambda x: x.evaluator.kind, _KINDS),
+    "evaluator.name": Field("text", lambda x: x.evaluator.name),
+    "evaluator.version": Field("text", lambda x: x.evaluator.version),
+    "evaluator.model": Field("text", lambda x: x.evaluator.model),
+    "evaluator.embedding": Field("text", lambda x: x.evaluator.embedding),
+    "evaluator.source": Field("text", lambda x: x.evaluator.source),
+    "evaluator.author": Field("text", lambda x: x.evaluator.author),
+    "usage.calls": Field("number", lambda x: x.usage.calls),
+    "usage.cost_usd": Field("number", lambda x: x.usage.cost_usd),
+    "error.type": Field(
+        "text", lambda x: x.outcome.type if isinstance(x.outcome, Failure) else None
+    ),
+    "skip_cause": Field("text", lambda x: x.outcome.cause if isinstance(x.outcome, Skip) else None),
+    "revision": Field("number", lambda x: x.revision),
+    "rule": Field("text", lambda x: x.rule),
+    "sampling": Field("number", lambda x: x.sampling),
+    "latency": Field("duration", lambda x: x.latency_s),
+    "evaluated_at_ns": Field("time", lambda x: x.evaluated_at_ns),
+}
+
+
+def _of_trace(read: Callable[[AgentTrace], Any]) -> Callable[["TraceScores"], Any]:
+    return lambda found: read(found.trace)
+
+
+def _named(scores: Sequence[Evaluation], metric: str) -> Evaluation | None:
+    return next((x for x in scores if x.metric == metric), None)
+
+
+def value_of(scores: Sequence[Evaluation], metric: str) -> float | None:
+    """The value of the score of a metric; None where there is none."""
+    found = _named(scores, metric)
+    return None if found is None else found.value
+
+
+def label_of(scores: Sequence[Evaluation], metric: str) -> str | None:
+    """The label of the score of a metric; None where there is none."""
+    found = _named(scores, metric)
+    return None if found is None else found.label
+
+
+def _attribute(found: "TraceScores", name: str) -> str | None:
+    value = without_headers(found.trace.target.resource).get(name)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return None if value is None else str(value)
+
+
+TRACE_FIELDS: Final[Fields["TraceScores"]] = {
+    "id": Field("text", _of_trace(lambda x: x.id)),
+    "session_id": Field("text", _of_trace(lambda x: x.session_id)),
+    "session_key": Field("text", _of_trace(lambda x: x.session_key)),
+    "agent_name": Field("text", _of_trace(lambda x: x.agent_name)),
+    "service_name": Field("text", _of_trace(lambda x: x.service_name)),
+    "user_id": Field("text", _of_trace(lambda x: x.user_id)),
+    "user_input": Field("text", _of_trace(lambda x: x.user_input)),
+    "final_output": Field("text", _of_trace(lambda x: x.final_output)),
+    "started_ns": Field("time", _of_trace(lambda x: x.started_ns)),
+    "ended_ns": Field("time", _of_trace(lambda x: x.ended_ns)),
+    "latency": Field("duration", _of_trace(lambda x: (x.ended_ns - x.started_ns) / 1e9)),
+    "completeness": Field(
+        "word", _of_trace(lambda x: x.completeness), ("complete", "idle", "truncated")
+    ),
+    "input_tokens": Field("number", _of_trace(lambda x: x.usage.input_tokens)),
+    "output_tokens": Field("number", _of_trace(lambda x: x.usage.output_tokens)),
+    "tokens": Field("number", _of_trace(stored_rows.tokens)),
+    "tool_calls": Field(
+        "number", _of_trace(lambda x: None if x.tool_calls is None else len(x.tool_calls))
+    ),
+    "tool_errors": Field("number", _of_trace(stored_rows.tool_errors)),
+    "model_calls": Field("number", _of_trace(lambda x: len(x.model_calls))),
+    "tags": Field("texts", _of_trace(tags_of)),
+    "failing": Field("bool", lambda x: x.is_failing),
+    "score": Field("number", lambda x, metric: value_of(x.scores, metric), is_map=True),
+    "label": Field("text", lambda x, metric: label_of(x.scores, metric), is_map=True),
+    "resource": Field("text", _attribute, is_map=True),
+}

@@ -11,9 +11,8 @@ from sqlalchemy import case, func, or_, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation
-from spanscore.store import filtering, ordering, records
-from spanscore.store.fields import SCORE_FIELDS
-from spanscore.store.listing import ScoreQuery
+from spanscore.store import ordering, records
+from spanscore.store.listing import SCORE_FIELDS, ScoreQuery
 from spanscore.store.ordering import Key, Order
 from spanscore.store.schema import evaluations, external_scores, score_facts, score_procedures
 
@@ -127,7 +126,7 @@ def _conditions(query: ScoreQuery) -> Iterator[Any]:
         yield or_(_FACTS.passing == 0, _MADE.status == "failed")
     if not query.skipped:
         yield _MADE.status != "skipped"
-    found = filtering.condition(query.filter.node if query.filter else None, SCORE_FIELDS, _COLUMNS)
+    found = ordering.condition(query.filter.node if query.filter else None, SCORE_FIELDS, _COLUMNS)
     if found is not None:
         yield found
 

@@ -7,10 +7,10 @@ from sqlalchemy import ColumnElement, Double, Select, case, cast, func, literal_
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation
-from spanscore.store import placing, reading, records, tenants
+from spanscore.store import lookup, placement, records, stored_rows
 from spanscore.store.schema import evaluations, external_scores, response_scores, score_facts
+from spanscore.store.stored_rows import chunks, key
 from spanscore.store.sums import Scores, looked_up
-from spanscore.store.writing import chunks, key
 
 MAX_HISTORY = 1000
 """Scores of one history at most, those that were stored last."""
@@ -114,7 +114,7 @@ def _examples(connection: Connection, tenant: str, numbers: Sequence[int]) -> di
                 found.update(
                     (number, x) for x in records.undamaged(records.decode_evaluation, record)
                 )
-    turns = placing.turns(connection, given.values(), tenant)
+    turns = placement.turns(connection, given.values(), tenant)
     return own | {number: turns.placed(x) for number, x in given.items()}
 
 
@@ -133,12 +133,12 @@ def history(
     """
     own = evaluations.c
     if trace_id is not None:
-        subjects, scope = reading.turns(connection, trace_id, tenant), "trace"
+        subjects, scope = lookup.turns(connection, trace_id, tenant), "trace"
         given = _given_to_trace(connection, metric, tenant, trace_id, subjects)
     else:
-        subjects, scope = reading.session_keys(connection, key(session_id or ""), tenant), "session"
+        subjects, scope = lookup.session_keys(connection, key(session_id or ""), tenant), "session"
         given = _given_to_session(connection, metric, tenant, subjects)
-    of_metric = (own.metric == metric, own.scope == scope, *tenants.is_of(evaluations, tenant))
+    of_metric = (own.metric == metric, own.scope == scope, *stored_rows.is_of(evaluations, tenant))
     measured = (
         select(own.record).where(own.subject_id.in_(subjects), *of_metric).order_by(own.seq.desc())
     )
@@ -152,7 +152,7 @@ def _given_to_trace(
     """What others gave to agent traces, by whatever it names them; with an OTel trace's id also
     what is of no turn.
     """
-    named = placing.named_by(connection, subjects)
+    named = placement.named_by(connection, subjects)
     trace_ids = sorted({*(x for _, x in named.traces), trace_id.lower()})
     conditions = [_TABLE.trace_id.in_(some) for some in chunks(trace_ids)]
     for some in chunks(sorted({response_id for _, response_id in named.responses})):
@@ -161,7 +161,7 @@ def _given_to_trace(
     found: dict[str, Evaluation] = {}
     for condition in conditions:
         found.update((x.uid, x) for x in _of_others(connection, metric, "trace", tenant, condition))
-    turns = placing.turns(connection, found.values(), tenant)
+    turns = placement.turns(connection, found.values(), tenant)
     placed = map(turns.placed, found.values())
     return [x for x in placed if x.subject_id in {*subjects, trace_id.lower()}]
 
@@ -178,7 +178,7 @@ def _of_others(
     wanted = (
         _TABLE.metric == metric,
         _TABLE.scope == scope,
-        *tenants.is_of(external_scores, tenant),
+        *stored_rows.is_of(external_scores, tenant),
     )
     return _decoded(
         connection, select(_TABLE.record).where(condition, *wanted).order_by(_TABLE.row.desc())

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from spanscore import private_files
+from spanscore import local_files
 from spanscore.errors import InputError, PermanentError, RetryableError
-from spanscore.store import connecting, ledger, recovering, schema
+from spanscore.store import connections, ledger, recovery, schema
 from spanscore.store.config import Config
 
 _LOGS: Final = ("-wal", "-shm")
@@ -66,7 +66,7 @@ def fault_of(file: Path) -> str | None:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode={mode}", uri=True)) as db:
             found = db.execute("PRAGMA integrity_check(1)").fetchone()
     except sqlite3.DatabaseError as error:
-        if recovering.is_damaged(error):
+        if recovery.is_damaged(error):
             return str(error)
         raise InputError(f"{file}: cannot be read ({error})") from error
     return None if found is None or found[0] == "ok" else str(found[0]).splitlines()[-1]
@@ -79,7 +79,7 @@ def journal(file: Path) -> tuple[list[Copied], Path]:
 
     def create(made: Path) -> None:
         with closing(sqlite3.connect(made)) as db:
-            recovering.prepare(db)
+            recovery.prepare(db)
 
     return _repair(file, create, {"requests": expected.entries} if is_known else {})
 
@@ -87,12 +87,12 @@ def journal(file: Path) -> tuple[list[Copied], Path]:
 def store(config: Config) -> tuple[list[Copied], Path]:
     """Repair an SQLite store. Raises ConfigError where its tables are of another version."""
     with suppress(RetryableError, PermanentError):
-        connecting.version(config)
+        connections.version(config)
 
     def create(made: Path) -> None:
-        connecting.connect(config.model_copy(update={"url": f"sqlite:///{made}"})).dispose()
+        connections.connect(config.model_copy(update={"url": f"sqlite:///{made}"})).dispose()
 
-    return _repair(connecting.file_of(config) or Path(), create, {})
+    return _repair(connections.file_of(config) or Path(), create, {})
 
 
 def _repair(
@@ -108,7 +108,7 @@ def _repair(
     made = file.with_name(f"{file.name}.repaired")
     _remove(made)
     try:
-        private_files.make(made)
+        local_files.make(made)
         create(made)
         with closing(sqlite3.connect(made, isolation_level=None, uri=True)) as db:
             copied = _copy_all(db, file, known)

@@ -9,11 +9,10 @@ from sqlalchemy.engine import Connection
 
 from spanscore.filters import Field, Fields, Filter
 from spanscore.model.score import Evaluation
-from spanscore.store import ordering, reading, tenants
-from spanscore.store.fields import label_of, value_of
-from spanscore.store.listing import Page, Place
+from spanscore.store import lookup, ordering, stored_rows
+from spanscore.store.listing import Page, Place, label_of, value_of
+from spanscore.store.lookup import SessionRecord
 from spanscore.store.ordering import Key, Order
-from spanscore.store.reading import SessionRecord
 from spanscore.store.schema import agent_traces
 
 ORDERS: Final = ("stored_ns", "trace_count")
@@ -51,7 +50,7 @@ def sessions(
     looked_at = 0
     while chunk := _next(connection, query, place):
         keys = [row.session_id for row in chunk]
-        found = reading.read_sessions(connection, keys, query.tenant).by_key()
+        found = lookup.read_sessions(connection, keys, query.tenant).by_key()
         for row in chunk:
             place = Place(row.last, traces=row.traces)
             record = found.get(row.session_id)
@@ -70,7 +69,10 @@ def _next(connection: Connection, query: SessionQuery, place: Place | None) -> l
     many they have.
     """
     keys = _keys(query.order)
-    wanted = (agent_traces.c.session_id.is_not(None), *tenants.is_of(agent_traces, query.tenant))
+    wanted = (
+        agent_traces.c.session_id.is_not(None),
+        *stored_rows.is_of(agent_traces, query.tenant),
+    )
     found = select(agent_traces.c.session_id, _LAST.label("last"), _TRACES.label("traces")).where(
         *wanted
     )

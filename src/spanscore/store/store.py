@@ -19,33 +19,30 @@ from spanscore.model.undelivered import Undelivered
 from spanscore.store import (
     annotation,
     dimensions,
-    evaluated_sessions,
     external,
     facts,
-    given,
+    given_scores,
     judge_answers,
     listing,
+    lookup,
     ordered_scores,
-    placing,
-    pruning,
-    reading,
+    placement,
     records,
     schema,
     session_listing,
-    tenants,
+    stored_rows,
     unanswered,
-    writing,
 )
 from spanscore.store import undelivered as not_delivered
 from spanscore.store.annotation import Annotation
+from spanscore.store.calibrations import Labels
 from spanscore.store.config import Config
-from spanscore.store.connecting import MEMORY
-from spanscore.store.database import Database
+from spanscore.store.connections import MEMORY
+from spanscore.store.database import Database, Pruned, prune_step, secret, stored_bytes
 from spanscore.store.given_scores import GivenScores
-from spanscore.store.labelled import Labels
+from spanscore.store.lookup import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.monitors import MonitorStore, last_read_seq
 from spanscore.store.ordering import Order
-from spanscore.store.reading import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.runs import RunTables
 from spanscore.store.schema import (
     agent_traces,
@@ -55,9 +52,8 @@ from spanscore.store.schema import (
     external_scores,
     monitors,
 )
-from spanscore.store.secrets import secret
+from spanscore.store.stored_rows import StoredTrace
 from spanscore.store.unanswered import Missing, Unanswered
-from spanscore.store.writing import StoredTrace
 
 __all__ = ["MAX_SESSION_TRACES", "Missing", "SessionRecord", "Store", "StoredTrace", "Unanswered"]
 
@@ -168,15 +164,15 @@ class Store:
         now_ns = self._clock_ns()
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
-                left = placing.named_by(connection, gone)
+                left = placement.named_by(connection, gone)
                 # what is there already, imported or an earlier revision, may lose responses
-                left |= placing.of_responses(connection, [x.trace.id for x in traces])
-                gone_bytes = writing.take_out(connection, gone)
+                left |= placement.of_responses(connection, [x.trace.id for x in traces])
+                gone_bytes = stored_rows.take_out(connection, gone)
                 unanswered.forget_traces(connection, gone)
                 trace_bytes = (
-                    writing.put_traces(connection, traces, self._last_row, now_ns) - gone_bytes
+                    stored_rows.put_traces(connection, traces, self._last_row, now_ns) - gone_bytes
                 )
-                numbers, new, score_bytes = writing.put_evaluations(
+                numbers, new, score_bytes = stored_rows.put_evaluations(
                     connection, scored, self._last_seq, now_ns
                 )
                 facts.forget_traces(connection, gone)
@@ -184,7 +180,7 @@ class Store:
                 numbered = list(enumerate(new, self._last_seq + 1))
                 facts.put(connection, numbered, [x.trace for x in traces], new=first, removed=left)
                 unanswered.note(connection, [x for x in scored if x.run is None], missing, now_ns)
-                evaluated_sessions.note(connection, evaluated)
+                stored_rows.note(connection, evaluated)
                 if also is not None:
                     also(RunTables(connection))
             self._last_row += len(traces)
@@ -195,7 +191,7 @@ class Store:
     def known(self, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
         """Agent trace id to (revision, digest) of those among `ids` that are stored."""
         with self._database.reading() as connection:
-            return reading.known(connection, ids)
+            return lookup.known(connection, ids)
 
     def left_over(
         self, trace_ids: Collection[str], ids: Collection[str], *, tenant: str
@@ -204,7 +200,7 @@ class Store:
         these `ids`.
         """
         with self._database.reading() as connection:
-            return reading.left_over(connection, trace_ids, ids, tenant)
+            return lookup.left_over(connection, trace_ids, ids, tenant)
 
     def trace(self, trace_id: str, *, tenant: str | None = "") -> AgentTrace | None:
         """The trace with this agent trace id, else the first turn of the OTel trace with this
@@ -216,7 +212,7 @@ class Store:
             .limit(1)
         )
         with self._database.reading() as connection:
-            turns = reading.turns(connection, trace_id, tenant)
+            turns = lookup.turns(connection, trace_id, tenant)
             found = connection.execute(
                 query.where(agent_traces.c.id.in_(turns))
             ).scalar_one_or_none()
@@ -231,8 +227,8 @@ class Store:
         if trace.session_key is None:
             return []
         with self._database.reading() as connection:
-            found = reading.turns_before(
-                connection, writing.key(trace.session_key), trace, limit, max_bytes
+            found = lookup.turns_before(
+                connection, stored_rows.key(trace.session_key), trace, limit, max_bytes
             )
         return [x for record in found for x in records.undamaged(records.decode_trace, record)]
 
@@ -245,18 +241,18 @@ class Store:
 
     def stored_sessions(
         self, ids: Sequence[str], *, tenant: str | None = ""
-    ) -> reading.StoredSessions:
+    ) -> lookup.StoredSessions:
         """As `sessions`, but not decoded."""
-        keys = list({writing.key(session_id): None for session_id in ids})
+        keys = list({stored_rows.key(session_id): None for session_id in ids})
         with self._database.reading() as connection:
-            return reading.read_sessions(connection, keys, tenant)
+            return lookup.read_sessions(connection, keys, tenant)
 
     def session_keys(self, session_id: str, *, tenant: str | None = "") -> list[str]:
         """The keys of the stored sessions with this id, one for each namespace; a key stands for
         its session.
         """
         with self._database.reading() as connection:
-            return reading.sessions_of(connection, writing.key(session_id), tenant)
+            return lookup.sessions_of(connection, stored_rows.key(session_id), tenant)
 
     def evaluations(
         self,
@@ -274,8 +270,8 @@ class Store:
         """
         with self._database.reading() as connection:
             traces, sessions = _subjects(connection, trace_id, session_id, tenant)
-            traces += reading.session_trace_ids(connection, sessions, tenant)
-            scores = reading.newest_scores(connection, traces, sessions, tenant, run)
+            traces += lookup.session_trace_ids(connection, sessions, tenant)
+            scores = lookup.newest_scores(connection, traces, sessions, tenant, run)
         return [
             x
             for found in records.undamaged_evaluations([row.record for row in scores])
@@ -288,7 +284,7 @@ class Store:
         """
         with self._database.reading() as connection:
             for table in (evaluations, external_scores):
-                wanted = (table.c.uid == uid, *tenants.is_of(table, tenant))
+                wanted = (table.c.uid == uid, *stored_rows.is_of(table, tenant))
                 found = connection.execute(select(table.c.record).where(*wanted).limit(1)).scalar()
                 if found is not None:
                     return records.decode_evaluations([found])[0]
@@ -322,8 +318,8 @@ class Store:
         """
         with self._database.reading() as connection:
             traces, sessions = _subjects(connection, trace_id, session_id, tenant)
-            sessions += [] if session_key is None else [writing.key(session_key)]
-            wanted = {*traces, *reading.session_trace_ids(connection, sessions, tenant)}
+            sessions += [] if session_key is None else [stored_rows.key(session_key)]
+            wanted = {*traces, *lookup.session_trace_ids(connection, sessions, tenant)}
             named = {trace_id.lower()} if trace_id else set()
             trace_ids = external.otel_ids(connection, sorted(wanted)) | named
             given = external.of_traces(connection, trace_ids, wanted, tenant)
@@ -376,7 +372,7 @@ class Store:
         last evaluation.
         """
         with self._database.reading() as connection:
-            return evaluated_sessions.still_open(connection)
+            return stored_rows.still_open(connection)
 
     def unanswered(self, now_ns: int, limit: int) -> list[Unanswered]:
         """At most `limit` of what is missing and due by `now_ns`, that of the newest traces and
@@ -578,9 +574,9 @@ class Store:
                 unused = dimensions.unused(connection)
         with self._database.writing() as connection:
             dimensions.tidy(connection, unused)
-            given.forget_deleted(connection, now_ns)
+            given_scores.forget_deleted(connection, now_ns)
             if traces:
-                evaluated_sessions.forget_deleted(connection)
+                stored_rows.forget_deleted(connection)
             if bounds.max_age is not None:
                 annotation.prune(connection, now_ns - bounds.max_age)
         return traces
@@ -605,12 +601,12 @@ class Store:
         last_row = max(_highest(connection, x) for x in rows)
         self._last_row = max(self._last_row, last_row)
         self._last_answer = max(self._last_answer, _highest(connection, schema.judge_answers.c.row))
-        self._size_bytes = pruning.size_bytes(connection)
+        self._size_bytes = stored_bytes(connection)
 
-    def _prune_step(self, before_ns: int | None) -> pruning.Pruned:
+    def _prune_step(self, before_ns: int | None) -> Pruned:
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
-                pruned = pruning.step(connection, before_ns)
+                pruned = prune_step(connection, before_ns)
             self._size_bytes -= pruned.size_bytes
         return pruned
 
@@ -621,11 +617,11 @@ def _subjects(
     """The ids of the agent traces, and the keys of the sessions, that ids as users give them stand
     for.
     """
-    traces = [] if trace_id is None else reading.turns(connection, trace_id, tenant)
+    traces = [] if trace_id is None else lookup.turns(connection, trace_id, tenant)
     sessions = (
         []
         if session_id is None
-        else reading.session_keys(connection, writing.key(session_id), tenant)
+        else lookup.session_keys(connection, stored_rows.key(session_id), tenant)
     )
     return traces, sessions
 

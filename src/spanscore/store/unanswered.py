@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation, ScopeKind
 from spanscore.store.schema import unanswered
-from spanscore.store.writing import chunks, key
+from spanscore.store.stored_rows import chunks, key
 
 _Identity: TypeAlias = tuple[ScopeKind, str, str]
 

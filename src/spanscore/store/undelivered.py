@@ -12,10 +12,10 @@ from sqlalchemy.engine import Connection, Engine
 
 from spanscore.model.score import Evaluation
 from spanscore.model.undelivered import MAX_ERROR_CHARS, Undelivered
-from spanscore.store import connecting, records, transactions
+from spanscore.store import connections, records, transactions
 from spanscore.store.config import Config
 from spanscore.store.schema import evaluations, undelivered
-from spanscore.store.writing import chunks
+from spanscore.store.stored_rows import chunks
 
 _PAGE = 500
 
@@ -67,9 +67,9 @@ def kept(config: Config, exporters: Sequence[str] = ()) -> Iterator[Listed]:
     Raises ConfigError where `config.url` is none or leads nowhere, RetryableError or PermanentError
     where the store cannot be read.
     """
-    engine = connecting.connect_reading(config)
+    engine = connections.connect_reading(config)
     if engine is None:
-        raise connecting.no_store(config)
+        raise connections.no_store(config)
     try:
         for exporter in _exporters(engine):
             if not exporters or exporter in exporters:
@@ -93,14 +93,14 @@ def forget(config: Config, exporters: Sequence[str] = ()) -> int:
 
 
 def _changed(config: Config, exporters: Sequence[str], *, forget: bool) -> int:
-    reader = connecting.connect_reading(config)
+    reader = connections.connect_reading(config)
     if reader is None:
-        raise connecting.no_store(config)
+        raise connections.no_store(config)
     reader.dispose()
     statement = delete(undelivered) if forget else update(undelivered).values(asked=1)
     if exporters:
         statement = statement.where(undelivered.c.exporter.in_(exporters))
-    engine = connecting.connect(config)
+    engine = connections.connect(config)
     try:
         with transactions.transaction(engine) as connection:
             return connection.execute(statement).rowcount

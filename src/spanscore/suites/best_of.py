@@ -17,10 +17,10 @@ from spanscore.judge.config import Config
 from spanscore.judge.marks import NOTICE
 from spanscore.judge.port import Judge, Prompt
 from spanscore.judge.transcript import excerpt
-from spanscore.looping import waited_for
 from spanscore.model.score import JudgeUsage
 from spanscore.model.trace import AgentTrace
 from spanscore.stats import Estimate, mean
+from spanscore.threads import waited_for
 
 Mode: TypeAlias = Literal["round_robin", "linear"]
 """Who meets whom: every two agents, or in each conversation the champion and the next agent, who

@@ -10,13 +10,10 @@ from typing import TypeVar
 
 from spanscore.errors import PermanentError
 from spanscore.evaluation.evaluations import tallied
-from spanscore.export import events, histogram, spans
-from spanscore.export.config import Config, JsonFileConfig
-from spanscore.export.destinations import without_spans
-from spanscore.export.headers_setter import Authenticator
-from spanscore.export.opening import open_exporters, open_sinks
-from spanscore.export.port import Exporter, UndeliveredError
-from spanscore.export.sink import Sink, by_what_they_replace
+from spanscore.export import events, histogram, open_exporters, open_sinks, spans
+from spanscore.export.config import Authenticator, Config, JsonFileConfig
+from spanscore.export.port import Exporter, Sink, UndeliveredError, by_what_they_replace
+from spanscore.export.sender import without_spans
 from spanscore.model.score import Evaluation
 from spanscore.otlp.signal import Signal
 

@@ -16,13 +16,13 @@ from spanscore.embed import open_embedder
 from spanscore.errors import InputError
 from spanscore.evaluation import Engine, Overrides
 from spanscore.judge import Cache, Judge, open_judge, redactor
-from spanscore.looping import waited_for
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.trace import AgentTrace
 from spanscore.suites.matches import AttributesOf, Matched, match, own_attributes
 from spanscore.suites.report import CaseResult, Run, result, unmatched
 from spanscore.suites.suite import Suite, load
 from spanscore.suites.trial import Answers, Trial, Trying
+from spanscore.threads import waited_for
 
 _MAX_TRIALS_AT_ONCE = 64
 """More would wait for the judge's own limit, each with its transcript in memory."""

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from spanscore.config_errors import explain
+from spanscore.config import explain
 from spanscore.errors import InputError
 from spanscore.evaluation import Overrides
 from spanscore.evaluation.rubric import NAME as RUBRIC

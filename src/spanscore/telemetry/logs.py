@@ -1,20 +1,22 @@
-"""Log lines on standard error: for people or a pipeline, each fault a bounded number of times, no
-user's content.
-"""
+"""Log lines on standard error, their subject, and bounded complaints."""
 
+import functools
 import logging
 import sqlite3
 import sys
 import time
 import traceback
+import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import Any, TypeAlias
 
 from spanscore.errors import SpanscoreError
 from spanscore.model.json import dumps
-from spanscore.telemetry import resource, subject
 from spanscore.telemetry.config import Config, Sampling
 
 _FIELDS = ("trace_id", "span_id", "session_id", "tenant")
@@ -93,7 +95,7 @@ class _Formatter(logging.Formatter):
 
     def fields(self, record: logging.LogRecord) -> dict[str, str]:
         """What the line is about."""
-        around = subject.current()
+        around = current()
         found = {name: getattr(record, name, None) or around.get(name) for name in _FIELDS}
         return {name: str(value)[:_MAX_FIELD_CHARS] for name, value in found.items() if value}
 
@@ -162,9 +164,112 @@ def configure_logging(config: Config) -> None:
     for_people = config.logs.encoding == "console" or (
         config.logs.encoding == "auto" and sys.stderr.isatty()
     )
-    handler.setFormatter(Console() if for_people else Json(resource.attributes(config.resource)))
+    handler.setFormatter(Console() if for_people else Json(resource_attributes(config.resource)))
     handler.addFilter(Repetition(config.logs.sampling))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.captureWarnings(capture=True)  # what libraries warn of is a line like any other
     level = config.logs.level
     logging.getLogger("spanscore").setLevel("WARNING" if level == "warn" else level.upper())
+
+
+_log = logging.getLogger(__name__)
+
+_COMPLAIN_EVERY_NS = 60 * 10**9
+
+
+class Complaints:
+    """Says what goes wrong when it begins, then once a minute, with how often it did: a store can
+    be down all night.
+    """
+
+    def __init__(self, clock_ns: Callable[[], int]) -> None:
+        """`clock_ns` gives Unix nanoseconds."""
+        self._clock_ns = clock_ns
+        # by subject: when it was last said, and how often not since
+        self._last: dict[str, tuple[int, int]] = {}
+
+    def complain(
+        self,
+        about: str,
+        what: str,
+        *,
+        level: int = logging.WARNING,
+        error: Exception | None = None,
+    ) -> None:
+        """Log `what`, with the traceback of `error`, unless there was a line about the same less
+        than a minute ago.
+
+        `about` is one of few.
+        """
+        now_ns = self._clock_ns()
+        # so that lines about something else do not use up what may be said of this
+        fault = {"fault": about}
+        if about not in self._last:
+            _log.log(level, "%s: %s", about, what, exc_info=error, extra=fault)
+        else:
+            logged_ns, unlogged = self._last[about]
+            if 0 <= now_ns - logged_ns < _COMPLAIN_EVERY_NS:
+                self._last[about] = logged_ns, unlogged + 1
+                return
+            line = "%s: %s (%d times since the last line about it)"
+            _log.log(level, line, about, what, unlogged + 1, exc_info=error, extra=fault)
+        self._last[about] = now_ns, 0
+
+    def is_over(self, about: str) -> bool:
+        """Forget what was wrong; whether anything was."""
+        return self._last.pop(about, None) is not None
+
+
+@functools.cache
+def instance_id() -> str:
+    """Tells this process from others, and from itself before a restart."""
+    return str(uuid.uuid4())
+
+
+def resource_attributes(configured: Mapping[str, str]) -> dict[str, str]:
+    """OpenTelemetry's attributes of a service; what is `configured` comes before what is found
+    out.
+    """
+    try:
+        own_version = version("spanscore")
+    except PackageNotFoundError:
+        own_version = "unknown"
+    own = {
+        "service.name": "spanscore",
+        "service.version": own_version,
+        "service.instance.id": instance_id(),
+    }
+    return own | dict(configured)
+
+
+_ABOUT: ContextVar[Mapping[str, str | None]] = ContextVar("about", default={})  # noqa: B039 - it is never changed
+
+
+@contextmanager
+def about(
+    *,
+    trace_id: str | None = None,
+    span_id: str | None = None,
+    session_id: str | None = None,
+    tenant: str = "",
+) -> Iterator[None]:
+    """Lines logged within the block, also by tasks and threads begun in it, have these ids as
+    fields.
+    """
+    token = _ABOUT.set(
+        {
+            "trace_id": trace_id,
+            "span_id": span_id,
+            "session_id": session_id,
+            "tenant": tenant or None,
+        }
+    )
+    try:
+        yield
+    finally:
+        _ABOUT.reset(token)
+
+
+def current() -> Mapping[str, str | None]:
+    """What the innermost block is about."""
+    return _ABOUT.get()

@@ -1,14 +1,15 @@
-"""Where counts and measurements are kept until somebody reads them; cheap enough to be asked for
-every request.
-"""
+"""Counts and measurements kept until read, the process's own included."""
 
+import os
 import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
 
+from spanscore.telemetry import declared
 from spanscore.telemetry.declared import METRICS, Declared
 
 MAX_SERIES = 500
@@ -140,3 +141,20 @@ def _bounded(values: Mapping[Labels, object], key: Labels) -> Labels:
     if len(values) >= MAX_SERIES:
         return (_OTHER,) * len(key)
     return tuple([x if len(x) <= _MAX_LABEL_CHARS else _OTHER for x in key])
+
+
+_STATM = Path("/proc/self/statm")
+
+
+def watch(meter: Meter, clock_ns: Callable[[], int] = time.time_ns) -> None:
+    """Have `meter` ask for uptime, CPU time and memory."""
+    meter.watch(declared.PROCESS_UPTIME, lambda: max(0.0, (clock_ns() - meter.started_ns) / 1e9))
+    meter.watch(declared.PROCESS_CPU, time.process_time)
+    meter.watch(declared.PROCESS_MEMORY_RSS, _resident_bytes)
+
+
+def _resident_bytes() -> float | None:
+    try:
+        return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    except (OSError, ValueError, IndexError):
+        return None

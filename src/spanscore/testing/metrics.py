@@ -20,7 +20,6 @@ from spanscore.evaluation.measurement import Measuring, Panel, measured_by_signa
 from spanscore.judge import renderer
 from spanscore.judge.config import Config
 from spanscore.judge.port import Judge
-from spanscore.looping import waited_for
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, SessionMetric, Signals, available
 from spanscore.metrics.own import CriterionMetric, SessionCriterionMetric, metric_of
 from spanscore.model.json import dumps
@@ -28,6 +27,7 @@ from spanscore.model.score import Evaluation, Failure, Skip
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.testing.judges import ScriptedAnswer, ScriptedJudge
 from spanscore.testing.traces import sample_sessions, sample_traces
+from spanscore.threads import waited_for
 
 Measurable: TypeAlias = str | type[Metric] | Metric | Callable[..., Any]
 """A metric by its name, its class, the class with options, or the function that `@spanscore.metric`

@@ -6,7 +6,7 @@ Names are imported when they are first used: a server that no trace has reached 
 
 from typing import TYPE_CHECKING
 
-from spanscore.lazy_names import lazy_names
+from spanscore.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from spanscore.turns.building import Watch, build

@@ -1,16 +1,24 @@
-"""The worker processes: started, given batches, and started again where one dies."""
+"""The worker processes: started, given batches, restarted where one dies."""
 
 import asyncio
 import itertools
 import logging
+import os
+import socket
+import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from asyncio.subprocess import Process
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from spanscore.assemble.assembler import Cut
 from spanscore.telemetry import Meter, declared
 from spanscore.workers.messages import (
+    LENGTH,
     Alone,
     Answers,
     Batch,
@@ -24,8 +32,181 @@ from spanscore.workers.messages import (
     decode,
     encode,
 )
-from spanscore.workers.places import LIMIT_S, Place, Sent, to_move
-from spanscore.workers.running import Running, started
+
+_START_S: Final = 60.0
+_END_S: Final = 5.0
+
+
+@dataclass(slots=True)
+class Running:
+    """A process, and what leads to it."""
+
+    process: Process
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    since_s: float
+    """When it was started, by `time.monotonic`."""
+
+    async def message(self) -> bytes:
+        """The next message, without its length. Raises OSError or EOFError where there is none."""
+        (size,) = LENGTH.unpack(await self.reader.readexactly(LENGTH.size))
+        return await self.reader.readexactly(size)
+
+    async def end(self) -> int:
+        """Have the process end, and wait until it has; its return code."""
+        self.writer.close()
+        try:
+            async with asyncio.timeout(_END_S):
+                return await self.process.wait()
+        except TimeoutError:
+            self.process.kill()
+            return await self.process.wait()
+
+
+async def started(setup: bytes) -> Running:
+    """A process that has read its setup, a message, and takes batches.
+
+    Raises OSError or EOFError where it does not come up.
+    """
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            process = await _process(theirs.fileno())
+        reader, writer = await asyncio.open_connection(sock=ours)
+    except BaseException:
+        ours.close()  # a process that was started nevertheless ends by that
+        raise
+    running = Running(process, reader, writer, time.monotonic())
+    try:
+        async with asyncio.timeout(_START_S):
+            writer.write(setup)
+            await running.message()
+    except BaseException:
+        await running.end()
+        raise
+    return running
+
+
+async def _process(number: int) -> Process:
+    """A process that has the socket with this file descriptor."""
+    command = (sys.executable, "-P", "-m", "spanscore.workers.process", str(number))
+    path = os.pathsep.join(x or str(Path.cwd()) for x in sys.path)
+    return await asyncio.create_subprocess_exec(
+        *command, pass_fds=(number,), env={**os.environ, "PYTHONPATH": path}
+    )
+
+
+_PATIENCE_S: Final = 1.0
+"""A batch that takes longer keeps none waiting behind it."""
+
+LIMIT_S: Final = 60.0
+"""What a batch may take, which is some MiB: a process that takes longer is killed. Each of what is
+in it may take longer by itself.
+"""
+
+
+@dataclass(slots=True, eq=False)
+class Sent:
+    """A message, and where its answer is waited for."""
+
+    message: Batch | SessionKeys | Alone
+    answer: "asyncio.Future[Any]"
+    is_moved: bool = False
+    """Whether a second process is to get it, since the first is slow with another one."""
+
+
+@dataclass(slots=True)
+class Place:
+    """The place of one process, which may have had others before it.
+
+    Times are by `time.monotonic`.
+    """
+
+    running: Running | None = None
+    """None while no process takes batches."""
+
+    sent: "deque[Sent]" = field(default_factory=deque)
+    """Batches without an answer, in the order in which the process works on them."""
+
+    working_since_s: float = 0.0
+    """When the process began with the first of them."""
+
+    has_answered: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set with each answer."""
+
+    batches: int = 0
+    restarts: int = 0
+    fault: str | None = None
+    """Why no process runs: how the last one ended, or why the next did not start."""
+
+    def give(self, sent: Sent, now_s: float) -> None:
+        """The process gets a batch."""
+        if not self.sent:
+            self.working_since_s = now_s
+        self.sent.append(sent)
+
+    def take_answered(self, now_s: float) -> Sent:
+        """The batch that the process has just answered; it begins with the next one."""
+        self.batches += 1
+        self.working_since_s = now_s
+        self.has_answered.set()
+        return self.sent.popleft()
+
+    def take_back(self) -> tuple[Sent | None, list[Sent]]:
+        """The process is dead: the batch that it worked on, and those that it had not begun and
+        that no other process has.
+        """
+        first = self.sent.popleft() if self.sent else None
+        others = [x for x in self.sent if not x.is_moved]
+        for sent in self.sent:
+            sent.is_moved = False  # one process is left that has it, or none
+        self.sent.clear()
+        return first, others
+
+    def is_overdue(self, now_s: float) -> bool:
+        """Whether the process takes too long for its batch."""
+        return bool(self.sent) and now_s - self.working_since_s > LIMIT_S
+
+    def is_slow(self, now_s: float) -> bool:
+        """Whether the process takes so long for its batch that no other one is to wait for it."""
+        return bool(self.sent) and now_s - self.working_since_s > _PATIENCE_S
+
+    def is_engaged(self, now_s: float) -> bool:
+        """Whether a batch that it gets now would have to wait for one that takes long."""
+        return self.is_slow(now_s) or (bool(self.sent) and isinstance(self.sent[0].message, Alone))
+
+    def works_on(self, sent: Sent) -> bool:
+        """Whether this is the batch that the process works on."""
+        return bool(self.sent) and self.sent[0] is sent
+
+    def to_json(self) -> dict[str, Any]:
+        """As the health endpoint shows it."""
+        state = "starting" if self.running is None else "working" if self.sent else "idle"
+        found: dict[str, Any] = {
+            "pid": None if self.running is None else self.running.process.pid,
+            "state": state,
+            "batches": self.batches,
+            "restarts": self.restarts,
+        }
+        return found if self.fault is None else found | {"fault": self.fault}
+
+
+def to_move(places: Sequence[Place], now_s: float) -> Iterator[Sent]:
+    """Batches that wait behind a slow one, which the next process with room is to get.
+
+    They stay where they are, too: whoever answers first has answered.
+    """
+    waiting = [
+        sent
+        for place in places
+        if place.is_slow(now_s)
+        for sent in list(place.sent)[1:]
+        if not sent.is_moved and not sent.answer.done()
+    ]
+    for sent in waiting:
+        sent.is_moved = True
+        yield sent
+
 
 _log = logging.getLogger(__name__)
 

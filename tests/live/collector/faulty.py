@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from spanscore.cli.main import main
-from spanscore.pipeline import Pipeline
 from spanscore.receive.auth import BearerTokens
+from spanscore.serving.pipeline import Pipeline
 
 FAULT = Path(sys.argv[-1]).with_name("fault")
 

@@ -11,7 +11,7 @@ import pytest
 from opentelemetry import trace
 
 import spanscore
-from spanscore.telemetry.suppression import instrumentation_suppressed
+from spanscore.telemetry import instrumentation_suppressed
 
 
 def test_a_turn_is_rebuilt_as_its_author_told_it(recorded):

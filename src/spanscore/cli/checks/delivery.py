@@ -25,11 +25,17 @@ from spanscore.cli.checks import Finding, cause_of, fail, ok, warn
 from spanscore.cli.checks.endpoints import client_context, listens, reachable, state_of
 from spanscore.config import Settings
 from spanscore.errors import PermanentError, RetryableError, SpanscoreError
-from spanscore.export.config import GrpcConfig, HttpConfig
+from spanscore.export import open_exporter
+from spanscore.export.config import (
+    GrpcConfig,
+    HttpConfig,
+    LangfuseConfig,
+    MlflowConfig,
+    PhoenixConfig,
+    SinkSettings,
+)
 from spanscore.export.json_api import JsonApi
-from spanscore.export.opening import open_exporter
 from spanscore.export.port import Exporter, UnsupportedSignalError
-from spanscore.export.sink_config import LangfuseConfig, MlflowConfig, PhoenixConfig, SinkSettings
 from spanscore.otlp import encode
 from spanscore.otlp.signal import WIRE, Signal
 from spanscore.receive.auth import open_authenticators

@@ -20,8 +20,8 @@ from spanscore.model.json import loads
 from spanscore.otlp.signal import WIRE
 from spanscore.receive.config import Grpc, Tls, split_endpoint
 from spanscore.receive.health import ELSEWHERE
-from spanscore.rpc.health import check as ask_health
-from spanscore.telemetry import declared, prometheus
+from spanscore.rpc.services import check as ask_health
+from spanscore.telemetry import declared, formats
 
 _TIMEOUT_S = 3.0
 _NOBODY = "start it with `spanscore serve` and this configuration, or see its log if it should run"
@@ -238,7 +238,7 @@ async def page_of_metrics(state: Mapping[str, Any]) -> str:
 def _refused(page: str) -> Counter[str]:
     """How many requests were not taken, by reason."""
     line = re.compile(
-        prometheus.name(declared.RECEIVER_REFUSED_REQUESTS) + r'\{.*?reason="(\w+)".*\} (\S+)'
+        formats.name(declared.RECEIVER_REFUSED_REQUESTS) + r'\{.*?reason="(\w+)".*\} (\S+)'
     )
     found: Counter[str] = Counter()
     for reason, count in line.findall(page):
@@ -285,7 +285,7 @@ async def _taken(state: Mapping[str, Any]) -> Counter[str] | None:
         page = await page_of_metrics(state)
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
         return None
-    line = re.compile(prometheus.name(declared.RULES_DECISIONS) + r"\{(.*)\} (\S+)")
+    line = re.compile(formats.name(declared.RULES_DECISIONS) + r"\{(.*)\} (\S+)")
     found: Counter[str] = Counter()
     for labels, count in line.findall(page):
         named = dict(_LABEL.findall(labels))

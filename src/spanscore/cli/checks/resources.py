@@ -25,16 +25,14 @@ from spanscore.cli.checks import Finding, cause_of, fail, ok, warn
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import ConfigError, SpanscoreError
-from spanscore.export.config import HttpConfig, JsonFileConfig
-from spanscore.export.connection_config import Tls
-from spanscore.export.sink_config import SinkSettings
+from spanscore.export.config import HttpConfig, JsonFileConfig, SinkSettings, Tls
 from spanscore.export.tls import http_context
 from spanscore.judge import open_for_trial, redactor, trial
 from spanscore.judge.cache import load as load_recorded
 from spanscore.judge.config import Config
 from spanscore.model.quantity import size_text
 from spanscore.model.score import JudgeUsage
-from spanscore.store import connecting, repair
+from spanscore.store import connections, repair
 
 _LITTLE_BYTES = 64 * 2**20
 _MIB = 2**20
@@ -65,7 +63,7 @@ def _store(settings: Settings, url: URL) -> Finding:
     if found.status == "FAIL":
         return found
     try:
-        connecting.version(settings.store)
+        connections.version(settings.store)
     except (SpanscoreError, OSError) as error:
         return fail("store", cause_of(error), "start the database, or mend store.url")
     return found

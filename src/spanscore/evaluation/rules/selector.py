@@ -9,10 +9,10 @@ from typing import Annotated, Any, Protocol, Self
 
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
+from spanscore.errors import nearest
 from spanscore.model.options import Options
 from spanscore.model.quantity import duration_ns
 from spanscore.model.span import Scalar
-from spanscore.naming import nearest
 
 MAX_TEXT = 1_000
 """Characters of a text in a condition; of a longer value of a span only so many are kept."""

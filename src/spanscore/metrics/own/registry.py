@@ -11,11 +11,10 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from spanscore.errors import InputError
+from spanscore.errors import InputError, nearest
 from spanscore.metrics._base import Metric
 from spanscore.model.score import Skip
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.naming import nearest
 
 PREFIX_OF_RUBRIC = "rubric"
 _PATTERN = re.compile(r"[a-z][a-z0-9_]{0,63}(\.[a-z][a-z0-9_]{0,63})?")

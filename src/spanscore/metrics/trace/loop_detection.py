@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from spanscore.arrays import NDArray, np
 from spanscore.embed.port import Embedder
+from spanscore.lazy_imports import NDArray, np
 from spanscore.metrics._base import Embedded
 from spanscore.metrics._evidence import MAX_TEXT_CHARS, STOP_WORDS, counted
 from spanscore.model.score import Outcome, Score, Skip

@@ -18,7 +18,6 @@ from spanscore.evaluation import Engine, Overrides
 from spanscore.evaluation.outcomes import Measured
 from spanscore.evaluation.rubric import is_rubric
 from spanscore.judge import Judge, answers_file, open_judge, redactor
-from spanscore.looping import Loop
 from spanscore.metrics import Metric, available
 from spanscore.model.json import loads
 from spanscore.model.score import Evaluation, Failure, Score, Skip, SkipCause, reaches
@@ -34,6 +33,7 @@ from spanscore.sdk.pytest_plugin.results import Gathered
 from spanscore.suites import Case, Suite, Trial
 from spanscore.suites.matches import Recording
 from spanscore.suites.trial import Answers, Trying
+from spanscore.threads import Loop
 
 
 class Scoring:

@@ -1,0 +1,485 @@
+"""The traces or sessions that a target or source names."""
+
+import asyncio
+import hashlib
+import heapq
+import logging
+import time
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from spanscore.control.run_sources import Reading, Sources
+from spanscore.errors import InputError, NotFoundError, RetryableError
+from spanscore.model.trace import AgentTrace
+from spanscore.offline.sessions import SessionTurns
+from spanscore.scoring import Scoring
+from spanscore.specs import Sampling, TargetSpec, TraceFilter
+from spanscore.store import records
+from spanscore.store.listing import TraceScores
+from spanscore.store.runs import Run, RunTables
+from spanscore.store.store import Store, StoredTrace
+from spanscore.store.stored_rows import IMPORTED, key
+
+_TRACES, _SESSIONS, _IDS = 500, 50, 200
+_MAX_BYTES = 8 * 2**20
+_SHOWN = 3
+_LAST = 2**63 - 1
+
+
+class Page(NamedTuple):
+    """Some of what a target names, and where the next page begins; None after the last."""
+
+    subjects: list[str]
+    next: str | None
+
+
+def refuse_unknown(store: Store, tenant: str, target: TargetSpec) -> None:
+    """Raise NotFoundError where a tenant has not all that a target names by its ids; a source is
+    not asked. Blocks.
+    """
+    if target.source is not None:
+        return
+    if target.trace_ids:
+        ids = [id_.lower() for id_ in target.trace_ids]
+        what, unknown = "traces", store.read_runs(lambda x: x.unknown_traces(tenant, ids))
+    elif target.session_ids:
+        what, unknown = (
+            "sessions",
+            store.read_runs(lambda x: x.unknown_sessions(tenant, target.session_ids)),
+        )
+    else:
+        return
+    if unknown:
+        some = ", ".join(map(repr, unknown[:_SHOWN])) + (
+            " and others" if len(unknown) > _SHOWN else ""
+        )
+        raise NotFoundError(
+            f"{len(unknown)} of the {what} are not stored (retention may have deleted them): {some}"
+        )
+
+
+def page(
+    store: Store,
+    tenant: str,
+    target: TargetSpec,
+    cursor: str,
+    *,
+    stored_by_ns: int,
+    rows: tuple[int, int] | None = None,
+) -> Page:
+    """What follows `cursor`, "" at the beginning, of all that `target` names, before a sample is
+    taken. Blocks.
+
+    Where there are `rows`, without ids, only traces with rows above the first up to the second, and
+    their sessions.
+    """
+    if target.trace_ids or target.session_ids:
+        return _of_ids(store, tenant, target, int(cursor or 0))
+    if target.scope == "session":
+        return _of_sessions(store, tenant, target, cursor, stored_by_ns, rows)
+    if rows is not None:
+        return _of_rows(store, tenant, target, int(cursor or rows[0]), rows[1])
+    wanted = target.filter or TraceFilter()
+    if wanted == TraceFilter() and not target.where:
+        ids = store.read_runs(
+            lambda x: x.trace_ids(tenant, cursor, _TRACES, stored_by_ns=stored_by_ns)
+        )
+        return Page(ids, ids[-1] if ids else None)
+    found = store.read_runs(
+        lambda x: x.traces(tenant, cursor, _TRACES, max_bytes=_MAX_BYTES, stored_by_ns=stored_by_ns)
+    )
+    accepted = {id_: trace for id_, trace in found if trace is not None and wanted.accepts(trace)}
+    return Page(_that_meet(store, tenant, target, accepted), found[-1][0] if found else None)
+
+
+def _that_meet(
+    store: Store, tenant: str, target: TargetSpec, traces: Mapping[str, AgentTrace]
+) -> list[str]:
+    """The ids of the traces that meet the target's condition, which may be on their scores."""
+    condition = target.condition()
+    if condition is None:
+        return list(traces)
+    scores = store.read_runs(lambda x: x.scores(tenant, list(traces)))
+    return [
+        id_ for id_, trace in traces.items() if condition.matches(TraceScores(trace, scores[id_]))
+    ]
+
+
+def has_newer(store: Store, tenant: str, target: TargetSpec, row: int) -> bool:
+    """Whether a trace of what `target` names was stored or changed after a row. Blocks."""
+    is_named = bool(target.trace_ids or target.session_ids)
+    rows = None if is_named else (row, _LAST)
+    cursor: str | None = ""
+    while cursor is not None:
+        found = page(store, tenant, target, cursor, stored_by_ns=_LAST, rows=rows)
+        if found.subjects and not is_named:
+            return True
+        if found.subjects and _is_newer(store, tenant, target, found.subjects, row):
+            return True
+        cursor = found.next
+    return False
+
+
+def _is_newer(
+    store: Store, tenant: str, target: TargetSpec, subjects: Sequence[str], row: int
+) -> bool:
+    are_sessions = target.scope == "session"
+    return store.monitors.read(
+        lambda tables: tables.has_newer(tenant, subjects, row, are_sessions=are_sessions)
+    )
+
+
+def every_page(
+    store: Store, tenant: str, target: TargetSpec, *, stored_by_ns: int
+) -> Iterator[list[str]]:
+    """All that `target` names of what a tenant has, in pages. Blocks."""
+    cursor: str | None = ""
+    while cursor is not None:
+        found = page(store, tenant, target, cursor, stored_by_ns=stored_by_ns)
+        cursor = found.next
+        yield found.subjects
+
+
+def digest(store: Store, tenant: str, target: TargetSpec) -> str:
+    """The same as long as `target` names the same traces or sessions. Blocks."""
+    found = hashlib.sha256()
+    for subjects in every_page(store, tenant, target, stored_by_ns=_LAST):
+        for subject in subjects:
+            found.update(subject.encode("utf-8", "surrogatepass") + b"\0")
+    return found.hexdigest()
+
+
+def add(tables: RunTables, run: Run, sampling: Sampling, found: Page, now_ns: int) -> Run | None:
+    """Keep those of a page that are drawn as items of `run`, with how far its listing is; None
+    where it is gone.
+    """
+    drawn = [(x, sampling.draw(x)) for x in found.subjects if sampling.is_in_share(x)]
+    added = tables.add_items(run, drawn)
+    items = (
+        run.progress.items
+        + added
+        - _limited_to(tables, run, sampling, run.progress.items + added, found.next is None)
+    )
+
+    def listed(current: Run) -> Run:
+        candidates = current.progress.candidates + len(found.subjects)
+        probability = sampling.probability(candidates)
+        progress = replace(current.progress, cursor=found.next, candidates=candidates, items=items)
+        return replace(current, progress=replace(progress, sampling=probability))
+
+    return tables.change(run.id, now_ns, listed)
+
+
+def _limited_to(tables: RunTables, run: Run, sampling: Sampling, items: int, is_last: bool) -> int:
+    """How many items go again, since others have lower draws: all that are too many at the end, and
+    some before.
+    """
+    if sampling.count is None or items <= sampling.count * (1 if is_last else 2):
+        return 0
+    highest = tables.highest_draw(run.id, sampling.count)
+    return 0 if highest is None else tables.drop_above(run.id, highest)
+
+
+def _of_ids(store: Store, tenant: str, target: TargetSpec, start: int) -> Page:
+    ids = list(dict.fromkeys(target.trace_ids or target.session_ids))
+    some = ids[start : start + _IDS]
+
+    def resolved(tables: RunTables) -> list[str]:
+        if target.trace_ids:
+            found = [turn for id_ in some for turn in tables.turns(tenant, id_)]
+        elif target.scope == "session":
+            found = [x for id_ in some for x in tables.sessions_of(tenant, id_)]
+        else:
+            found = [turn for id_ in some for turn in tables.turns_of_session(tenant, id_)]
+        return list(dict.fromkeys(found))
+
+    end = start + len(some)
+    return Page(store.read_runs(resolved), str(end) if end < len(ids) else None)
+
+
+def _of_rows(store: Store, tenant: str, target: TargetSpec, after: int, until: int) -> Page:
+    found = store.read_runs(
+        lambda x: x.traces_in(tenant, after, _TRACES, max_bytes=_MAX_BYTES, until=until)
+    )
+    wanted = target.filter or TraceFilter()
+    accepted = {
+        id_: trace for _, id_, trace in found if trace is not None and wanted.accepts(trace)
+    }
+    return Page(_that_meet(store, tenant, target, accepted), str(found[-1][0]) if found else None)
+
+
+def _of_sessions(
+    store: Store,
+    tenant: str,
+    target: TargetSpec,
+    cursor: str,
+    stored_by_ns: int,
+    rows: tuple[int, int] | None,
+) -> Page:
+    keys = store.read_runs(
+        lambda x: x.session_keys(tenant, cursor, _SESSIONS, stored_by_ns=stored_by_ns, rows=rows)
+    )
+    accepted = keys
+    if target.filter is not None and target.filter != TraceFilter():
+        has_trace = partial(RunTables.has_trace, tenant=tenant, is_wanted=target.filter.accepts)
+        accepted = [key for key in keys if store.read_runs(partial(has_trace, session_key=key))]
+    condition = target.condition()
+    if condition is not None:  # one at a time: a session may be large
+        accepted = [
+            key
+            for key in accepted
+            if any(map(condition.matches, store.sessions([key], tenant=tenant)))
+        ]
+    return Page(accepted, keys[-1] if len(keys) == _SESSIONS else None)
+
+
+_log = logging.getLogger(__name__)
+
+_TRIES = 6
+_WAIT_S, _LONGEST_WAIT_S = 2.0, 60.0
+_MAX_PART_BYTES = 8 * 2**20
+
+
+class Drawn(NamedTuple):
+    """Of some traces: the subjects that the target names and that were not seen before, and the
+    traces to be stored.
+    """
+
+    subjects: list[str]
+    traces: list[AgentTrace]
+
+
+class Drawing:
+    """What a target names of the traces of its source, and what of it is drawn, each once."""
+
+    def __init__(self, target: TargetSpec, *, looks_back: bool = False) -> None:
+        """`looks_back`: a trace is evaluated with the turns of its session before it, so these are
+        stored too.
+        """
+        self._target = target
+        self._filter = target.filter or TraceFilter()
+        self._seen: set[int] = set()
+        # ids of the traces to be stored: an earlier turn is stored once
+        self._listed: set[str] = set()
+        self._lowest: list[int] = []  # negative draws: the highest comes first
+        self._turns = SessionTurns() if looks_back and target.scope == "trace" else None
+
+    def close(self) -> None:
+        """Let go of the turns that were seen."""
+        if self._turns is not None:
+            self._turns.close()
+
+    def of(self, traces: Sequence[AgentTrace]) -> Drawn:
+        """The subjects among some more traces.
+
+        Of a session that may be drawn all traces are stored.
+
+        Blocks: earlier turns are read from a file.
+        """
+        subjects: list[str] = []
+        listed: list[AgentTrace] = []
+        for trace in traces:
+            subject, is_accepted = self.subject_of(trace), self._filter.accepts(trace)
+            if subject is None:
+                continue
+            draw = self._target.sampling.draw(subject)
+            if is_accepted and draw not in self._seen:
+                self._see(draw)
+                subjects.append(subject)
+            if (is_accepted or self._target.scope == "session") and self._may_be_drawn(
+                subject, draw
+            ):
+                new = [*self._before(trace), trace]
+                self._listed.update(x.id for x in new)
+                listed += new
+            if self._turns is not None:
+                self._turns.add(trace)
+        return Drawn(subjects, listed)
+
+    def subject_of(self, trace: AgentTrace) -> str | None:
+        """What a trace is evaluated as, or with; None where it is of no session, and sessions are
+        evaluated.
+        """
+        if self._target.scope == "trace":
+            return trace.id
+        return None if trace.session_key is None else key(trace.session_key)
+
+    def _see(self, draw: int) -> None:
+        self._seen.add(draw)
+        count = self._target.sampling.count
+        if count is not None:
+            heapq.heappush(self._lowest, -draw)
+            if len(self._lowest) > count:
+                heapq.heappop(self._lowest)
+
+    def _may_be_drawn(self, subject: str, draw: int) -> bool:
+        """Whether a subject is drawn, unless others with lower draws come."""
+        sampling = self._target.sampling
+        if sampling.count is None:
+            return sampling.is_in_share(subject)
+        return len(self._lowest) < sampling.count or draw <= -self._lowest[0]
+
+    def _before(self, trace: AgentTrace) -> Sequence[AgentTrace]:
+        return () if self._turns is None else self._turns.before(trace, self._listed)
+
+
+class SourceListing:
+    """Lists the items of one run.
+
+    What is stored meanwhile stays, and is found again when it has to begin anew.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        target: TargetSpec,
+        sources: Sources,
+        scoring: Scoring,
+        store: Store,
+        *,
+        max_items: int,
+        looks_back: bool,
+        give_way: Callable[[], Awaitable[None]],
+        clock_ns: Callable[[], int] = time.time_ns,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        """A run that has more than `max_items` cannot be done. `looks_back` is as for `Drawing`.
+
+        `give_way` is awaited before more is taken in.
+        """
+        self._run = run
+        self._target = target
+        self._sources = sources
+        self._scoring = scoring
+        self._store = store
+        self._max_items = max_items
+        self._looks_back = looks_back
+        self._give_way = give_way
+        self._clock_ns = clock_ns
+        self._sleep = sleep
+        self._reading: Reading | None = None
+        self._is_ended = False
+
+    def end(self) -> None:
+        """Read no further."""
+        self._is_ended = True
+        if self._reading is not None:
+            self._reading.stop()
+
+    async def list(self) -> Run | None:
+        """The run once all of its items are listed; None where it was ended before, or is gone.
+
+        A source that cannot be reached is asked again for some minutes. Raises InputError where it
+        cannot be read.
+        """
+        wait_s = _WAIT_S
+        for is_last in [False] * (_TRIES - 1) + [True]:
+            try:
+                return await self._read()
+            except RetryableError as error:
+                if is_last:
+                    raise InputError(f"{error}; it was tried {_TRIES} times") from None
+                _log.warning("run %s: %s; it is tried again", self._run.id, error)
+                await self._note(reason=f"waiting: {error}")
+            await self._sleep(wait_s)
+            wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
+        return None
+
+    async def _read(self) -> Run | None:
+        """Read the source from its beginning."""
+        run = await self._note(candidates=0, reason=None)
+        reading = self._reading = self._sources.open(
+            self._run.tenant, self._target, self._run.created_ns
+        )
+        batches, drawing = reading.batches(), Drawing(self._target, looks_back=self._looks_back)
+        parts = _parts(batches, drawing)
+        thread = ThreadPoolExecutor(1, thread_name_prefix="source")
+        try:
+            while run is not None and not self._is_ended:
+                part = await asyncio.get_running_loop().run_in_executor(thread, next, parts, None)
+                if part is None:
+                    return (
+                        None
+                        if reading.is_stopped
+                        else await self._add(run, _Part([], []), is_last=True)
+                    )
+                await self._give_way()
+                run = await self._add(run, part, is_last=False)
+            return None
+        finally:
+            reading.stop()
+            for opened in (parts, batches, drawing):
+                thread.submit(opened.close)  # after what it reads now
+            thread.shutdown(wait=False)
+
+    async def _add(self, run: Run, part: "_Part", *, is_last: bool) -> Run | None:
+        """Store the traces and list the subjects in one transaction."""
+        listed: list[Run | None] = []
+        page = Page(part.subjects, None if is_last else "")
+        await self._scoring.patiently(
+            self._store.commit,
+            part.traces,
+            [],
+            also=lambda tables: listed.append(
+                add(tables, run, self._target.sampling, page, self._clock_ns())
+            ),
+        )
+        found = listed[-1]
+        if found is not None:
+            self._require_few(found)
+        return found
+
+    def _require_few(self, run: Run) -> None:
+        count = self._target.sampling.count
+        if run.progress.items > self._max_items and (count is None or count > self._max_items):
+            raise InputError(
+                f"the source has more than {self._max_items:,} traces or sessions that are wanted;"
+                " narrow the filter, draw a sample, or raise evaluation.runs.max_from_source"
+            )
+
+    async def _note(self, **progress: Any) -> Run | None:
+        def noted(run: Run) -> Run:
+            return replace(run, progress=replace(run.progress, **progress))
+
+        found: Run | None = await self._scoring.patiently(
+            self._store.write_runs,
+            lambda tables: tables.change(self._run.id, self._clock_ns(), noted),
+        )
+        return found
+
+
+class _Part(NamedTuple):
+    """What is committed at once: subjects, and the traces to be stored."""
+
+    subjects: list[str]
+    traces: list[StoredTrace]
+
+
+def _parts(batches: Iterable[Sequence[AgentTrace]], drawing: Drawing) -> Generator[_Part]:
+    """What is drawn of each batch, some megabytes at a time. Blocks."""
+    for batch in batches:
+        part, part_bytes = _Part([], []), 0
+        for trace in batch:
+            drawn = drawing.of([trace])
+            part.subjects.extend(drawn.subjects)
+            for stored_trace, size_bytes in map(_encoded, drawn.traces):
+                part.traces.append(stored_trace)
+                part_bytes += size_bytes
+            if part_bytes >= _MAX_PART_BYTES:
+                yield part
+                part, part_bytes = _Part([], []), 0
+        yield part
+
+
+def stored(traces: Iterable[AgentTrace]) -> list[StoredTrace]:
+    """Traces as the store keeps those that never came here."""
+    return [_encoded(x)[0] for x in traces]
+
+
+def _encoded(trace: AgentTrace) -> tuple[StoredTrace, int]:
+    """A trace as `stored` has it, and the bytes of its record."""
+    record = records.encode(trace).encode("utf-8", "surrogatepass")
+    return StoredTrace(trace, IMPORTED, hashlib.sha256(record).hexdigest()), len(record)

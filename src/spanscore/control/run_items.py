@@ -1,0 +1,468 @@
+"""The items of a run: listed, evaluated, committed."""
+
+import asyncio
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from spanscore.control import item_lists
+from spanscore.control.item_lists import SourceListing
+from spanscore.control.measurer import Measurer
+from spanscore.control.run_sources import Sources
+from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS, Overrides
+from spanscore.evaluation.evaluations import cause_of, superseding
+from spanscore.metrics import SessionMetric
+from spanscore.model.score import Evaluation, Failure, JudgeUsage, Score, Skip
+from spanscore.model.trace import AgentTrace, Session
+from spanscore.scoring import Scoring
+from spanscore.specs import RunSpec
+from spanscore.store.runs import Booked, Finished, Item, Run, RunState, Tallied
+from spanscore.store.store import Store
+from spanscore.store.stored_rows import NO_TEXT, key
+
+_MAX_ERROR = 500
+_OF_SESSION = "runs_with_session"
+
+
+class Worked(NamedTuple):
+    """The evaluations of an item, and what becomes of it."""
+
+    evaluations: list[Evaluation]
+    finished: Finished
+
+
+class ItemScoring:
+    """Evaluates the items of one run. Belongs to one event loop."""
+
+    def __init__(
+        self, run: Run, spec: RunSpec, measurer: Measurer, scoring: Scoring, store: Store
+    ) -> None:
+        self._run = run
+        self._spec = spec
+        self._measurer = measurer
+        self._scoring = scoring
+        self._store = store
+
+    async def work(self, item: Item) -> Worked:
+        """Evaluate an item; on a retry only what had failed.
+
+        Nothing is stored yet, and no error of it escapes.
+        """
+        try:
+            if self._spec.target.scope == "session":
+                return await self._session(item)
+            return await self._trace(item)
+        except Exception as error:  # noqa: BLE001 - one trace must not stop a run
+            _log.exception("run %s: %r cannot be evaluated", self._run.id, item.subject_id)
+            return failed(item, error)
+
+    async def _trace(self, item: Item) -> Worked:
+        trace = await self._of_store(self._store.trace, item.subject_id)
+        if trace is None:
+            return _no_longer_stored(item)
+        before = await self._before(item, trace_id=trace.id)
+        overrides = self._of_failed(before) if item.tries else self._measurer.overrides
+        earlier = await self._earlier(trace)
+        found = await self._measurer.engine.evaluate_trace(
+            trace, overrides, revision=item.tries + 1, earlier=earlier
+        )
+        worked = self._worked(item, found, before)
+        is_first = not before  # else this skip is counted already
+        if is_first and self._measurer.names_rubric and trace.session_id is not None:
+            worked = _with_skipped(worked, "rubric", _OF_SESSION)
+        return worked
+
+    async def _session(self, item: Item) -> Worked:
+        stored = await self._of_store(self._store.sessions, [item.subject_id])
+        if not stored:
+            return _no_longer_stored(item)
+        session = stored[0].session
+        before = _own(session, await self._before(item, session_id=item.subject_id))
+        engine, external = self._measurer.engine, []
+        if engine.uses_external_scores:
+            external = await self._of_store(self._store.external_scores, session_key=session.id)
+        found = await engine.evaluate_session(
+            session,
+            _signals(before),
+            self._of_failed_session(before) if item.tries else self._measurer.overrides,
+            revision=item.tries + 1,
+            external=external,
+            with_signals=True,
+        )
+        return self._worked(item, found, before)
+
+    async def _before(self, item: Item, **subject: str) -> list[Evaluation]:
+        """What the run gave an item when it was tried before."""
+        if not item.tries:
+            return []
+        found: list[Evaluation] = await self._of_store(
+            self._store.evaluations, **subject, run=self._run.id
+        )
+        return found
+
+    async def _of_store(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """What the store has of the run's tenant."""
+        return await self._scoring.patiently(ask, *arguments, **options, tenant=self._run.tenant)
+
+    async def _earlier(self, trace: AgentTrace) -> list[AgentTrace]:
+        if trace.session_id is None or not self._measurer.engine.looks_back:
+            return []
+        found: list[AgentTrace] = await self._scoring.patiently(
+            self._store.turns_before, trace, limit=MAX_EARLIER_TURNS, max_bytes=MAX_EARLIER_BYTES
+        )
+        return found
+
+    def _of_failed(self, before: Sequence[Evaluation]) -> Overrides:
+        """What measures again what has failed; all, where nothing of it could be stored."""
+        names = tuple(dict.fromkeys(x.metric for x in before if _has_failed(x)))
+        return (
+            replace(self._measurer.overrides, metrics=names) if names else self._measurer.overrides
+        )
+
+    def _of_failed_session(self, before: Sequence[Evaluation]) -> Overrides:
+        """As `_of_failed`; with a signal that failed, the session's metrics that rest on signals
+        are measured anew.
+        """
+        lost = [x for x in before if _has_failed(x)]
+        own = {x.name for x in self._measurer.metrics}
+        names = [x.metric for x in lost if x.scope == "session" or x.metric in own]
+        if any(x.scope == "trace" for x in lost):
+            names += [x.name for x in self._measurer.metrics if isinstance(x, SessionMetric)]
+        chosen = tuple(dict.fromkeys(names))
+        return (
+            replace(self._measurer.overrides, metrics=chosen)
+            if chosen
+            else self._measurer.overrides
+        )
+
+    def _worked(
+        self, item: Item, found: Sequence[Evaluation], before: Sequence[Evaluation]
+    ) -> Worked:
+        chance = self._run.progress.sampling
+        made = [
+            replace(x, run=self._run.id, withheld=not self._spec.export, sampling=chance, rank=rank)
+            for rank, x in enumerate(found)
+        ]
+        made = superseding(made, before)
+        newest = {(x.subject_id, x.metric): x for x in [*before, *made]}
+        replaced = [x for x in before if newest[x.subject_id, x.metric] is not x]
+        lost = next((x for x in newest.values() if _has_failed(x)), None)
+        error = None if lost is None else _text(f"{lost.metric}: {lost.reason}")
+        usage = sum((x.usage for x in made), JudgeUsage())
+        tally = tallied(made) + -tallied(replaced)
+        return Worked(
+            made, Finished(item.subject_id, "FAILED" if lost else "DONE", error, tally, usage)
+        )
+
+
+def tallied(found: Iterable[Evaluation]) -> Tallied:
+    """How many of these are scores, and why the others are none."""
+    kinds: dict[type, Counter[str]] = {Skip: Counter(), Failure: Counter()}
+    scored = 0
+    for evaluation in found:
+        match evaluation.outcome:
+            case Skip(cause=cause):
+                kinds[Skip][f"{evaluation.metric}\t{cause}"] += 1
+            case Failure(type=error):
+                kinds[Failure][f"{evaluation.metric}\t{error}"] += 1
+            case Score():
+                scored += 1
+    return Tallied(scored, dict(kinds[Skip]), dict(kinds[Failure]))
+
+
+def failed(item: Item, error: Exception) -> Worked:
+    """An item of which nothing can be stored."""
+    tally = Tallied(failed={f"\t{type(error).__name__}": 1})
+    return Worked([], Finished(item.subject_id, "FAILED", _text(str(error)), tally, JudgeUsage()))
+
+
+def _text(error: str) -> str:
+    """An error as a column can hold it."""
+    return NO_TEXT.sub("", error)[:_MAX_ERROR]
+
+
+def _no_longer_stored(item: Item) -> Worked:
+    tally = Tallied(skipped={"\tnot_stored": 1})
+    return Worked(
+        [], Finished(item.subject_id, "GONE", "it is no longer stored", tally, JudgeUsage())
+    )
+
+
+def _with_skipped(worked: Worked, metric: str, cause: str) -> Worked:
+    finished = worked.finished
+    scores = finished.scores + Tallied(skipped={f"{metric}\t{cause}": 1})
+    return worked._replace(finished=finished._replace(scores=scores))
+
+
+def _has_failed(evaluation: Evaluation) -> bool:
+    """Whether there is no score for a reason that may pass, such as a spent budget, or for an
+    error.
+    """
+    return evaluation.status == "failed" or cause_of(evaluation) is not None
+
+
+def _own(session: Session, found: Iterable[Evaluation]) -> list[Evaluation]:
+    """Those of `session` and its traces: its id may also be that of sessions in other
+    namespaces.
+    """
+    traces, own_key = {x.id for x in session.traces}, key(session.id)
+    return [
+        x
+        for x in found
+        if (x.subject_id in traces if x.scope == "trace" else key(x.subject_id) == own_key)
+    ]
+
+
+def _signals(before: Iterable[Evaluation]) -> Mapping[str, Mapping[str, Evaluation]]:
+    """What the run measured of a session's traces, by trace and metric, but for what failed."""
+    found: dict[str, dict[str, Evaluation]] = {}
+    for evaluation in before:
+        if evaluation.scope == "trace" and not _has_failed(evaluation):
+            found.setdefault(evaluation.subject_id, {})[evaluation.metric] = evaluation
+    return found
+
+
+_log = logging.getLogger(__name__)
+
+_PAGE = 200
+_WAIT_S, _LONGEST_WAIT_S = 0.05, 1.0
+_RATE_OVER_S = 60.0
+
+
+class Rate:
+    """How fast items are worked off, over the last minute."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._counts: deque[tuple[float, int]] = deque([(clock_s(), 0)])
+        self._total = 0
+
+    def add(self, count: int) -> None:
+        """So many were finished now."""
+        now_s = self._clock_s()
+        self._total += count
+        self._counts.append((now_s, self._total))
+        while self._counts[0][0] < now_s - _RATE_OVER_S and len(self._counts) > 2:
+            self._counts.popleft()
+
+    def eta_s(self, left: int) -> float | None:
+        """How long `left` items will take at this rate; None where nothing is known of it yet."""
+        since_s, before = self._counts[0]
+        done, elapsed_s = self._total - before, self._clock_s() - since_s
+        return None if done <= 0 else left * elapsed_s / done
+
+
+class Work:
+    """The work on one run.
+
+    Belongs to one event loop; when it is cancelled, what was not committed is done anew.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        spec: RunSpec,
+        items_of: Callable[[Run], ItemScoring],
+        scoring: Scoring,
+        store: Store,
+        *,
+        sources: Sources,
+        max_from_source: int,
+        looks_back: bool,
+        at_once: int,
+        is_busy: Callable[[], bool],
+        booked: Callable[[], Booked | None] = lambda: None,
+        clock_ns: Callable[[], int] = time.time_ns,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        """`items_of` gives what evaluates the items of a run that was listed, `booked` what of its
+        budget is booked, also in other threads.
+
+        While `is_busy`, an item waits before it is taken up, for a second at most.
+        """
+        self.rate = Rate()
+        self._run_id = run.id
+        self._run = run
+        self._spec = spec
+        self._items_of = items_of
+        self._scoring = scoring
+        self._store = store
+        self._at_once = at_once
+        self._is_busy = is_busy
+        self._booked = booked
+        self._clock_ns = clock_ns
+        self._sleep = sleep
+        self._is_ending = False
+        self._from_source = None
+        if spec.target.source is not None:
+            self._from_source = SourceListing(
+                run,
+                spec.target,
+                sources,
+                scoring,
+                store,
+                max_items=max_from_source,
+                looks_back=looks_back,
+                give_way=self._give_way,
+                clock_ns=clock_ns,
+                sleep=sleep,
+            )
+        self._uncommitted: list[tuple[Item, Worked]] = []
+        self._committing = asyncio.Lock()
+        self._giving_way = asyncio.Lock()
+
+    def end(self) -> None:
+        """Take up no more items; `run` returns when those under way are committed."""
+        self._is_ending = True
+        if self._from_source is not None:
+            self._from_source.end()
+
+    async def run(self) -> RunState | None:
+        """Work off the run; returns the state that it has come to, None where it was ended
+        before.
+        """
+        if not await self._list_items():
+            return None
+        items = self._items_of(self._run)
+        async with asyncio.TaskGroup() as tasks:
+            waiting: asyncio.Queue[Item | None] = asyncio.Queue(self._at_once)
+            for _ in range(self._at_once):
+                tasks.create_task(self._worker(items, waiting))
+            async for item in self._pending():
+                await waiting.put(item)
+            for _ in range(self._at_once):
+                await waiting.put(None)
+        return None if self._is_ending else await self._end_state()
+
+    async def _list_items(self) -> bool:
+        """List the items; False where the run was ended before, or is gone."""
+        run, target = self._run, self._spec.target
+        if self._from_source is not None and run.progress.cursor is not None:
+            found = await self._from_source.list()
+            self._run = found or run
+            return found is not None
+        while run.progress.cursor is not None and not self._is_ending:
+            await self._give_way()
+            cursor = run.progress.cursor
+            page = await self._scoring.patiently(
+                partial(item_lists.page, self._store, run.tenant, target, cursor),
+                stored_by_ns=run.created_ns,
+                rows=run.progress.rows,
+            )
+            listed: Run | None = await self._scoring.patiently(
+                self._store.write_runs,
+                lambda tables, run=run, page=page: item_lists.add(
+                    tables, run, target.sampling, page, self._clock_ns()
+                ),
+            )
+            if listed is None:
+                return False
+            run = listed
+        self._run = run
+        return run.progress.cursor is None
+
+    async def _pending(self) -> AsyncIterator[Item]:
+        after = -1
+        while not self._is_ending:
+            found: Sequence[Item] = await self._scoring.patiently(
+                self._store.read_runs,
+                lambda tables, after=after: tables.items(self._run_id, "PENDING", after, _PAGE),
+            )
+            for item in found:
+                if self._is_ending:
+                    return
+                yield item
+            if len(found) < _PAGE:
+                return
+            after = found[-1].number
+
+    async def _worker(self, items: ItemScoring, waiting: "asyncio.Queue[Item | None]") -> None:
+        while (item := await waiting.get()) is not None:
+            if self._is_ending:
+                continue
+            await self._give_way()
+            await self._commit(item, await items.work(item))
+
+    async def _give_way(self) -> None:
+        """Let what comes in go first; those that wait for it go on one after the other."""
+        if not self._is_busy():
+            return
+        async with self._giving_way:
+            waited_s = 0.0
+            while waited_s < _LONGEST_WAIT_S and self._is_busy():
+                await self._sleep(_WAIT_S)
+                waited_s += _WAIT_S
+
+    async def _commit(self, item: Item, worked: Worked) -> None:
+        """Commit an item with its scores, and in the same transaction all that wait for it
+        meanwhile.
+        """
+        self._uncommitted.append((item, worked))
+        async with self._committing:
+            some, self._uncommitted = self._uncommitted, []
+            if not some:
+                return
+            try:
+                await self._commit_all([x for _, x in some])
+            except Exception:  # noqa: BLE001 - each by itself, so that one which cannot be stored costs no other
+                for one in some:
+                    await self._commit_alone(*one)
+            self.rate.add(len(some))
+
+    async def _commit_alone(self, item: Item, worked: Worked) -> None:
+        try:
+            await self._commit_all([worked])
+        except Exception as error:  # noqa: BLE001 - one trace must not stop a run
+            _log.error(
+                "run %s: the scores of %r cannot be stored: %s",
+                self._run_id,
+                item.subject_id,
+                error,
+            )
+            await self._commit_all([failed(item, error)])
+
+    async def _commit_all(self, worked: Sequence[Worked]) -> None:
+        finished = [x.finished for x in worked]
+        await self._scoring.commit(
+            [],
+            [evaluation for x in worked for evaluation in x.evaluations],
+            also=lambda tables: tables.finish(
+                self._run_id, finished, self._clock_ns(), self._booked
+            ),
+        )
+
+    async def book(self) -> None:
+        """Write what of the budget is booked where a call was paid of which nothing was committed,
+        or given up.
+        """
+        if self._booked() is not None:
+            await self._scoring.patiently(
+                self._store.write_runs,
+                lambda tables: tables.finish(self._run_id, (), self._clock_ns(), self._booked),
+            )
+
+    async def _end_state(self) -> RunState | None:
+        """Write that the run has come to its end: it failed where no item came out."""
+
+        def ended(run: Run) -> Run:
+            if run.state != "RUNNING":
+                return run
+            progress = replace(run.progress, ended_ns=self._clock_ns(), reason=_why(run))
+            state: RunState = "FAILED" if progress.failed and not progress.done else "SUCCEEDED"
+            return replace(run, state=state, progress=progress)
+
+        found: Run | None = await self._scoring.patiently(
+            self._store.write_runs,
+            lambda tables: tables.change(self._run_id, self._clock_ns(), ended),
+        )
+        return None if found is None else found.state
+
+
+def _why(run: Run) -> str | None:
+    if not run.progress.items:
+        return "nothing that is there fits the target, or nothing of it was drawn"
+    return f"{run.progress.failed} of {run.progress.items} failed" if run.progress.failed else None

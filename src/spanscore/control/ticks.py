@@ -1,0 +1,553 @@
+"""Ticks of monitors, and what these make of scores."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from spanscore import monitoring
+from spanscore.control.runs import Runs
+from spanscore.errors import InputError, PermanentError, RetryableError, StateError
+from spanscore.model.json import dumps
+from spanscore.model.score import Evaluation
+from spanscore.monitoring import Origin, Watch, moment
+from spanscore.specs import MonitorRun, MonitorSpec
+from spanscore.store.monitor_tables import (
+    MonitorTables,
+    SettledSession,
+    StoredMonitor,
+    Tick,
+    TickCause,
+    TickFacts,
+    Wanted,
+    last_seq,
+)
+from spanscore.store.monitors import Advance, Advanced, Former, MonitorStore
+from spanscore.store.runs import Run, RunTables
+from spanscore.telemetry import Meter, declared
+
+_log = logging.getLogger(__name__)
+
+MAX_QUEUED = 10
+"""Ticks of one monitor that wait for the end of a run; what is due beyond is skipped."""
+
+_MAX_REASON_CHARS = 1000
+
+Key: TypeAlias = tuple[str, str]
+_Start: TypeAlias = Callable[[RunTables, "tuple[int, int] | None"], Run]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A monitor, and as what it is kept."""
+
+    tenant: str
+    id: str
+    spec: MonitorSpec
+    is_paused: bool
+    stored: StoredMonitor
+
+    @property
+    def key(self) -> Key:
+        """What there is one of."""
+        return self.tenant, self.id
+
+
+@dataclass(slots=True)
+class _Starting:
+    """A run that may be started in a transaction, and what came of that."""
+
+    start: _Start
+    measured: str
+    named: str = ""
+    cancelled: str | None = None
+
+
+class Ticking:
+    """Makes ticks. Belongs to one event loop; the store is asked in threads."""
+
+    def __init__(
+        self,
+        store: MonitorStore,
+        runs: Runs,
+        receivers: Iterable[str],
+        meter: Meter,
+        clock_ns: Callable[[], int],
+    ) -> None:
+        """`receivers` are the names of those that alerts go to."""
+        self._store = store
+        self._runs = runs
+        self._receivers = tuple(receivers)
+        self._meter = meter
+        self._clock_ns = clock_ns
+
+    async def tick(
+        self,
+        known: Known,
+        due_ns: int,
+        now_ns: int,
+        cause: TickCause,
+        request_id: str | None = None,
+    ) -> Tick | None:
+        """Make the tick of `due_ns`; None where it was made, or the monitor is gone, paused, or
+        changed since it was read.
+
+        A tick that cannot be made is kept as failed, with the reason. Raises RetryableError where
+        the store cannot be used now.
+        """
+        tick = Tick(
+            known.tenant, known.id, due_ns, now_ns, request_id=request_id, facts=TickFacts(cause)
+        )
+        made: Tick | None = None
+        try:
+            if known.spec.run is not None:
+                made = await self._tick_run(known, known.spec.run, tick)
+            elif known.spec.watch is not None:
+                made = await asyncio.to_thread(self._look, known, known.spec.watch, tick)
+        except RetryableError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a metric that is a plugin may raise anything
+            report(known.tenant, known.id, error)
+            made = await asyncio.to_thread(
+                self._keep_failed, known, tick, f"it cannot tick: {_reason(error)}"
+            )
+        self._count(made)
+        return made
+
+    async def follow_up(self, monitors: Mapping[Key, Known]) -> None:
+        """Look at the scores of runs that have ended, and start those that had to wait for it.
+
+        A tick that cannot be followed ends as failed, with the reason, and holds up no other one.
+        Raises RetryableError where the store cannot be used now.
+        """
+        for tick in await asyncio.to_thread(self._store.read, MonitorTables.open_ticks):
+            known = monitors.get((tick.tenant, tick.monitor))
+            try:
+                await self._follow(known, tick)
+            except RetryableError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the other monitors do not depend on this one
+                report(tick.tenant, tick.monitor, error)
+                await self._give_up(tick, f"it cannot be followed: {_reason(error)}")
+
+    async def _follow(self, known: Known | None, tick: Tick) -> None:
+        if known is None or known.spec.run is None:
+            await asyncio.to_thread(
+                self._end, tick, "failed", "the monitor starts no runs any more"
+            )
+        elif tick.outcome == "running":
+            await self._follow_run(known, tick)
+        elif not known.is_paused:
+            await self._start_queued(known, known.spec.run, tick)
+
+    async def _give_up(self, tick: Tick, reason: str) -> None:
+        try:
+            await asyncio.to_thread(self._end, tick, "failed", reason)
+        except PermanentError as error:
+            report(tick.tenant, tick.monitor, error)
+        else:
+            self._meter.add(declared.MONITOR_TICKS, outcome="failed")
+
+    def _keep_failed(self, known: Known, tick: Tick, reason: str) -> Tick | None:
+        """Keep a tick that could not be made; None as of `tick`."""
+        made = tick.ended("failed", tick.looked_ns, reason)
+
+        def keep(tables: MonitorTables) -> Tick | None:
+            may_tick = tables.may_tick(made, known.stored.revision)
+            return made if may_tick and tables.add_tick(made) else None
+
+        return self._store.write(keep)
+
+    async def _tick_run(self, known: Known, run: MonitorRun, tick: Tick) -> Tick | None:
+        starting: _Starting | None = None
+        unchanged, impossible = False, None
+        try:
+            starting = await self._starting(known, run, tick)
+            is_manual = tick.facts.cause == "manual"
+            unchanged = (
+                run.only_if_changed
+                and not is_manual
+                and not await self._has_changed(known, run, starting)
+            )
+        except InputError as error:  # the configuration has changed since the monitor was created
+            impossible = str(error)
+
+        def make(tables: MonitorTables) -> Tick | None:
+            stored = tables.get(known.tenant, known.id)
+            if stored is None or not tables.may_tick(tick, known.stored.revision):
+                return None
+            if not tables.add_tick(tick):
+                return None
+            if starting is None:
+                made = tick.ended("failed", tick.looked_ns, f"no run can be started: {impossible}")
+            elif unchanged:
+                made = tick.ended(
+                    "skipped", tick.looked_ns, "nothing has changed since the run before"
+                )
+            else:
+                made = self._decided(tables, stored, run, tick, starting)
+            tables.change_tick(made)
+            return made
+
+        made = await asyncio.to_thread(self._store.write, make)
+        self._apply(starting)
+        return made
+
+    def _decided(
+        self,
+        tables: MonitorTables,
+        stored: StoredMonitor,
+        run: MonitorRun,
+        tick: Tick,
+        starting: _Starting,
+    ) -> Tick:
+        """The tick as its monitor's policy has it: with its run, or waiting, or skipped."""
+        waiting = sum(
+            x.outcome == "queued" for x in tables.open_ticks_of(tick.tenant, tick.monitor)
+        )
+        going = _going(tables, stored)
+        if going is None and not waiting:
+            return self._started(tables, stored, run, tick, starting)
+        before = (
+            "the run before waits" if going is None else f"run {going.id} was still {going.state}"
+        )
+        if run.overlap == "cancel_previous" and going is not None:
+            return self._in_place_of(going, tables, stored, run, tick, starting)
+        if run.overlap == "queue" and waiting < MAX_QUEUED:
+            return replace(tick, outcome="queued", facts=replace(tick.facts, reason=before))
+        more = f", and {waiting} ticks wait for its end" if waiting else ""
+        return tick.ended("skipped", tick.looked_ns, f"{before}{more}")
+
+    def _in_place_of(
+        self,
+        going: Run,
+        tables: MonitorTables,
+        stored: StoredMonitor,
+        run: MonitorRun,
+        tick: Tick,
+        starting: _Starting,
+    ) -> Tick:
+        """The tick with its run, which is also about what `going` was about; where it starts, that
+        is cancelled.
+        """
+        reason = f"run {going.id} was still {going.state}, and was cancelled"
+        tick = replace(tick, facts=replace(tick.facts, reason=reason))
+        made = self._started(
+            tables, replace(stored, until_row=stored.progress.from_row), run, tick, starting
+        )
+        if made.outcome == "running":
+            tables.runs.change(going.id, tick.looked_ns, partial(_cancelled, tick=tick))
+            starting.cancelled = going.id
+        return made
+
+    def _started(
+        self,
+        tables: MonitorTables,
+        stored: StoredMonitor,
+        run: MonitorRun,
+        tick: Tick,
+        starting: _Starting,
+    ) -> Tick:
+        """The tick with its run, which is kept in the same transaction."""
+        until = max(tables.last_row, stored.until_row)
+        after = stored.until_row
+        if run.look_back is not None:
+            after = tables.row_before(self._clock_ns() - run.look_back)
+        is_all = run.everything or run.names_ids or run.target.source is not None
+        try:
+            begun = starting.start(tables.runs, None if is_all else (after, until))
+        except StateError as error:  # too many runs wait
+            return tick.ended("skipped", tick.looked_ns, str(error))
+        progress = replace(stored.progress, run=begun.id, from_row=stored.until_row)
+        progress = replace(progress, measured=starting.measured, named=starting.named)
+        tables.change(replace(stored, until_row=until, progress=progress))
+        facts = replace(tick.facts, read_seq=last_seq(tables.connection))
+        return replace(tick, outcome="running", run=begun.id, facts=facts)
+
+    async def _start_queued(self, known: Known, run: MonitorRun, tick: Tick) -> None:
+        try:
+            starting = await self._starting(known, run, tick)
+        except InputError as error:
+            await asyncio.to_thread(self._end, tick, "failed", f"no run can be started: {error}")
+            return
+
+        def start(tables: MonitorTables) -> None:
+            stored = tables.get(known.tenant, known.id)
+            first = next(iter(tables.open_ticks_of(tick.tenant, tick.monitor)), None)
+            if stored is None or stored.revision != known.stored.revision:
+                return
+            if first != tick or _going(tables, stored) is not None:
+                return
+            tables.change_tick(self._started(tables, stored, run, tick, starting))
+
+        await asyncio.to_thread(self._store.write, start)
+        self._apply(starting)
+
+    async def _follow_run(self, known: Known, tick: Tick) -> None:
+        """Look at the scores of a tick's run, where that has ended."""
+        run_id = tick.run or ""
+        run = await asyncio.to_thread(self._store.read, lambda x: x.runs.get(tick.tenant, run_id))
+        if run is None:
+            await asyncio.to_thread(self._end, tick, "failed", f"run {run_id} was deleted")
+        elif run.state == "CANCELLED":
+            await asyncio.to_thread(
+                self._end, tick, "cancelled", run.progress.reason or f"run {run_id} was cancelled"
+            )
+        elif run.state == "FAILED":
+            await asyncio.to_thread(
+                self._end, tick, "failed", f"run {run_id} failed: {run.progress.reason}"
+            )
+        elif run.is_ended and known.spec.watch is not None:
+            await asyncio.to_thread(
+                self._assess, known, known.spec.watch, tick, run.progress.reason
+            )
+        elif run.is_ended:
+            await asyncio.to_thread(self._end, tick, "done", run.progress.reason)
+
+    def _look(self, known: Known, watched: Watch, tick: Tick) -> Tick | None:
+        wanted = Wanted(watched.metric, watched.scope, partial(value_of, watched))
+        settled_ns = tick.looked_ns - watched.settle_after
+        advance = self._advance(known, watched, tick.looked_ns)
+        digest = digest_of_watch(watched, of_runs=False)
+        return self._store.look(tick, wanted, settled_ns, digest, advance, known.stored.revision)
+
+    def _assess(self, known: Known, watched: Watch, tick: Tick, reason: str | None) -> None:
+        run = tick.run or ""
+        wanted = Wanted(watched.metric, watched.scope, partial(value_of, watched, run=run), run)
+        now_ns = self._clock_ns()
+        advance = self._advance(known, watched, now_ns, run)
+        digest = digest_of_watch(watched, of_runs=True)
+        revision = known.stored.revision
+        self._store.assess(tick, now_ns, wanted, digest, advance, revision, reason)
+
+    def _advance(
+        self, known: Known, watched: Watch, now_ns: int, run: str | None = None
+    ) -> Advance:
+        origin = Origin(known.id, known.tenant, run)
+
+        def advance(former: Former | None, sessions: Sequence[SettledSession]) -> Advanced:
+            return advanced(origin, watched, self._receivers, former, sessions, now_ns)
+
+        return advance
+
+    def _end(self, tick: Tick, outcome: str, reason: str | None) -> None:
+        def end(tables: MonitorTables) -> None:
+            found = tables.tick(tick.tenant, tick.monitor, tick.due_ns)
+            if found is not None and found.outcome == tick.outcome:
+                tables.change_tick(found.ended(outcome, self._clock_ns(), reason))
+
+        self._store.write(end)
+
+    async def _starting(self, known: Known, run: MonitorRun, tick: Tick) -> _Starting:
+        """Raises InputError where no such run can be."""
+        spec, of_any = (
+            run.run_spec(f"{known.id} {moment(tick.due_ns)}", self._clock_ns()),
+            run.run_spec(""),
+        )
+        start, measured = self._runs.starting(known.tenant, spec), self._runs.measures(of_any)
+        depends_on_scores = run.only_if_changed and bool(run.target.where)
+        return _Starting(
+            start,
+            measured,
+            await self._runs.named(known.tenant, of_any) if depends_on_scores else "",
+        )
+
+    async def _has_changed(self, known: Known, run: MonitorRun, starting: _Starting) -> bool:
+        """Whether anything has changed since the last run: what it evaluates, by what, or that it
+        did not succeed.
+        """
+
+        def read(tables: MonitorTables) -> tuple[StoredMonitor | None, Run | None]:
+            stored = tables.get(known.tenant, known.id)
+            last = stored.progress.run if stored is not None else None
+            return stored, None if last is None else tables.runs.get(known.tenant, last)
+
+        stored, last = await asyncio.to_thread(self._store.read, read)
+        if stored is None or last is None or stored.progress.measured != starting.measured:
+            return True
+        if stored.progress.named != starting.named:
+            return True
+        if last.state in {"FAILED", "CANCELLED"}:
+            return True
+        return await self._runs.has_changed(known.tenant, run.run_spec(""), stored.until_row)
+
+    def _apply(self, starting: _Starting | None) -> None:
+        """Have the runs go on as was written."""
+        if starting is None:
+            return
+        if starting.cancelled is not None:
+            self._runs.give_up(starting.cancelled)
+        self._runs.look_again()
+
+    def _count(self, tick: Tick | None) -> None:
+        if tick is not None:
+            words: dict[str, str] = {x: x for x in ("queued", "skipped", "failed")} | {
+                "running": "run_started"
+            }
+            self._meter.add(declared.MONITOR_TICKS, outcome=words.get(tick.outcome, "looked"))
+
+
+def _going(tables: MonitorTables, stored: StoredMonitor) -> Run | None:
+    """The last run of a monitor, where it has not ended."""
+    run = (
+        None if stored.progress.run is None else tables.runs.get(stored.tenant, stored.progress.run)
+    )
+    return None if run is None or run.is_ended else run
+
+
+def _cancelled(run: Run, tick: Tick) -> Run:
+    reason = f"cancelled at the next tick of monitor {tick.monitor}"
+    return replace(
+        run,
+        state="CANCELLED",
+        progress=replace(run.progress, ended_ns=tick.looked_ns, reason=reason),
+    )
+
+
+def report(tenant: str, monitor: str, error: Exception) -> None:
+    """Log why a monitor cannot do its work."""
+    of = f" of tenant {tenant}" if tenant else ""
+    _log.error(
+        "monitor %s%s: %s",
+        monitor,
+        of,
+        _reason(error),
+        exc_info=not isinstance(error, PermanentError),
+    )
+
+
+def _reason(error: Exception) -> str:
+    reason = str(error) if isinstance(error, PermanentError) else f"{type(error).__name__}: {error}"
+    return reason[:_MAX_REASON_CHARS]
+
+
+def end_of(receivers: Iterable[str], now_ns: int, why: str) -> Callable[[dict[str, Any]], Advanced]:
+    """What is still to be sent of a monitor whose state goes: the end of an alert that is
+    firing.
+    """
+    return lambda known: ended(known, receivers, why, now_ns)
+
+
+_STATISTICS = (
+    "metric",
+    "scope",
+    "of",
+    "service",
+    "agent",
+    "floor",
+    "reference",
+    "alpha",
+    "heaviest",
+)
+"""What a monitor's state follows from; where one is changed it begins anew."""
+
+
+def advanced(
+    origin: Origin,
+    watched: Watch,
+    receivers: Iterable[str],
+    former: Former | None,
+    sessions: Sequence[SettledSession],
+    now_ns: int,
+) -> Advanced:
+    """The state after these sessions too, with an alert for each of the `receivers` where one
+    begins or ends.
+    """
+    known = former.state if former is not None else {}
+    records = []
+    if former is not None and former.is_same:
+        state = monitoring.State.from_json(known["state"])
+    else:
+        state = monitoring.start_watch(watched)
+        records += _end_of(known, "its monitor was changed", now_ns)
+    began_ns, number, alert = known.get("began_ns", 0), _count(known), known.get("alert")
+    units = [unit_of(x) for x in sessions]
+    state, changes = monitoring.advance(watched, state, units)
+    for change in changes:
+        if change.status == "firing":
+            began_ns, number = now_ns, number + 1
+        alert = monitoring.alert_record(
+            origin, watched, change, number=number, began_ns=began_ns, now_ns=now_ns
+        )
+        _log.log(
+            logging.WARNING if change.status == "firing" else logging.INFO, "%s", alert["summary"]
+        )
+        records.append(alert)
+    outcome = changes[-1].status if changes else state.phase if units else "unchanged"
+    record = {"state": state.to_json(), "began_ns": began_ns, "number": number, "alert": alert}
+    return Advanced(record, outcome, _to_all(receivers, records))
+
+
+def ended(known: dict[str, Any], receivers: Iterable[str], why: str, now_ns: int) -> Advanced:
+    """What is still to be sent of a monitor that ends: the end of its alert, where one is
+    firing.
+    """
+    return Advanced(known, "", _to_all(receivers, _end_of(known, why, now_ns)))
+
+
+def value_of(watched: Watch, evaluation: Evaluation, run: str | None = None) -> float | None:
+    """What a monitor takes from a score, on the scale 0..1; None where it leaves it out.
+
+    Left out are other services and agents, scores of other evaluation runs than `run`, skips and
+    failures, and for a pass rate what neither passes nor fails.
+    """
+    if evaluation.run != run:
+        return None
+    for wanted, found in (
+        (watched.service, evaluation.service_name),
+        (watched.agent, evaluation.agent_name),
+    ):
+        if wanted is not None and wanted != found:
+            return None
+    if watched.of == "pass_rate":
+        return None if evaluation.passed is None else float(evaluation.passed)
+    if evaluation.value is None:
+        return None
+    low, high = evaluation.scale or (0.0, 1.0)
+    return min(1.0, max(0.0, (evaluation.value - low) / (high - low)))
+
+
+def unit_of(session: SettledSession) -> monitoring.Unit:
+    """A session as one unit: the mean of its scores, each by the inverse of the chance with which
+    it was drawn.
+    """
+    weights = [1 / max(x, 1e-9) for x in session.chances]
+    total = sum(weights)
+    mean = (
+        sum(value * weight for value, weight in zip(session.values, weights, strict=True)) / total
+    )
+    return monitoring.Unit(min(1.0, max(0.0, mean)), total)
+
+
+def digest_of_watch(watched: Watch, *, of_runs: bool) -> str:
+    """Of the settings that a monitor's state follows from; `of_runs`: its scores are those of runs
+    that it starts.
+    """
+    settings = watched.model_dump(mode="json", include=set(_STATISTICS))
+    if of_runs:
+        settings["of_runs"] = True
+    return hashlib.sha256(dumps(settings).encode()).hexdigest()
+
+
+def _count(known: dict[str, Any]) -> int:
+    """How many alerts a monitor has raised, also before its settings were changed."""
+    number: int = known["number"] if "number" in known else known.get("state", {}).get("alarms", 0)
+    return number
+
+
+def _end_of(known: dict[str, Any], why: str, now_ns: int) -> list[dict[str, Any]]:
+    alert = known.get("alert")
+    return (
+        []
+        if alert is None or alert["status"] != "firing"
+        else [monitoring.ended_alert(alert, why, now_ns)]
+    )
+
+
+def _to_all(
+    receivers: Iterable[str], records: Sequence[dict[str, Any]]
+) -> list[tuple[str, str, dict[str, Any]]]:
+    return [(receiver, record["status"], record) for record in records for receiver in receivers]

@@ -1,0 +1,1 @@
+"""A running server: requests in, traces cut, read and scored, scores out."""

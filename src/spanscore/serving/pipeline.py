@@ -1,0 +1,570 @@
+"""The server: every stage, and scores that others gave."""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from sqlalchemy.engine import Connection
+
+from spanscore import dialects, discovery, received_scores
+from spanscore.assemble import keys
+from spanscore.assemble.backlog import Backlog, Journaled
+from spanscore.assemble.requests import MAX_DECODED_BYTES
+from spanscore.assemble.units import Units
+from spanscore.config import Settings
+from spanscore.control.alerts import Events
+from spanscore.control.monitors import Monitors
+from spanscore.evaluation import Overrides
+from spanscore.export import open_exporters, open_sinks
+from spanscore.export.inline import Passing
+from spanscore.export.reporter import open_reportings
+from spanscore.model.external import HUMAN, PROGRAMMATIC
+from spanscore.model.headers import Headers
+from spanscore.model.score import Evaluation
+from spanscore.model.span import Attributes, LogRecord, Resource, Span
+from spanscore.model.trace import AgentTrace
+from spanscore.otlp import decode
+from spanscore.otlp.signal import Signal
+from spanscore.receive.auth import open_authenticators
+from spanscore.receive.server import Server
+from spanscore.serving.processing import Processing
+from spanscore.store.journal import Journal
+from spanscore.store.listing import Page, Place, ScoreQuery, TraceQuery, TraceScores
+from spanscore.store.ordered_scores import OrderedPage
+from spanscore.store.ordering import Order
+from spanscore.store.session_listing import SessionQuery
+from spanscore.store.store import SessionRecord, Store
+from spanscore.telemetry import Meter, declared, logs
+from spanscore.telemetry.meter import watch
+from spanscore.threads import Precedence
+from spanscore.workers import WorkerPool
+from spanscore.workers.messages import EvaluationSetup, Setup
+
+_log = logging.getLogger(__name__)
+
+ItemT = TypeVar("ItemT")
+
+
+class Pipeline:
+    """The running server but for its control service: `receive.Intake` and `api.Backend`.
+
+    Belongs to one event loop.
+    """
+
+    def __init__(self, settings: Settings, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
+        """Open journal, store and exporters.
+
+        Raises ConfigError where one cannot be opened, or an installed dialect cannot be used.
+        """
+        self._are_dialects_loaded = discovery.is_extended("spanscore.dialects")
+        if self._are_dialects_loaded:
+            dialects.all_dialects()  # an idle server needs the memory; only these can be broken
+        self.meter = Meter(clock_ns)
+        self.authenticators = open_authenticators(
+            settings.authenticators, has_tenants=settings.tenancy.enabled
+        )
+        self._settings = settings
+        self._clock_ns = clock_ns
+        self._backlog = Backlog(
+            settings.assemble,
+            Journal(settings.journal),
+            self.meter,
+            shows_genai=_shows_genai,
+            units=Units(_unit_scopes, _unit_of, _goes_on),
+            clock_ns=clock_ns,
+            max_decoded_bytes=0 if settings.worker_processes else MAX_DECODED_BYTES,
+        )
+        self._workers = _workers(settings, self._backlog, self.meter)
+        precedence = Precedence(is_urgent=lambda: self._backlog.is_filling)
+        exporters = open_exporters(settings.export, self.authenticators)
+        self._processing = Processing(
+            settings,
+            self._backlog,
+            self.meter,
+            store=Store.open(settings.store, clock_ns=clock_ns, alone=True),
+            exporters=exporters,
+            sinks=open_sinks(settings.export),
+            precedence=precedence,
+            workers=self._workers,
+            clock_ns=clock_ns,
+        )
+        self._store, self._sender = self._processing.store, self._processing.sender
+        self.runs = self._processing.open_runs()
+        self.annotation, self.labels, self.given = (
+            self._store.annotation,
+            self._store.labels,
+            self._store.given,
+        )
+        self.given.created = partial(count_external, self.meter)
+        self._passing = (
+            Passing(
+                settings.inline,
+                self._sender,
+                self._backlog,
+                is_agent=_is_agent,
+                clock_ns=clock_ns,
+                meter=self.meter,
+            )
+            if settings.mode == "inline"
+            else None
+        )
+        self._processing.hold_back(self._passing)
+        self._score_intake = ScoreIntake(
+            self._backlog,
+            partial(self._processing.patiently, self._store.put_external),
+            self.meter,
+            session_scope=settings.assemble.session_scope,
+        )
+        self._taking: set[asyncio.Task[None]] = set()
+        telemetry = settings.telemetry
+        who = logs.resource_attributes(telemetry.resource)
+        self.monitors = Monitors(
+            settings.monitors,
+            settings.alerting,
+            self._store.monitors,
+            self.runs,
+            events=Events(exporters, who),
+            meter=self.meter,
+            clock_ns=clock_ns,
+        )
+        self._reportings = open_reportings(telemetry.metrics.periodic, self.meter, who)
+        self.server = Server(
+            settings.receive,
+            self,
+            self.meter,
+            tokens=self.authenticators,
+            tenancy=settings.tenancy,
+            headers=settings.needed_headers,
+            resource=who,
+            scraped=telemetry.metrics.scraped,
+            precedence=precedence,
+        )
+        if (passing := self._passing) is not None:
+            self.meter.watch(declared.INLINE_HELD_ROOTS, lambda: passing.held_roots)
+        watch(self.meter, clock_ns)
+
+    async def run(
+        self, stopping: asyncio.Event, started: Callable[[], None] = lambda: None
+    ) -> None:
+        """Serve until `stopping` is set; then stop receiving, finish what is under way within the
+        bound, and close.
+
+        `started` is called when all ports are bound. Raises ConfigError where one is taken.
+        """
+        await self._recover()  # before there is anybody to keep waiting
+        try:
+            await self.server.start()
+            async with asyncio.TaskGroup() as tasks:
+                running = [tasks.create_task(work) for work in self._loops()]
+                started()
+                await stopping.wait()
+                await self._drain()
+                for task in running:
+                    task.cancel()
+        finally:
+            await self.server.stop(0.0)
+            if self._workers is not None:
+                await self._workers.close()
+            await self._sender.stop()
+            await self.monitors.close()
+            await asyncio.gather(*(x.close() for x in self._reportings))
+            await asyncio.to_thread(self._backlog.close)
+            self._store.close()
+
+    async def accept(
+        self, signal: Signal, body: bytes, request: Any, headers: Headers = ()
+    ) -> None:
+        """Keep a request; when this returns it is in the journal.
+
+        Raises RetryableError when it cannot be kept now.
+        """
+        if signal == "metrics" and self._passing is None:
+            # nothing is evaluated from metrics, and in branch mode the backend has them already
+            return
+        if self._passing is not None:
+            self._passing.require_room()
+        taking = asyncio.create_task(self._take_in(signal, body, request, headers))
+        self._taking.add(taking)
+        taking.add_done_callback(self._taken)
+        # a sender that goes away meanwhile must not leave a row that nobody knows of
+        await asyncio.shield(taking)
+
+    def _taken(self, taking: asyncio.Task[None]) -> None:
+        """A request was kept or not; where its sender has left, nobody else looks at what went
+        wrong.
+        """
+        self._taking.discard(taking)
+        if not taking.cancelled():
+            taking.exception()
+
+    async def quarantine(self, signal: Signal, body: bytes, reason: str) -> None:
+        """Put aside a request that cannot be read.
+
+        Raises RetryableError when it cannot be kept now.
+        """
+        await self._backlog.quarantine(signal, body, reason)
+
+    @property
+    def trouble(self) -> str | None:
+        """See `receive.Intake.trouble`."""
+        return self._backlog.trouble
+
+    @property
+    def notice(self) -> str | None:
+        """See `receive.Intake.notice`."""
+        judge = self._processing.judge_trouble
+        store = self._store.trouble
+        waiting = (
+            f"nothing is scored or sent, requests wait in the journal: {store}" if store else None
+        )
+        workers = self._workers.trouble if self._workers is not None else None
+        notices = (waiting, workers, self._backlog.notice, judge, self._sender.notice)
+        return "; ".join(x for x in notices if x) or None
+
+    def health(self) -> dict[str, Any]:
+        """What the health endpoint shows beside the counters."""
+        return self._processing.health() | {
+            "held_roots": self._passing.held_roots if self._passing else 0,
+            "journal": self._backlog.trouble or self._backlog.notice or "ok",
+            "journal_bytes": self._backlog.size_bytes,
+        }
+
+    @property
+    def has_judge(self) -> bool:
+        """Whether a model is configured that judges."""
+        return any(x.models for x in self._settings.judges)
+
+    @property
+    def page_key(self) -> bytes:
+        """The key with which the API's page tokens are sealed."""
+        return self._store.page_key
+
+    def trace(self, trace_id: str, *, tenant: str = "") -> AgentTrace | None:
+        """The rebuilt trace with this agent trace id, or of this OTel trace; None where there is
+        none.
+        """
+        return self._store.trace(trace_id, tenant=tenant)
+
+    def evaluations(
+        self,
+        *,
+        tenant: str = "",
+        trace_id: str | None = None,
+        session_id: str | None = None,
+        run: str = "",
+    ) -> list[Evaluation]:
+        """The newest scores of a trace, or of a session and its traces: ours, then those that
+        others gave.
+
+        Of an evaluation `run`, only its own.
+        """
+        own = self._store.evaluations(
+            trace_id=trace_id, session_id=session_id, run=run, tenant=tenant
+        )
+        if run:
+            return own
+        return [
+            *own,
+            *self._store.external_scores(trace_id=trace_id, session_id=session_id, tenant=tenant),
+        ]
+
+    def score(self, uid: str, *, tenant: str = "") -> Evaluation | None:
+        """The score with this uid; None where there is none."""
+        return self._store.score(uid, tenant=tenant)
+
+    def list_scores(
+        self, query: ScoreQuery, limit: int, after: Place | None = None
+    ) -> Page[Evaluation]:
+        """A page of the scores in the store."""
+        return self._store.list_scores(query, limit, after)
+
+    def list_scores_in_order(
+        self,
+        query: ScoreQuery,
+        order: Sequence[Order],
+        limit: int,
+        after: Sequence[int] | None = None,
+    ) -> OrderedPage:
+        """A page of the scores in the store by their value, or by when they were made."""
+        return self._store.list_scores_in_order(query, order, limit, after)
+
+    def list_traces(
+        self, query: TraceQuery, limit: int, after: Place | None = None
+    ) -> Page[TraceScores]:
+        """A page of the agent traces in the store."""
+        return self._store.list_traces(query, limit, after)
+
+    def list_sessions(
+        self, query: SessionQuery, limit: int, after: Place | None = None
+    ) -> Page[SessionRecord]:
+        """A page of the sessions in the store."""
+        return self._store.list_sessions(query, limit, after)
+
+    def sessions(self, session_id: str, *, tenant: str = "") -> list[SessionRecord]:
+        """The sessions with this key or id."""
+        return self._store.sessions(
+            self._store.session_keys(session_id, tenant=tenant), tenant=tenant
+        )
+
+    def read(self, ask: Callable[[Connection], ItemT]) -> ItemT:
+        """What `ask` gives of what is stored."""
+        return self._store.read(ask)
+
+    async def finish_queued(self) -> None:
+        """Wait until everything that was cut is scored."""
+        await self._processing.finish_queued()
+
+    async def evaluate(
+        self,
+        *,
+        tenant: str = "",
+        trace_id: str | None = None,
+        session_id: str | None = None,
+        overrides: Overrides | None = None,
+    ) -> list[Evaluation]:
+        """Evaluate a stored trace or session once more, as its next revision; [] where it is not
+        known.
+
+        Raises InputError when `overrides` cannot be met.
+        """
+        return await self._processing.evaluate(
+            tenant=tenant, trace_id=trace_id, session_id=session_id, overrides=overrides
+        )
+
+    async def _take_in(self, signal: Signal, body: bytes, request: Any, headers: Headers) -> None:
+        are_needed = self._settings.assemble.enabled or self._passing is not None
+        if are_needed and not self._are_dialects_loaded:
+            await asyncio.to_thread(dialects.all_dialects)  # others are served meanwhile
+            self._are_dialects_loaded = True
+        journaled = await self._backlog.add(signal, body, request, headers)
+        if self._passing is not None:
+            self._passing.pass_on(journaled)
+        self._take_scores(journaled)
+        self._backlog.let_go(journaled.row)
+
+    def _take_scores(self, journaled: Journaled) -> None:
+        if journaled.signal != "metrics" and self._settings.assemble.enabled:
+            self._score_intake.offer(journaled.row, journaled.body)
+
+    async def _recover(self) -> None:
+        """Take up what the journal contains from before a restart, and the sessions that were still
+        open.
+        """
+        for journaled, leaving in self._backlog.recover():
+            if self._passing is not None:
+                self._passing.pass_on(journaled, leaving)
+            self._take_scores(journaled)
+            self._backlog.let_go(journaled.row)
+        if self._passing is not None:
+            await self._release_scored(self._passing)
+        await self._processing.take_up_sessions()
+
+    async def _release_scored(self, passing: Passing) -> None:
+        """Send on what was scored before a restart: these scores leave on the span, and in no other
+        form.
+        """
+        for key in passing.held_traces():
+            trace_id, tenant = keys.id_in(key).hex(), keys.tenant_in(key)
+            found = await self._processing.patiently(
+                self._store.evaluations, trace_id=trace_id, tenant=tenant
+            )
+            scores = [x for x in found if x.inline]
+            passing.release(passing.take(key, {x.target.span_id for x in scores}), scores)
+
+    def _loops(self) -> list[Coroutine[Any, Any, None]]:
+        passing = [self._passing.run()] if self._passing else []
+        reporting = [x.run() for x in self._reportings]
+        scoring = [*self._processing.loops(), self.runs.run(), self._score_intake.run()]
+        return [*scoring, *self.monitors.loops(), *passing, *reporting]
+
+    async def _drain(self) -> None:
+        """Stop receiving, then finish what was cut and send what was scored, all within the
+        configured bound.
+        """
+        deadline_s = time.monotonic() + self._settings.shutdown_timeout / 1e9
+        await self.server.stop(self._settings.shutdown_timeout / 1e9 / 4)
+        await self.runs.stop()
+        try:
+            async with asyncio.timeout(max(0.0, deadline_s - time.monotonic())):
+                await self._processing.finish_queued()
+                await self._score_intake.finish()
+        except TimeoutError:
+            _log.warning(
+                "traces are still being evaluated; they are taken up again after the restart"
+            )
+        if not await self._sender.drain(max(0.0, deadline_s - time.monotonic())):
+            left = ", ".join(
+                f"{count} by {name}" for name, count in self._sender.behind().items() if count
+            )
+            _log.warning(
+                "not all has left, the rest does after the restart: %s",
+                left or "requests that pass through",
+            )
+
+
+def _workers(settings: Settings, backlog: Backlog, meter: Meter) -> WorkerPool | None:
+    """The processes that read traces, not started yet; None where this one does."""
+    count = settings.worker_processes
+    if not count:
+        return None
+    setup = Setup(
+        settings.journal.path,
+        settings.telemetry,
+        frozenset(settings.assemble.stitch_off),
+        tuple(settings.assemble.session_scope),
+        frozenset(settings.evaluation.span_attributes),
+        _evaluation_setup(settings),
+    )
+    return WorkerPool(setup, count, meter, backlog.checksums)
+
+
+def _evaluation_setup(settings: Settings) -> EvaluationSetup | None:
+    """What has worker processes evaluate sessions and traces; None where a judge, a model or
+    metrics of one's own take part.
+    """
+    evaluation, embedding = settings.evaluation, settings.embedding
+    is_judged = any(x.models for x in settings.judges)
+    is_own = bool(evaluation.plugins or evaluation.criteria or evaluation.external_signals)
+    if is_judged or is_own or embedding.chosen not in {None, "ngrams"}:
+        return None
+    return EvaluationSetup(evaluation, settings.judge, embedding, settings.store)
+
+
+def _is_agent(span: Any, scope: Any) -> bool:
+    """Whether a span is an agent's, as its dialect reads it."""
+    reading = dialects.read([decode.span(span, Resource(), decode.scope(scope))])
+    return any(step.kind == "agent" for step in reading.steps)
+
+
+def _shows_genai(body: bytes) -> bool:
+    """`dialects.shows_genai`, which is imported when the first request comes; so are the next."""
+    return dialects.shows_genai(body)
+
+
+def _unit_scopes() -> tuple[str, ...]:
+    return dialects.unit_scopes()
+
+
+def _unit_of(
+    scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool
+) -> str:
+    return dialects.unit_of(scope_name, trace_id, attributes, of_log=of_log)
+
+
+def _goes_on(unit: str) -> bool:
+    return dialects.goes_on(unit)
+
+
+_BATCH = 64
+"""Requests whose scores are committed together."""
+
+
+class Requests(Protocol):
+    """Who holds the requests."""
+
+    def hold(self, row: int) -> None:
+        """Keep a row until `let_go` is called for it."""
+        ...
+
+    def let_go(self, row: int) -> None:
+        """Undo one `hold`."""
+        ...
+
+    def load_request(
+        self, row: int, is_wanted: Callable[[bytes], bool]
+    ) -> tuple[list[Span], list[LogRecord]]:
+        """The spans and log records of a request whose protobuf `is_wanted`.
+
+        Called from any thread.
+        """
+        ...
+
+
+class ScoreIntake:
+    """Has the requests wait that may hold scores of others, until these are in the store.
+
+    What waits is a row of the journal for each request, so the journal's cap bounds it. Belongs to
+    one event loop.
+    """
+
+    def __init__(
+        self,
+        requests: Requests,
+        keep: Callable[[Sequence[Evaluation]], Awaitable[Sequence[Evaluation]]],
+        meter: Meter,
+        *,
+        session_scope: Sequence[str],
+    ) -> None:
+        """`keep` puts scores into the store and returns those of them that are new."""
+        self._requests = requests
+        self._keep = keep
+        self._meter = meter
+        self._session_scope = session_scope
+        self._rows: asyncio.Queue[int] = asyncio.Queue()
+
+    def offer(self, row: int, body: bytes) -> None:
+        """Take up a request, by its row and its protobuf, if it may hold such scores."""
+        if received_scores.may_hold(body):
+            self._requests.hold(row)
+            self._rows.put_nowait(row)
+
+    async def run(self) -> None:
+        """Read and keep, for ever."""
+        while True:
+            rows = [await self._rows.get()]
+            while len(rows) < _BATCH and not self._rows.empty():
+                rows.append(self._rows.get_nowait())
+            scores = await asyncio.to_thread(self._read, rows)
+            if scores:
+                await self._commit(scores)
+            for row in rows:
+                self._requests.let_go(row)
+                self._rows.task_done()
+
+    async def finish(self) -> None:
+        """Wait until all that was offered is kept."""
+        await self._rows.join()
+
+    async def _commit(self, scores: Sequence[Evaluation]) -> None:
+        try:
+            new = await self._keep(scores)
+        except Exception:  # noqa: BLE001 - what the store refuses for good must not stop the server
+            # one that cannot be stored costs no others, which may be of other senders
+            if len(scores) > 1:
+                for score in scores:
+                    await self._commit([score])
+                return
+            lost = scores[0]
+            about = {"trace_id": lost.target.trace_id, "tenant": lost.tenant}
+            _log.exception(
+                "a score that others gave, %r, cannot be stored", lost.metric, extra=about
+            )
+            return
+        count_external(self._meter, new)
+
+    def _read(self, rows: Iterable[int]) -> list[Evaluation]:
+        """The scores in these requests. Runs in a thread."""
+        return [score for row in rows for score in self._read_one(row)]
+
+    def _read_one(self, row: int) -> list[Evaluation]:
+        try:
+            loaded = self._requests.load_request(row, received_scores.may_hold)
+            return received_scores.read_external(*loaded, session_scope=self._session_scope)
+        except Exception:  # noqa: BLE001 - the same request would stop the server at each start
+            _log.exception("the scores in a request cannot be read, and are left out")
+            return []
+
+
+def count_external(meter: Meter, scores: Iterable[Evaluation]) -> None:
+    """Count scores that others gave, by the kind of who gave them."""
+    for source, count in Counter(map(_kind_of_source, scores)).items():
+        meter.add(declared.EXTERNAL_SCORES, count, source=source)
+
+
+def _kind_of_source(score: Evaluation) -> str:
+    source = score.evaluator.source
+    return source if source in {HUMAN, PROGRAMMATIC} and source is not None else "evaluator"

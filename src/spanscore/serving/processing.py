@@ -1,0 +1,432 @@
+"""From traces that were cut to scores that leave: what the server and an agent's own process have
+in common.
+
+Whoever uses it keeps the spans of the traces (a `Source`) and owns the event loop.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from spanscore.assemble import loop
+from spanscore.assemble.sessions import Sessions
+from spanscore.assemble.work_queue import WorkQueue
+from spanscore.config import Settings
+from spanscore.content import ContentWatch
+from spanscore.control.measurer import Measurers, RequestedModels
+from spanscore.control.run_sources import Sources
+from spanscore.control.runs import Runs
+from spanscore.embed import open_embedder
+from spanscore.evaluation import Engine, Overrides
+from spanscore.evaluation.procedure import RuleJudge, rule_judges
+from spanscore.export.port import Exporter, Sink
+from spanscore.export.sender import Sender
+from spanscore.judge import open_judge, redactor
+from spanscore.judge.port import Ending, Judge
+from spanscore.model.score import Evaluation
+from spanscore.scoring import Scoring, SessionsFailedError, refuse_misplaced
+from spanscore.serving.finishing import Finishing, HoldsBack, Spans
+from spanscore.serving.rescoring import Rescoring, configured_metrics, open_trials
+from spanscore.store.judge_answers import SharedAnswers
+from spanscore.store.store import Store
+from spanscore.telemetry import Meter, declared
+from spanscore.threads import Precedence, next_multiple
+from spanscore.turn_scheduling import ReadJob, TurnScheduler
+from spanscore.workers import (
+    InProcesses,
+    InThreads,
+    JobReading,
+    LoneTries,
+    SessionsElsewhere,
+    WorkerPool,
+)
+
+_log = logging.getLogger(__name__)
+
+_QUEUED = 1000
+"""Cut traces that wait for a worker before no more are cut; they are small."""
+
+_BATCH, _WORKERS = 256, 2
+"""Traces that a worker reads, evaluates and commits together, and workers, where there is no judge:
+few commits, and one batch is read while the other is committed.
+"""
+
+_BATCH_BYTES = 4 * 2**20
+"""With so many bytes of encoded spans a batch is full, however few its traces are: once read they
+take more.
+"""
+
+_JUDGED_BATCH, _JUDGED_WORKERS = 1, 32
+"""The same with a judge: no trace waits for the answers about another."""
+
+_SESSIONS = 32
+"""Sessions that are evaluated and committed together, where there is no judge."""
+
+_JUDGED_SESSIONS = 32
+"""With a judge, sessions that are evaluated at once, each by itself."""
+
+_BATCH_OF_PROCESS, _BATCHES_OF_PROCESS = 64, 4
+"""The same with worker processes, batches for each: some are read, others evaluated and committed.
+
+Small batches are shared out evenly.
+"""
+
+_ONE_BY_ONE = 64
+"""Batches on which a worker process died whose traces, or sessions, are worked on one by one at
+once: one that kills processes keeps its batch for minutes.
+"""
+
+_MAX_ROUNDS = 20
+_TIDY_EVERY_S = 60.0
+_LOOK_EVERY_S = 5.0
+
+
+class Processing:
+    """Reads, evaluates, commits and sends. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        spans: Spans,
+        meter: Meter,
+        *,
+        store: Store,
+        exporters: Mapping[str, Exporter],
+        sinks: Mapping[str, Sink] | None = None,
+        judge: Judge | None = None,
+        scored: Callable[[Sequence[Evaluation]], None] | None = None,
+        threads: Executor | None = None,
+        precedence: Precedence | None = None,
+        workers: WorkerPool | None = None,
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """`exporters` and `sinks` are by the names that `settings.export` gives them.
+
+        `judge` answers in place of the configured models. `threads` read traces and wait for the
+        store, in place of its own threads. `scored` is called with evaluations that were committed.
+        Reading and scoring give way to requests by `precedence`. `workers` are processes that read
+        traces.
+
+        Raises ConfigError where something cannot be opened.
+        """
+        self.meter = meter
+        self.store = store
+        self._settings = settings
+        self._requested = RequestedModels(settings)
+        self._is_judged = judge is not None or any(x.models for x in settings.judges)
+        self._spans = spans
+        self._clock_ns = clock_ns
+        self._content = ContentWatch(lambda silent: _log.warning("%s", silent))
+        self._scheduler = TurnScheduler(
+            settings.assemble, spans, self._content, attributes=settings.evaluation.span_attributes
+        )
+        self.sender = Sender(
+            settings.export,
+            exporters,
+            store,
+            meter,
+            sinks=sinks,
+            by_tenant=settings.exports_tenants,
+            clock_ns=clock_ns,
+        )
+        shared = settings.judge.cache.url
+        answers = (
+            store
+            if shared is None
+            else SharedAnswers(shared, settings.judge.cache.max_bytes, clock_ns)
+        )
+        self._judge = judge or open_judge(settings.judge, answers, meter)
+        self._embedder = open_embedder(settings.embedding, redact=redactor(settings.judge))
+        self.judges_end = Ending()
+        usual = RuleJudge(self._judge, settings.judge)
+        of_rules = rule_judges(
+            settings.evaluation.rules,
+            usual,
+            lambda config, beside: judge or open_judge(config, answers, meter, beside),
+        )
+        engine = Engine(
+            settings.evaluation,
+            self.judges_end.of(self._judge),
+            self._embedder,
+            judge_config=settings.judge,
+            judges={
+                name: x._replace(judge=self.judges_end.of(x.judge)) for name, x in of_rules.items()
+            },
+            clock_ns=clock_ns,
+            meter=meter,
+        )
+        self._trials = open_trials(settings, meter) if judge is None else None
+        self._scoring = Scoring(
+            engine,
+            store,
+            self.sender,
+            meter,
+            judge_failed=self._trials.doubt if self._trials else None,
+            budget_window_ns=settings.judge.budget.window_ns
+            if settings.evaluation.ask_again.enabled
+            else None,
+            scored=scored,
+            threads=threads,
+            clock_ns=clock_ns,
+        )
+        self._rescoring = Rescoring(
+            settings.evaluation.ask_again,
+            configured_metrics(settings),
+            self._trials,
+            self._scoring,
+            store,
+            meter,
+            session_due=lambda session_id: self._sessions.push(session_id, clock_ns()),
+            clock_ns=clock_ns,
+        )
+        self._sessions = Sessions(settings.assemble)
+        in_threads = InThreads(
+            self._scheduler, settings.assemble.session_scope, precedence=precedence, threads=threads
+        )
+        self._workers = workers
+        self._reading: JobReading = in_threads
+        if workers is not None:
+            lone_tries = LoneTries(max(1, len(workers) // 2))  # other traces are read beside them
+            self._reading = InProcesses(
+                workers,
+                self._scheduler,
+                here=in_threads,
+                noted=self._content.take,
+                lone_tries=lone_tries,
+            )
+            if workers.scores_sessions:
+                self._scoring.elsewhere = SessionsElsewhere(workers, meter, lone_tries)
+        self._suspects: WorkQueue[ReadJob] = WorkQueue(_QUEUED)
+        self._finishing = Finishing(
+            self._scheduler,
+            self._scoring,
+            spans,
+            self._sessions,
+            meter,
+            reading=self._reading,
+            suspects=self._suspects,
+            precedence=precedence,
+            clock_ns=clock_ns,
+        )
+        self._cuts: WorkQueue[ReadJob] = WorkQueue(_QUEUED)
+        self._quiet_sessions: WorkQueue[str] = WorkQueue(_QUEUED)
+        self._watch()
+
+    def hold_back(self, holds_back: HoldsBack | None) -> None:
+        """Have scores leave on the spans that are held back for them.
+
+        To be called before the loops run.
+        """
+        self._finishing.holds_back = holds_back
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        """All that has to run, for ever."""
+        cutting = loop.run(
+            self._scheduler.cut,
+            self._sessions,
+            traces_out=self._cuts,
+            sessions_out=self._quiet_sessions,
+            clock_ns=self._clock_ns,
+            every_s=self._next_cut_s,
+        )
+        batch, count = self._batches()
+        workers = [
+            self._cuts.run(
+                batch,
+                self._finishing.batch,
+                size_bytes=lambda x: x.size_bytes,
+                enough_bytes=_BATCH_BYTES,
+            )
+            for _ in range(count)
+        ]
+        if self._workers is not None:
+            workers += [
+                self._suspects.run(batch, self._finishing.one_by_one) for _ in range(_ONE_BY_ONE)
+            ]
+        size, count = self._session_batches()
+        sessions = [self._quiet_sessions.run(size, self._finish_sessions) for _ in range(count)]
+        trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
+        asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []
+        own = [self._tidy(), self._look_for_undelivered()]
+        processes = [] if self._workers is None else [self._workers.run()]
+        return [self.sender.run(), cutting, *processes, *workers, *sessions, *own, *trying, *asking]
+
+    def _batches(self) -> tuple[int, int]:
+        """How many traces are a batch at most, and how many batches are under way at once."""
+        processes = 0 if self._workers is None else len(self._workers)
+        for_processes = _BATCHES_OF_PROCESS * processes
+        if self._is_judged:
+            return _JUDGED_BATCH, max(_JUDGED_WORKERS, for_processes)
+        return (_BATCH_OF_PROCESS, for_processes) if processes else (_BATCH, _WORKERS)
+
+    def _session_batches(self) -> tuple[int, int]:
+        """The same of sessions."""
+        at_once = 1 if self._scoring.elsewhere is None else _ONE_BY_ONE
+        return (1, max(_JUDGED_SESSIONS, at_once)) if self._is_judged else (_SESSIONS, at_once)
+
+    def open_runs(self) -> Runs:
+        """The evaluation runs in the store, which give way to the traces that wait to be scored."""
+        measurers = Measurers(self._settings, self._judge, self._embedder, self._clock_ns)
+        return Runs(
+            self._settings.evaluation.runs,
+            measurers,
+            self._scoring,
+            self.store,
+            sources=Sources(
+                self._settings.evaluation.runs.sources,
+                session_scope=self._settings.assemble.session_scope,
+                attributes=self._settings.evaluation.span_attributes,
+                stitch_off=self._settings.assemble.stitch_off,
+            ),
+            is_busy=lambda: len(self._cuts) > 0,
+            clock_ns=self._clock_ns,
+        )
+
+    @property
+    def judge_trouble(self) -> str | None:
+        """What is wrong with the judge's models; None where they answer, or there are none."""
+        return self._trials.trouble if self._trials else None
+
+    def health(self) -> dict[str, Any]:
+        """What there is to know beside the counters."""
+        return {
+            "workers": self._reading.health(),
+            "judge": {x: state.to_json() for x, state in self._trials.states.items()}
+            if self._trials
+            else {},
+            "open_traces": self._spans.assembler.open_traces,
+            "open_sessions": len(self._sessions) + self._quiet_sessions.unfinished,
+            "waiting_traces": self._waiting_traces,
+            "waiting_parts": self._scheduler.waiting,
+            "store": self.store.trouble or "ok",
+            "scores_to_export": self.sender.behind(),
+            "scores_undelivered": self.sender.undelivered,
+            "without_content": [str(x) for x in self._content.silent],
+        }
+
+    async def evaluate(
+        self,
+        *,
+        tenant: str = "",
+        trace_id: str | None = None,
+        session_id: str | None = None,
+        overrides: Overrides | None = None,
+    ) -> list[Evaluation]:
+        """Evaluate a stored trace or session once more, as its next revision; [] where it is not
+        known.
+
+        Raises InputError when `overrides` cannot be met.
+        """
+        changed = overrides or Overrides()
+        self._requested.require(changed.model, "model")
+        refuse_misplaced(changed, "trace" if session_id is None else "session")
+        self._scoring.check(changed)
+        if session_id is not None:
+            keys = await self.patiently(self.store.session_keys, session_id, tenant=tenant)
+            return await self._scoring.sessions(keys, changed, tenant=tenant)
+        return await self._scoring.reevaluate(trace_id or "", changed, tenant=tenant)
+
+    async def patiently(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """What the store answers, in a thread, however long it takes."""
+        return await self._scoring.patiently(ask, *arguments, **options)
+
+    async def take_up_sessions(self) -> None:
+        """Wait for the sessions that were still open when the store was last used."""
+        for session_id, last_ns in await self.patiently(self.store.open_sessions):
+            self._sessions.push(session_id, last_ns)
+
+    async def finish_queued(self) -> None:
+        """Wait until everything that was cut is scored."""
+        await self._join_traces()
+        await self._quiet_sessions.join()
+
+    async def finish_complete(self) -> None:
+        """Wait until all is scored that would be complete if nothing more came."""
+        await self._finish_by(self._settings.assemble.complete_after)
+
+    async def finish_everything(self) -> None:
+        """Wait until all is scored that is there, complete or not, and the sessions."""
+        config = self._settings.assemble
+        ahead_ns = max(config.complete_after, config.idle_after, config.stitch_window)
+        await self._finish_by(ahead_ns)
+        # a turn waits on while a trace that it is compared with is in work
+        for _ in range(_MAX_ROUNDS):
+            if not self._scheduler.waiting:
+                break
+            ahead_ns += config.complete_after
+            await self._finish_by(ahead_ns)
+        await self._quiet_sessions.fill(
+            lambda: self._sessions.cut(self._clock_ns() + config.session_idle_after)
+        )
+        await self._quiet_sessions.join()
+
+    def _next_cut_s(self) -> float:
+        """Seconds until traces are cut next."""
+        is_idle = not (self._spans.assembler.open_traces or self._scheduler.waiting)
+        return loop.interval_s(self._settings.assemble, is_idle=is_idle)
+
+    async def _finish_by(self, ahead_ns: int) -> None:
+        """Wait until all is scored that is complete by a time to come."""
+        in_vain = 0
+        # a cut waits while its trace is in work, so that the first look may find nothing
+        while in_vain < 2:
+            found = await self._cuts.fill(
+                lambda: self._scheduler.cut(self._clock_ns() + ahead_ns + 1)
+            )
+            await self._join_traces()
+            in_vain = 0 if found else in_vain + 1
+
+    async def _join_traces(self) -> None:
+        """Wait until all traces that were cut are scored, or put aside."""
+        await self._cuts.join()
+        await self._suspects.join()
+
+    @property
+    def _waiting_traces(self) -> int:
+        return len(self._cuts) + len(self._suspects)
+
+    def _watch(self) -> None:
+        """Have the meter ask for what is not counted but is."""
+        meter = self.meter
+        meter.watch(declared.TRACES_WAITING, lambda: self._waiting_traces)
+        meter.watch(declared.TRACES_WAITING_CAPACITY, lambda: _QUEUED)
+        meter.watch(declared.TRACES_WAITING_PARTS, lambda: self._scheduler.waiting)
+        meter.watch(declared.SESSIONS_OPEN, lambda: len(self._sessions))
+        meter.watch(declared.AGENT_TRACES_WITHOUT_CONTENT, lambda: self._content.count)
+        meter.watch(declared.STORE_SIZE, lambda: self.store.size_bytes)
+        meter.watch(declared.STORE_UP, lambda: 0.0 if self.store.trouble else 1.0)
+
+    async def _finish_sessions(self, ids: Sequence[str]) -> None:
+        """Evaluate sessions; one that cannot be scored is evaluated once more when it goes on."""
+        failed: Mapping[str, Exception] = {}
+        try:
+            await self._scoring.sessions(ids)
+        except SessionsFailedError as error:
+            failed = error.failed
+        except Exception as error:  # noqa: BLE001 - as for traces
+            failed = dict.fromkeys(ids, error)
+        for session_id, cause in failed.items():
+            message = "a session cannot be scored"
+            _log.error(message, exc_info=cause, extra={"session_id": session_id})
+        self.meter.add(declared.SESSIONS_EVALUATED, len(ids) - len(failed))
+
+    async def _tidy(self) -> None:
+        """Delete from the store what is past its retention, and from the journal what nothing
+        needs.
+        """
+        while True:
+            self._spans.tidy()
+            try:
+                deleted = await self._scoring.patiently(self.store.prune, self._clock_ns())
+                self.meter.add(declared.STORE_PRUNED_TRACES, deleted)
+            except Exception:  # noqa: BLE001 - a store that stays too large for a while must not stop the server
+                _log.exception("the store cannot be held to its retention now")
+            await next_multiple(_TIDY_EVERY_S)
+
+    async def _look_for_undelivered(self) -> None:
+        """Take up what somebody has requested to be sent once more."""
+        while True:
+            await self.sender.look()
+            await next_multiple(_LOOK_EVERY_S)

@@ -1,0 +1,252 @@
+"""Connections to SQLite or PostgreSQL, with the store's tables."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import create_engine, event
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import NullPool, QueuePool
+
+from spanscore import local_files
+from spanscore.errors import ConfigError, PermanentError, RetryableError
+from spanscore.store import schema
+from spanscore.store.config import Config
+from spanscore.store.transactions import WRITES, snapshot, transaction
+
+MEMORY = "sqlite+pysqlite://"
+"""The URL of a store in memory, for a process that keeps scores only as long as it lives."""
+
+_LIMIT_S = 5
+_LIMITS = {"connect_timeout": _LIMIT_S, "tcp_user_timeout": _LIMIT_S * 1000}
+"""libpq's options: the second ends a connection in milliseconds whose other end has become
+silent.
+"""
+
+_PAGE_BYTES = 16384  # records are large: a tenth less CPU a commit than with 4096
+
+
+def connect(config: Config) -> Engine:
+    """An engine for `config.url`, its tables created where there are none.
+
+    Raises ConfigError where the store cannot be opened, or has the tables of another version.
+    """
+    url = _url(config)
+    shown = url.render_as_string(hide_password=True)
+    with _config_errors(shown):
+        engine = _sqlite(url, config) if url.get_backend_name() == "sqlite" else _server(url)
+        try:
+            _create(engine, shown)
+        except BaseException:
+            engine.dispose()
+            raise
+    return engine
+
+
+def connect_reading(config: Config, *, is_limited: bool = False) -> Engine | None:
+    """An engine that writes nothing, not even tables; None where there is no store at `config.url`.
+
+    `is_limited`: on PostgreSQL, neither connecting nor a statement takes longer than 5 s. Raises
+    ConfigError where the URL is none, its database has no driver here, or the store has the tables
+    of another version; RetryableError or PermanentError where it cannot be read.
+    """
+    if version(config, is_limited=is_limited) is None:
+        return None
+    url = _url(config)
+    shown = url.render_as_string(hide_password=True)
+    return _reader(url, shown, is_limited=is_limited)
+
+
+def version(config: Config, *, is_limited: bool = False) -> int | None:
+    """The version of the tables at `config.url`; None where there is no store.
+
+    Connects and raises as `connect_reading` does.
+    """
+    url = _url(config)
+    shown = url.render_as_string(hide_password=True)
+    engine = _reader(url, shown, is_limited=is_limited)
+    if engine is None:
+        return None
+    try:
+        with snapshot(engine) as connection:
+            return schema.version_of(connection, shown)
+    finally:
+        engine.dispose()
+
+
+def file_of(config: Config) -> Path | None:
+    """The SQLite file that `config.url` names; None for another database.
+
+    Raises ConfigError where it is no URL.
+    """
+    url = _url(config)
+    return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
+
+
+def shared(text: str, key: str) -> Engine:
+    """An engine for a database that several servers use at once, named under the configuration's
+    `key`.
+
+    It connects when it is used first; neither that nor a statement takes longer than 5 s. Raises
+    ConfigError where `text` is no URL of PostgreSQL, or has no driver here.
+    """
+    try:
+        url = make_url(text)
+    except ArgumentError as error:
+        raise ConfigError(
+            f"{key}: not a database URL such as postgresql+psycopg://user@host/database"
+        ) from error
+    shown = url.render_as_string(hide_password=True)
+    if url.get_backend_name() != "postgresql":
+        raise ConfigError(
+            f"{key}: {shown} is no PostgreSQL, which servers on several machines can share"
+        )
+    try:
+        engine = create_engine(url, pool_pre_ping=True, pool_timeout=_LIMIT_S, connect_args=_LIMITS)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"{key}: {shown} needs the Python package {error.name}; install it"
+        ) from error
+    return _with_limited_statements(engine)
+
+
+def no_store(config: Config) -> ConfigError:
+    """The error for a store that a command is to read, and that is not there."""
+    shown = _url(config).render_as_string(hide_password=True)
+    return ConfigError(
+        f"store.url: {shown}: no store there; give the server's configuration by --config"
+    )
+
+
+def _url(config: Config) -> URL:
+    try:
+        url = make_url(config.url)
+    except ArgumentError as error:
+        raise ConfigError("store.url: not a database URL such as sqlite:///spanscore.db") from error
+    if url.get_backend_name() == "sqlite" and (url.database or "").startswith("file:"):
+        raise ConfigError(
+            "store.url: SQLite needs the file's path, sqlite:///PATH, and takes no URI (file:...):"
+            " the lock, and whoever reads beside the server, find the file by its path"
+        )
+    return url
+
+
+def _reader(url: URL, shown: str, *, is_limited: bool) -> Engine | None:
+    with _config_errors(shown):
+        if url.get_backend_name() != "sqlite":
+            return _limited_server(url) if is_limited else _server(url)
+        if not url.database or not Path(url.database).is_file():
+            return None
+        return _reader_of_file(url.database)
+
+
+def _reader_of_file(file: str) -> Engine:
+    """Opens the file for each transaction: another may be in its place by then, and one that stays
+    open keeps its writer from tidying up when that closes it.
+    """
+    engine = create_engine(f"sqlite:///file:{quote(file)}?mode=ro&uri=true", poolclass=NullPool)
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # the driver begins none to read
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    return engine
+
+
+@contextmanager
+def _config_errors(shown: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"store.url: {shown} needs the Python package {error.name}; install it"
+        ) from error
+    except (RetryableError, PermanentError, SQLAlchemyError, OSError) as error:
+        raise ConfigError(f"store.url: {shown} cannot be opened ({error})") from error
+
+
+def _create(engine: Engine, shown: str) -> None:
+    """Make the tables where there are none."""
+    with snapshot(engine) as connection:
+        found = schema.version_of(connection, shown)
+    if found is None:
+        with transaction(engine) as connection:
+            schema.create(connection, shown)
+
+
+def _server(url: URL) -> Engine:
+    """PostgreSQL, where a transaction's statements would by default each see what was committed
+    meanwhile.
+    """
+    return create_engine(url, isolation_level="REPEATABLE READ")
+
+
+def _limited_server(url: URL) -> Engine:
+    """As `_server`, for a process that must not wait for a database that hangs."""
+    return _with_limited_statements(
+        create_engine(url, isolation_level="REPEATABLE READ", connect_args=_LIMITS)
+    )
+
+
+def _with_limited_statements(engine: Engine) -> Engine:
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # Not by the option `options` of the connection, which connection poolers such as PgBouncer
+        # refuse.
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {_LIMIT_S * 1000}")
+
+    return engine
+
+
+def _in_memory() -> Engine:
+    """One connection, which is the database: threads take turns with it."""
+    return create_engine(
+        MEMORY,
+        poolclass=QueuePool,
+        pool_size=1,
+        max_overflow=0,
+        connect_args={"check_same_thread": False},
+    )
+
+
+def _in_file(url: URL) -> Engine:
+    if not url.database or url.database == ":memory:":
+        raise ConfigError(
+            "store.url: SQLite needs a file here: sqlite:///FILE (threads share no database in"
+            " memory)"
+        )
+    local_files.make(Path(url.database))
+    return create_engine(url)
+
+
+def _sqlite(url: URL, config: Config) -> Engine:
+    engine = _in_memory() if config.url == MEMORY else _in_file(url)
+    pragmas = (
+        f"page_size = {_PAGE_BYTES}",
+        "journal_mode = WAL",
+        f"synchronous = {config.synchronous}",
+        f"busy_timeout = {config.busy_timeout // 10**6}",
+    )
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:
+        # the driver's own transactions begin too late to read and write as one
+        connection.isolation_level = None
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A writer takes the lock at once: one that has read before could not wait for it, it would
+        # fail.
+        writes = connection.get_execution_options().get(WRITES)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine

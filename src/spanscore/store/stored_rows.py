@@ -1,0 +1,492 @@
+"""What one commit writes: rows of traces, sessions and evaluations.
+
+Up to where a session was evaluated is a row of `agent_traces`, and no time: rows rise from commit
+to commit, and commits come one after the other, so whatever a reading did not see has a higher row
+than all that it saw.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Final, TypeAlias, TypeVar
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Delete,
+    Dialect,
+    String,
+    Table,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    literal_column,
+    or_,
+    select,
+)
+from sqlalchemy.engine import Connection
+
+from spanscore.model.external import responses_of
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace
+from spanscore.store import records
+from spanscore.store.schema import (
+    agent_traces,
+    evaluated_sessions,
+    evaluations,
+    model_responses,
+    otel_traces,
+    scored_turns,
+    session_keys,
+)
+from spanscore.store.schema import trace_measures as measures_table
+
+_Row: TypeAlias = tuple[Any, ...]
+
+IdT = TypeVar("IdT")
+
+_MAX_KEY_CHARS = 256
+_TRACE_SIZE = list(agent_traces.c.keys()).index("size_bytes")
+_SCORE_SIZE = list(evaluations.c.keys()).index("size_bytes")
+NO_TEXT = re.compile("[\0\ud800-\udfff]")
+"""Characters that not every database takes in a text."""
+
+_MAX_IDS = 400  # of which a statement names two lists: old SQLites take 999 parameters
+
+# Built once: to build and to recognise such a statement takes SQLAlchemy longer than the database
+# to answer it.
+_STORED_TRACES = select(
+    agent_traces.c.id, agent_traces.c.size_bytes, agent_traces.c.revision, agent_traces.c.digest
+).where(agent_traces.c.id.in_(bindparam("ids", expanding=True)))
+_STORED_IDS = select(
+    otel_traces.c.trace_id, otel_traces.c.agent_trace_id, otel_traces.c.tenant
+).where(otel_traces.c.agent_trace_id.in_(bindparam("ids", expanding=True)))
+_SCORED_SUBJECTS = (
+    select(evaluations.c.subject_id)
+    .where(evaluations.c.subject_id.in_(bindparam("subjects", expanding=True)))
+    .distinct()
+)
+_STORED_SCORES = select(evaluations.c.subject_id, evaluations.c.uid, evaluations.c.seq).where(
+    evaluations.c.subject_id.in_(bindparam("subjects", expanding=True)),
+    evaluations.c.uid.in_(bindparam("uids", expanding=True)),
+)
+
+
+IMPORTED = 0
+"""The revision of an agent trace that never came, but was read from elsewhere for an evaluation
+run.
+"""
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class StoredTrace:
+    """An agent trace as it is kept: `revision` counts from 1, or is `IMPORTED`; by `digest` a
+    change is seen.
+
+    `record` is the trace as `records.encode` prints it, where that was done already.
+    """
+
+    trace: AgentTrace
+    revision: int
+    digest: str
+    record: str | None = None
+
+
+def key(session_id: str) -> str:
+    """`session_id` as a column can hold it: one that is too long, or that no database takes as
+    text, by its SHA-256.
+
+    A key is its own key.
+    """
+    if len(session_id) <= _MAX_KEY_CHARS and is_text(session_id):
+        return session_id
+    return "sha256:" + hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def is_text(text: str) -> bool:
+    """Whether every database takes `text` as one."""
+    if text.isascii():  # as mostly: a tenth of the time that the pattern takes
+        return "\0" not in text
+    return NO_TEXT.search(text) is None
+
+
+def chunks(ids: Sequence[IdT]) -> Iterator[Sequence[IdT]]:
+    """`ids` in parts that one statement can name."""
+    return (ids[start : start + _MAX_IDS] for start in range(0, len(ids), _MAX_IDS))
+
+
+def put_traces(
+    connection: Connection, traces: Sequence[StoredTrace], after_row: int, now_ns: int
+) -> int:
+    """Write traces in place of their earlier revisions; returns by how many bytes the store has
+    grown.
+
+    One that was imported takes the place of none that came.
+    """
+    newest = {stored.trace.id: stored for stored in traces}
+    replaced: dict[str, int] = {}
+    for ids in chunks(list(newest)):
+        for row in connection.execute(_STORED_TRACES, {"ids": ids}):
+            if _stays(row, newest[row.id]):
+                del newest[row.id]
+            else:
+                replaced[row.id] = row.size_bytes
+    for ids in chunks(list(replaced)):
+        connection.execute(_measures_of(ids))
+        connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(ids)))
+        connection.execute(delete(model_responses).where(model_responses.c.agent_trace_id.in_(ids)))
+        connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(ids)))
+    rows = [
+        _trace_row(stored, id_, row, now_ns)
+        for row, (id_, stored) in enumerate(newest.items(), after_row + 1)
+    ]
+    pairs = _otel_rows(stored.trace for stored in newest.values())
+    for ids in chunks(list(replaced)):
+        pairs.difference_update(map(tuple, connection.execute(_STORED_IDS, {"ids": ids})))
+    put_rows(connection, agent_traces, rows)
+    measured = enumerate(newest.values(), after_row + 1)
+    _put_measures(connection, [(row, stored.trace) for row, stored in measured])
+    put_rows(connection, otel_traces, sorted(pairs))
+    _note_keys(connection, [stored.trace for stored in newest.values()])
+    _note_responses(connection, [stored.trace for stored in newest.values()])
+    written: int = sum(row[_TRACE_SIZE] for row in rows)
+    return written - sum(replaced.values())
+
+
+def _stays(row: Any, new: StoredTrace) -> bool:
+    """Whether what is stored stays as it is: it came, or is the same, and the new one is
+    imported.
+    """
+    return new.revision == IMPORTED and (row.revision != IMPORTED or row.digest == new.digest)
+
+
+def _otel_rows(traces: Iterable[AgentTrace]) -> set[_Row]:
+    return {(trace_id, x.id, x.tenant) for x in traces for trace_id in x.trace_ids}
+
+
+def _note_keys(connection: Connection, traces: Sequence[AgentTrace]) -> None:
+    """Note which sessions the ids of these traces' sessions stand for, where it is not the id that
+    joins them.
+    """
+    scoped = {
+        (key(trace.session_id), key(trace.session_key), trace.tenant)
+        for trace in traces
+        if trace.session_id is not None
+        and trace.session_key is not None
+        and trace.session_key != trace.session_id
+    }
+    for some in chunks(sorted(scoped)):
+        there = select(session_keys).where(
+            session_keys.c.session_key.in_([session for _, session, _ in some])
+        )
+        put_rows(
+            connection,
+            session_keys,
+            sorted(set(some).difference(map(tuple, connection.execute(there)))),
+        )
+
+
+def _note_responses(connection: Connection, traces: Sequence[AgentTrace]) -> None:
+    rows = {
+        (key(response_id), trace.id, trace.tenant)
+        for trace in traces
+        for response_id in responses_of(trace)
+    }
+    put_rows(connection, model_responses, sorted(rows))
+
+
+def _put_measures(connection: Connection, traces: Iterable[tuple[int, AgentTrace]]) -> None:
+    """Write what agent traces are ordered by; each comes with its row."""
+    rows = [row_of(trace, row) for row, trace in traces]
+    put_rows(connection, measures_table, rows)
+
+
+def _measures_of(ids: Sequence[str]) -> Delete:
+    """Deletes what agent traces are ordered by, which are still there themselves."""
+    rows = select(agent_traces.c.row).where(agent_traces.c.id.in_(ids))
+    return delete(measures_table).where(measures_table.c.row.in_(rows))
+
+
+def take_out(connection: Connection, ids: Sequence[str]) -> int:
+    """Delete agent traces, but for their evaluations, which may have left; returns the bytes that
+    went.
+    """
+    freed_bytes = 0
+    for some in chunks(ids):
+        freed_bytes += sum(x.size_bytes for x in connection.execute(_STORED_TRACES, {"ids": some}))
+        connection.execute(delete(otel_traces).where(otel_traces.c.agent_trace_id.in_(some)))
+        connection.execute(
+            delete(model_responses).where(model_responses.c.agent_trace_id.in_(some))
+        )
+        connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(some)))
+        connection.execute(_measures_of(some))
+        connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(some)))
+    return freed_bytes
+
+
+def put_evaluations(
+    connection: Connection, scored: Sequence[Evaluation], after_seq: int, now_ns: int
+) -> tuple[list[int], list[Evaluation], int]:
+    """Write the evaluations that are new; returns every one's sequence number, those that are new,
+    and their bytes.
+
+    The new ones have the numbers from `after_seq` + 1 on.
+    """
+    identities = [(subject_of(evaluation), evaluation.uid) for evaluation in scored]
+    numbers = _numbers(connection, identities)
+    new: dict[tuple[str, str], Evaluation] = {}
+    for identity, evaluation in zip(identities, scored, strict=True):
+        if identity not in numbers:
+            after_seq += 1
+            numbers[identity] = after_seq
+            new[identity] = evaluation
+    printed = records.encode_evaluations(new.values())
+    rows = [
+        _evaluation_row(x, *identity, numbers[identity], record, now_ns)
+        for (identity, x), record in zip(new.items(), printed, strict=True)
+    ]
+    put_rows(connection, evaluations, rows)
+    return (
+        [numbers[identity] for identity in identities],
+        [*new.values()],
+        sum(row[_SCORE_SIZE] for row in rows),
+    )
+
+
+def _numbers(
+    connection: Connection, identities: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], int]:
+    """The sequence numbers of those evaluations, by subject and uid, that are stored; mostly no
+    subject has any.
+    """
+    scored: set[str] = set()
+    for some in chunks(list({subject for subject, _ in identities})):
+        scored.update(connection.execute(_SCORED_SUBJECTS, {"subjects": some}).scalars())
+    numbers: dict[tuple[str, str], int] = {}
+    for known in chunks([x for x in identities if x[0] in scored]):
+        subjects, uids = zip(*known, strict=True)
+        found = connection.execute(_STORED_SCORES, {"subjects": tuple(set(subjects)), "uids": uids})
+        numbers.update(((subject, uid), seq) for subject, uid, seq in found)
+    return numbers
+
+
+def subject_of(evaluation: Evaluation) -> str:
+    """What an evaluation is of, as columns have it.
+
+    The agent trace's id or the key of the session; of an external score the id of the trace or
+    response that it names.
+    """
+    return key(evaluation.subject_id)
+
+
+def _trace_row(stored: StoredTrace, id_: str, row: int, now_ns: int) -> _Row:
+    trace, record = stored.trace, stored.record or records.encode(stored.trace)
+    session = None if trace.session_key is None else key(trace.session_key)
+    size_bytes = records.size_bytes(record)
+    facts = (
+        stored.revision,
+        stored.digest,
+        session,
+        trace.started_ns,
+        now_ns,
+        size_bytes,
+        record,
+        trace.tenant,
+    )
+    return (row, id_, *facts)
+
+
+def _evaluation_row(
+    evaluation: Evaluation, subject: str, uid: str, seq: int, record: str, now_ns: int
+) -> _Row:
+    return (
+        seq,
+        subject,
+        uid,
+        evaluation.scope,
+        evaluation.metric,
+        evaluation.revision,
+        evaluation.evaluated_at_ns,
+        now_ns,
+        records.size_bytes(record),
+        record,
+        evaluation.run or "",
+        evaluation.tenant,
+    )
+
+
+def put_rows(
+    connection: Connection, table: Table, rows: list[_Row], *, unless_there: bool = False
+) -> None:
+    """Insert rows whose values are in the order of the table's columns.
+
+    `unless_there`: those whose key the table contains are left out.
+
+    Handed to the driver as they are: SQLAlchemy's own handling of parameters would take a fifth of
+    a commit.
+    """
+    if not rows:
+        return
+    statement = _insertion(table, connection.dialect, unless_there)
+    if connection.dialect.positional:
+        connection.exec_driver_sql(statement, rows)
+    else:
+        names = table.columns.keys()
+        connection.exec_driver_sql(statement, [dict(zip(names, row, strict=True)) for row in rows])
+
+
+@lru_cache(maxsize=16)
+def _insertion(table: Table, dialect: Dialect, unless_there: bool) -> str:
+    statement = insertion_unless_there(table, dialect) if unless_there else insert(table)
+    return str(statement.compile(dialect=dialect))
+
+
+def insertion_unless_there(table: Table, dialect: Dialect) -> Any:
+    """The statement that inserts rows but for those whose key is there, as this database has it."""
+    of_dialect = import_module(f"sqlalchemy.dialects.{dialect.name}")
+    return of_dialect.insert(table).on_conflict_do_nothing()
+
+
+_NOBODY: Final[ColumnElement[str]] = literal_column("''")
+
+
+def is_of(table: Table, tenant: str | None) -> tuple[ColumnElement[bool], ...]:
+    """The conditions that find the rows of a tenant; "" is the one of a store without tenants, None
+    stands for all.
+
+    That it is not "" is written out, since only then a database uses the index of the rows that
+    have a tenant.
+    """
+    if tenant is None:
+        return ()
+    if not tenant:
+        return (table.c.tenant == _NOBODY,)
+    return table.c.tenant == tenant, table.c.tenant != _NOBODY
+
+
+def is_parameter(column: Column[Any]) -> ColumnElement[bool]:
+    """As `is_of`, for a statement that is built once, with the tenant as its parameter `tenant`."""
+    tenant = bindparam("tenant", type_=String)
+    return or_(tenant.is_(None), column == tenant)
+
+
+_LAST: Final = 2**63 - 1
+_MOST: Final = _LAST - 1
+_MOST_ERRORS: Final = 2**31 - 1
+
+ORDERS: Final[Mapping[str, Column[int]]] = {
+    "latency": measures_table.c.latency_ns,
+    "tokens": measures_table.c.tokens,
+    "tool_errors": measures_table.c.tool_errors,
+}
+"""What agent traces can be ordered by here, and the column that has it."""
+
+
+def ordered(field: str, *, is_falling: bool) -> ColumnElement[int]:
+    """What rows are ordered by for one of `ORDERS`: never null, and last where there is no
+    value.
+    """
+    last = literal(-_LAST if is_falling else _LAST, BigInteger)
+    return func.coalesce(ORDERS[field], last, type_=BigInteger)
+
+
+def tokens(trace: AgentTrace) -> int | None:
+    """The tokens of a turn's model calls, in and out; None where either is not recorded."""
+    given, produced = trace.usage.input_tokens, trace.usage.output_tokens
+    return None if given is None or produced is None else given + produced
+
+
+def tool_errors(trace: AgentTrace) -> int | None:
+    """How many tool calls of a turn failed; None where it does not show whether there were any."""
+    calls = trace.tool_calls
+    return None if calls is None else sum(x.error is not None for x in calls)
+
+
+def row_of(trace: AgentTrace, row: int) -> tuple[int, str, int, int | None, int | None]:
+    """The row of `trace_measures` of an agent trace whose row is `row`.
+
+    A number for which its column has no room is cut to the greatest that it has.
+    """
+    used, failed = tokens(trace), tool_errors(trace)
+    return (
+        row,
+        trace.tenant,
+        _bounded(trace.ended_ns - trace.started_ns, _MOST),
+        None if used is None else _bounded(used, _MOST),
+        None if failed is None else _bounded(failed, _MOST_ERRORS),
+    )
+
+
+def _bounded(number: int, most: int) -> int:
+    return max(-most, min(number, most))
+
+
+def first_stored_at(connection: Connection, time_ns: int, table: Table = agent_traces) -> int:
+    """The number of the first row of a table that was stored at that time or later, one past the
+    last where there is none: by halving.
+    """
+    number: Column[int] = table.c.seq if table is evaluations else table.c.row
+    places = select(number.label("number"), table.c.stored_ns)
+    last = connection.execute(places.order_by(number.desc()).limit(1)).first()
+    if last is None or last.stored_ns < time_ns:
+        return 0 if last is None else int(last.number) + 1
+    low, high = 0, int(last.number)
+    while low < high:
+        middle = (low + high) // 2
+        found = connection.execute(places.where(number >= middle).order_by(number).limit(1)).one()
+        if found.stored_ns < time_ns:
+            low = int(found.number) + 1
+        else:
+            high = middle
+    return low
+
+
+_LAST_ROW = select(func.coalesce(func.max(agent_traces.c.row), 0))
+
+
+def last_row(connection: Connection) -> int:
+    """The row up to which a session is known that is read in the same snapshot."""
+    row: int = connection.execute(_LAST_ROW).scalar_one()
+    return row
+
+
+def note(connection: Connection, evaluated: Mapping[str, int]) -> None:
+    """Note of sessions, by their keys, up to which row they were read for their evaluation."""
+    table = evaluated_sessions
+    for keys in chunks(list(evaluated)):
+        connection.execute(delete(table).where(table.c.session_id.in_(keys)))
+        put_rows(connection, table, [(key, evaluated[key]) for key in keys])
+
+
+def still_open(connection: Connection) -> list[tuple[str, int]]:
+    """As `Store.open_sessions`."""
+    table, last_stored = agent_traces.c, func.max(agent_traces.c.stored_ns)
+    until = func.coalesce(evaluated_sessions.c.until_row, 0)
+    query = (
+        select(table.session_id, last_stored)
+        .join_from(
+            agent_traces,
+            evaluated_sessions,
+            evaluated_sessions.c.session_id == table.session_id,
+            isouter=True,
+        )
+        .where(table.session_id.is_not(None), table.revision != IMPORTED, table.row > until)
+        .group_by(table.session_id)
+        .order_by(last_stored)
+    )
+    return [(key, stored_ns) for key, stored_ns in connection.execute(query)]
+
+
+def forget_deleted(connection: Connection) -> None:
+    """Forget the sessions of which all that was read is deleted: the oldest rows go first."""
+    oldest = connection.execute(select(func.min(agent_traces.c.row))).scalar_one()
+    stale = delete(evaluated_sessions)
+    if oldest is not None:
+        stale = stale.where(evaluated_sessions.c.until_row < oldest)
+    connection.execute(stale)
