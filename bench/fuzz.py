@@ -22,8 +22,8 @@ with atheris.instrument_imports(include=["spanscore"]):
 
     from spanscore.model.json import dumps
     from spanscore.model.trace import AgentTrace
-    from spanscore.otlp import check, decode
-    from spanscore.otlp.mend import mend
+    from spanscore.otlp import check, codec
+    from spanscore.otlp.check import mend
     from spanscore.otlp.signal import WIRE, Signal
     from spanscore.rebuild import rebuild_all
 
@@ -42,9 +42,9 @@ def read(content: bytes) -> None:
             return
     if signal == "traces":
         check.remove_damaged(request)
-        traces = rebuild_all(decode.spans(request), [])
+        traces = rebuild_all(codec.spans(request), [])
     else:
-        traces = rebuild_all([], decode.log_records(request))
+        traces = rebuild_all([], codec.log_records(request))
     for trace in traces:
         if AgentTrace.from_json(json.loads(dumps(trace.to_json()))).id != trace.id:
             raise AssertionError("an agent trace is another one once it has been printed")

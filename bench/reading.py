@@ -18,7 +18,7 @@ from comparing import compare
 from load import SPANS_PER_TRACE, Load
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore.otlp import decode
+from spanscore.otlp import codec
 from spanscore.rebuild import rebuild_all
 
 ResultT = TypeVar("ResultT")
@@ -58,7 +58,7 @@ def rates(traces: int, profile: cProfile.Profile | None = None) -> Rates:
         [
             span
             for body in bodies[:10]
-            for span in decode.spans(ExportTraceServiceRequest.FromString(body))
+            for span in codec.spans(ExportTraceServiceRequest.FromString(body))
         ],
         [],
     )
@@ -67,9 +67,7 @@ def rates(traces: int, profile: cProfile.Profile | None = None) -> Rates:
     messages, parse_s = timed(
         lambda: [ExportTraceServiceRequest.FromString(body) for body in bodies]
     )
-    spans, decode_s = timed(
-        lambda: [span for message in messages for span in decode.spans(message)]
-    )
+    spans, decode_s = timed(lambda: [span for message in messages for span in codec.spans(message)])
     _, rebuild_s = timed(lambda: rebuild_all(spans, []))
     if profile is not None:
         profile.disable()

@@ -18,7 +18,7 @@ from spanscore.evaluation import Config
 from spanscore.evaluation.rules import STATUS, Rules
 from spanscore.model.span import Span
 from spanscore.model.trace import AgentTrace
-from spanscore.otlp import decode
+from spanscore.otlp import codec
 from spanscore.rebuild import rebuild, rebuild_trace
 from spanscore.span_attributes import SpanAttributes
 
@@ -58,7 +58,7 @@ def main() -> None:
     """Print the costs."""
     by_trace: dict[str, list[Span]] = {}
     for request in Load(start_ns=10**18).requests(_TRACES):
-        for span in decode.spans(ExportTraceServiceRequest.FromString(request)):
+        for span in codec.spans(ExportTraceServiceRequest.FromString(request)):
             by_trace.setdefault(span.trace_id, []).append(span)
     received = [*by_trace.values()]
     traces = [trace for part in received for trace in rebuild(part)]

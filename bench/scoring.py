@@ -32,7 +32,7 @@ from spanscore.export.config import Config as ExportConfig
 from spanscore.export.sender import Sender
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.otlp import decode
+from spanscore.otlp import codec
 from spanscore.rebuild import rebuild_all
 from spanscore.scoring import Scoring
 from spanscore.store.config import Config as StoreConfig
@@ -160,7 +160,7 @@ class Way:
         with self._clock.step("read"):
             found = []
             for body in bodies:
-                spans = list(decode.spans(ExportTraceServiceRequest.FromString(body)))
+                spans = list(codec.spans(ExportTraceServiceRequest.FromString(body)))
                 found += rebuild_all(spans, [])
             return found
 

@@ -9,7 +9,7 @@ from typing import Any
 from spanscore import config
 from spanscore.metrics import _reference
 from spanscore.telemetry import declared, formats
-from spanscore.turns.provenance import reference as sources
+from spanscore.turns import provenance as sources
 from spanscore.turns.stitch import stitching
 
 FOLDER = Path(__file__).parent

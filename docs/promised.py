@@ -12,7 +12,6 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 
 from spanscore import config
 from spanscore.api import v1
-from spanscore.model.expected import Expected, ExpectedTool
 from spanscore.model.score import (
     Annotation,
     Evaluation,
@@ -25,6 +24,8 @@ from spanscore.model.score import (
 )
 from spanscore.model.trace import (
     AgentTrace,
+    Expected,
+    ExpectedTool,
     ModelCall,
     PastMessage,
     RequestedCall,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spanscore import config
-from spanscore.otlp import decode, files
+from spanscore.otlp import codec, files
 from spanscore.otlp.signal import WIRE
 from spanscore.rebuild import rebuild_all
 from spanscore.serving import pipeline
@@ -180,7 +180,7 @@ def ids(request):
 
 def own_agent_traces(request):
     """What one request gives by itself, by id."""
-    return {x.id: plain(x) for x in rebuild_all(decode.spans(request))}
+    return {x.id: plain(x) for x in rebuild_all(codec.spans(request))}
 
 
 APPLICATION, MODELS = by_service("shop"), by_service("models")

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanscore.model.record import changed
 from spanscore.model.score import Evaluator, Result
+from spanscore.model.span import changed
 
 RESULT = st.builds(
     Result, metric=st.text(), value=st.none() | st.floats(0, 1), label=st.none() | st.text()

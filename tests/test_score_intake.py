@@ -9,7 +9,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore import config
-from spanscore.otlp.logs import ExportLogsServiceRequest
+from spanscore.otlp.signal import ExportLogsServiceRequest
 from spanscore.serving import pipeline
 from spanscore.serving.pipeline import ScoreIntake
 from spanscore.telemetry import Meter

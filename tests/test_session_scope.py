@@ -3,8 +3,7 @@
 import pytest
 
 from spanscore.model.headers import TENANT, with_headers
-from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope, scope_of, session_key
-from spanscore.model.trace import Target
+from spanscore.model.trace import DEFAULT_SCOPE, Target, in_scope, scope_of, session_key
 
 
 @pytest.fixture

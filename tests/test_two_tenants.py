@@ -13,7 +13,7 @@ import pytest
 from spanscore import config
 from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.span import Resource
-from spanscore.otlp import decode
+from spanscore.otlp import codec
 from spanscore.otlp.signal import WIRE
 from spanscore.rebuild import rebuild_all
 from spanscore.serving import pipeline
@@ -72,9 +72,9 @@ def requests_of(case, *, halves):
 
 def alone(requests, tenant):
     """The agent traces that these requests of one tenant give by themselves, by id."""
-    spans = [x for signal, request in requests if signal == "traces" for x in decode.spans(request)]
+    spans = [x for signal, request in requests if signal == "traces" for x in codec.spans(request)]
     logs = [
-        x for signal, request in requests if signal == "logs" for x in decode.log_records(request)
+        x for signal, request in requests if signal == "logs" for x in codec.log_records(request)
     ]
     traces = rebuild_all(
         [of_tenant(x, tenant) for x in spans], [of_tenant(x, tenant) for x in logs]

@@ -33,11 +33,10 @@ from spanscore.export.config import (
 )
 from spanscore.export.config import Config as Export
 from spanscore.judge.config import Config as Judge
-from spanscore.model.options import Options
-from spanscore.model.quantity import Duration, duration_ns, duration_text, size_text
+from spanscore.model.options import Duration, Options, duration_ns, duration_text, size_text
+from spanscore.receive.auth import Config as Tenancy
 from spanscore.receive.config import Auth, BearerToken, Endpoint, GrpcTls
 from spanscore.receive.config import Config as Receive
-from spanscore.receive.tenancy import Config as Tenancy
 from spanscore.specs import Monitor
 from spanscore.store.config import Config as Store
 from spanscore.store.config import JournalConfig as Journal

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
-from spanscore.model.options import Options
-from spanscore.model.quantity import Duration, duration_ns
+from spanscore.model.options import Duration, Options, duration_ns
 from spanscore.stats import DropTest, Evidence, lower_limit, watch
 from spanscore.time_zones import zone_of
 

@@ -29,8 +29,8 @@ from spanscore.evaluation.scores import (
     session_scores,
 )
 from spanscore.export.sender import Sender
-from spanscore.model.record import changed
 from spanscore.model.score import Evaluation, Skip
+from spanscore.model.span import changed
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.store import records, stored_rows
 from spanscore.store.lookup import SessionRecord

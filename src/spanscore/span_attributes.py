@@ -13,8 +13,7 @@ from spanscore import turns
 from spanscore.evaluation.rules import MAX_TEXT, STATUS
 from spanscore.model.span import STATUS_ERROR, STATUS_OK, Scalar, Span, Value
 from spanscore.model.step import Reading
-from spanscore.model.tags import MAX_TAGS, TAGS, shortened
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import MAX_TAGS, TAGS, AgentTrace, shortened
 
 MAX_VALUES = 16
 """Values of one attribute that are kept of a turn; of more, the first ones by the spans' start. Of

@@ -19,12 +19,10 @@ from pydantic import (
 
 from spanscore.errors import FieldError, InputError
 from spanscore.evaluation.rules.selector import as_text
-from spanscore.filters import Fields, Filter, parse
-from spanscore.filters.syntax import MAX_CHARS
-from spanscore.model import tenant
+from spanscore.filters import MAX_CHARS, Fields, Filter, parse
+from spanscore.model import headers
 from spanscore.model.headers import without_headers
-from spanscore.model.options import Options
-from spanscore.model.quantity import Duration, duration_ns
+from spanscore.model.options import Duration, Options, duration_ns
 from spanscore.model.score import ScopeKind
 from spanscore.model.trace import AgentTrace
 from spanscore.monitoring import Times, Watch, Watching
@@ -516,7 +514,7 @@ class MonitorSpec(Spec):
 
 
 def _refuse_no_tenant(name: str) -> str:
-    if name and (problem := tenant.problem(name)) is not None:
+    if name and (problem := headers.tenant_problem(name)) is not None:
         raise ValueError(problem)
     return name
 

@@ -25,9 +25,8 @@ from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
 from spanscore.config import Api, ApiHttp
 from spanscore.errors import FieldError, InputError, NotFoundError
-from spanscore.receive.auth import Token, UnauthenticatedError, open_authenticators
+from spanscore.receive.auth import Config, Tenancy, Token, UnauthenticatedError, open_authenticators
 from spanscore.receive.config import BearerToken
-from spanscore.receive.tenancy import Config, Tenancy
 from spanscore.rpc.messages import read_status
 
 TOKENS = "of-acme tenant=acme\nof-blue tenant=blue scopes=read\nof-nobody\n"

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from spanscore.api.convert import decode_trace, encode_score, encode_trace
 from spanscore.api.decoding import decode_score
 from spanscore.api.v1 import score_pb2
-from spanscore.model.expected import Expected, ExpectedTool
 from spanscore.model.headers import with_headers
 from spanscore.model.json import loads
 from spanscore.model.score import (
@@ -24,6 +23,8 @@ from spanscore.model.score import (
 )
 from spanscore.model.trace import (
     AgentTrace,
+    Expected,
+    ExpectedTool,
     ModelCall,
     PastMessage,
     RequestedCall,

@@ -34,8 +34,7 @@ from spanscore.config import Settings
 from spanscore.errors import SpanscoreError
 from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Annotation, Evaluation, Evaluator, Score
-from spanscore.model.session_scope import in_scope
-from spanscore.model.trace import AgentTrace, Target
+from spanscore.model.trace import AgentTrace, Target, in_scope
 from spanscore.serving.pipeline import Pipeline
 from spanscore.store.store import StoredTrace
 

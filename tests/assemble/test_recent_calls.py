@@ -1,8 +1,8 @@
 """Which traces had a model call with an id, and for how long that is known."""
 
-from spanscore.assemble import recent_calls
 from spanscore.assemble.config import Config
-from spanscore.assemble.recent_calls import RecentCalls
+from spanscore.turn_scheduling import scheduler
+from spanscore.turn_scheduling.scheduler import RecentCalls
 
 SECOND = 10**9
 
@@ -34,7 +34,7 @@ def test_an_id_is_forgotten_when_late_spans_would_be():
 
 
 def test_above_their_number_the_oldest_ids_are_forgotten(monkeypatch):
-    monkeypatch.setattr(recent_calls, "MAX_IDS", 3)
+    monkeypatch.setattr(scheduler, "MAX_IDS", 3)
     found = RecentCalls(Config())
     for number in range(5):
         found.add([f"r{number}"], "a", number)

@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from spanscore.assemble import fragments
 from spanscore.assemble.requests import Requests
 from spanscore.model.headers import headers_of, with_headers
-from spanscore.otlp.logs import ExportLogsServiceRequest
+from spanscore.otlp.signal import ExportLogsServiceRequest
 
 ONE, TWO = b"1" * 16, b"2" * 16
 

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore.assemble import fragments, keys
+from spanscore.assemble import fragments
 from spanscore.assemble.backlog import Backlog
 from spanscore.assemble.config import Config
 from spanscore.model.headers import TENANT, tenant_of
-from spanscore.model.quantity import duration_ns
-from spanscore.otlp.logs import ExportLogsServiceRequest
+from spanscore.model.options import duration_ns
+from spanscore.otlp.signal import ExportLogsServiceRequest
 from spanscore.store.config import JournalConfig
 from spanscore.store.journal import Journal
 from spanscore.telemetry import Meter
@@ -162,4 +162,4 @@ def test_nor_without_tenants(opened, clock):
 
 
 def test_the_key_of_a_trace_without_tenant_is_its_id():
-    assert keys.with_tenant(TRACE, "") == TRACE
+    assert fragments.with_tenant(TRACE, "") == TRACE

@@ -8,8 +8,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from spanscore.assemble import fragments
 from spanscore.assemble.assembler import Assembler
 from spanscore.assemble.config import Config
-from spanscore.assemble.units import Units
-from spanscore.otlp.logs import ExportLogsServiceRequest
+from spanscore.assemble.fragments import Units
+from spanscore.otlp.signal import ExportLogsServiceRequest
 
 UNIT, TRACE = b"u" * 16, b"t" * 16
 

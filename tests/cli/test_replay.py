@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_serv
 from spanscore.cli import demo
 from spanscore.cli.backend import from_environment
 from spanscore.errors import InputError
-from spanscore.otlp import decode
+from spanscore.otlp import codec
 
 _NOW_NS = 1_800_000_000 * 10**9
 _FOLDER = demo.recordings() / "pydantic-ai"
@@ -78,7 +78,7 @@ def listening(request):
 
 def _spans(requests):
     return sorted(
-        (span for request in requests for span in decode.spans(request)),
+        (span for request in requests for span in codec.spans(request)),
         key=lambda span: span.span_id,
     )
 
@@ -114,7 +114,7 @@ def test_the_real_exporter_sends_every_span_as_it_was_recorded(listening):
 def test_the_real_exporter_sends_each_trace_by_itself(listening):
     received, backend = listening
     demo.send(demo.recorded_requests(_FOLDER, _NOW_NS), backend)
-    assert [len({span.trace_id for span in decode.spans(request)}) for request in received] == [
+    assert [len({span.trace_id for span in codec.spans(request)}) for request in received] == [
         1,
         1,
         1,

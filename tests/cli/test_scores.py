@@ -9,9 +9,8 @@ from spanscore.cli import server
 from spanscore.cli.main import main
 from spanscore.export import spans
 from spanscore.model.headers import TENANT, with_headers
-from spanscore.model.score import Evaluation, Evaluator, Score
+from spanscore.model.score import Evaluation, Evaluator, Score, Undelivered
 from spanscore.model.trace import Target
-from spanscore.model.undelivered import Undelivered
 from spanscore.store.config import Config
 from spanscore.store.store import Store
 

@@ -48,7 +48,7 @@ _NOT_AT_THE_START = (
     *("aiohttp", "cramjam", "numpy", "uvicorn"),  # until somebody speaks HTTP, or sends something
     *("sqlalchemy.orm", "sqlalchemy.ext", "sqlalchemy.dialects.postgresql"),
     *("spanscore.api.client", "spanscore.sdk", "spanscore.suites", "spanscore.testing"),
-    *("spanscore.dialects.registry", "spanscore.turns.building"),  # until a request comes
+    *("spanscore.dialects.registry", "spanscore.turns.builder"),  # until a request comes
     "spanscore.offline.windows",  # until a run reads a source
     *("spanscore.analytics", "spanscore.api.traces"),  # until the API is asked
 )

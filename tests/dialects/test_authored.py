@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from spanscore.model.expected import Expected, ExpectedTool
 from spanscore.model.span import Resource, Scope, Span
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, Expected, ExpectedTool
 from spanscore.rebuild import rebuild_all
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from spanscore.dialects.coding_agents.claude_code.requests import read_request
+from spanscore.dialects.coding_agents.claude_code import read_request
 from spanscore.model.span import LogRecord, Resource, Scope, Span
 from spanscore.model.step import ToolResult
 from spanscore.rebuild import rebuild, rebuild_all

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from spanscore.dialects.coding_agents.claude_code.details import given
-from spanscore.dialects.coding_agents.claude_code.requests import read_request
+from spanscore.dialects.coding_agents.claude_code import given, read_request
 from spanscore.model.span import Event, LogRecord, Resource, Scope, Span
 from spanscore.rebuild import rebuild
 

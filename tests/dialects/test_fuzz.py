@@ -23,8 +23,8 @@ from spanscore.dialects.registry import registry
 from spanscore.model.json import dumps
 from spanscore.model.span import Event, LogRecord, Resource, Scope, Span
 from spanscore.model.trace import AgentTrace
-from spanscore.otlp import check, decode, files
-from spanscore.otlp.mend import mend
+from spanscore.otlp import check, codec, files
+from spanscore.otlp.check import mend
 from spanscore.rebuild import rebuild, rebuild_all
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -362,7 +362,7 @@ def test_mutated_bytes_are_refused_or_read(content):
         except ValueError:
             return
     check.remove_damaged(request)
-    for trace in rebuild_all(decode.spans(request)):
+    for trace in rebuild_all(codec.spans(request)):
         assert json.loads(dumps(trace.to_json()))
 
 

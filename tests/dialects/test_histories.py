@@ -6,8 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spanscore.dialects.forms.message_cache import MessageCache
-from spanscore.dialects.forms.messages import messages
+from spanscore.dialects.forms.messages import MessageCache, messages
 
 ITEMS = (
     {"role": "user", "content": "a"},

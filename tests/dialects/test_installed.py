@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from spanscore import discovery
-from spanscore.dialects import entry_points
+from spanscore.dialects import registry
 from spanscore.dialects.reading import Dialect, Quirk
 from spanscore.errors import ConfigError
 
@@ -106,20 +106,20 @@ def dialect(name):
 def test_dialects_come_by_entry_point(monkeypatch):
     parley = dialect("parley")
     monkeypatch.setattr(discovery, "registered", lambda _group: iter([("parley", parley)]))
-    assert entry_points.installed([dialect("semconv")]) == ((parley,), ())
+    assert registry.installed([dialect("semconv")]) == ((parley,), ())
 
 
 def test_quirks_come_by_entry_point(monkeypatch):
     parley = Quirk(name="parley", under="semconv", scopes=("parley",))
     monkeypatch.setattr(discovery, "registered", lambda _group: iter([("parley", parley)]))
-    assert entry_points.installed([dialect("semconv")]) == ((), (parley,))
+    assert registry.installed([dialect("semconv")]) == ((), (parley,))
 
 
 def test_a_quirk_under_a_dialect_that_is_not_there_is_refused(monkeypatch):
     parley = Quirk(name="parley", under="semcon")
     monkeypatch.setattr(discovery, "registered", lambda _group: iter([("parley", parley)]))
     with pytest.raises(ConfigError, match=r"no dialect 'semcon' .* there are semconv"):
-        entry_points.installed([dialect("semconv")])
+        registry.installed([dialect("semconv")])
 
 
 @pytest.mark.slow
@@ -146,13 +146,13 @@ def test_a_distribution_may_import_this_package_before_it_has_made_its_dialect(t
 def test_an_entry_point_that_brings_none_of_its_own_is_refused(monkeypatch, item):
     monkeypatch.setattr(discovery, "registered", lambda _group: iter([("x", item)]))
     with pytest.raises(ConfigError, match="entry point 'x'"):
-        entry_points.installed([dialect("semconv")])
+        registry.installed([dialect("semconv")])
 
 
 def test_an_entry_point_that_cannot_be_loaded_is_named(monkeypatch):
-    broken = EntryPoint("parley", "nobody_has_this_module:DIALECT", entry_points.GROUP)
+    broken = EntryPoint("parley", "nobody_has_this_module:DIALECT", registry.GROUP)
     monkeypatch.setattr(discovery, "entry_points", lambda **_: [broken])
     with pytest.raises(
         ConfigError, match=r"'parley' of group 'spanscore\.dialects' cannot be loaded .*nobody_has"
     ):
-        list(discovery.registered(entry_points.GROUP))
+        list(discovery.registered(registry.GROUP))

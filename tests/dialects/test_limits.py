@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spanscore.dialects.losses.limits import limits
+from spanscore.dialects.losses import limits
 from spanscore.model.span import Event, LogRecord, Resource, Scope, Span
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all

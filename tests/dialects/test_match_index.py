@@ -6,9 +6,8 @@ import pytest
 from one_span import span
 
 from spanscore import dialects
-from spanscore.dialects.match_index import MatchIndex
 from spanscore.dialects.reading import Dialect, LogRecord
-from spanscore.dialects.registry import own_dialects
+from spanscore.dialects.registry import MatchIndex, own_dialects
 from spanscore.model.span import Resource, Scope
 from spanscore.otlp.files import load
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanscore.dialects.forms import fast_messages, messages
+from spanscore.dialects.forms import messages
 
 texts = st.sampled_from(
     (
@@ -83,7 +83,7 @@ roles = st.sampled_from(("user", "assistant", "system", "tool", "model", "", Non
     )
 )
 def test_the_quick_way_tells_what_the_full_one_does(item):
-    plain = fast_messages.plain_message(item)
+    plain = messages.plain_message(item)
     assert plain in (None, messages.message(item, "user"))
 
 
@@ -95,4 +95,4 @@ def test_the_quick_way_reads_what_nearly_all_messages_are():
         ("assistant", call),
         ("tool", result),
     ):
-        assert fast_messages.plain_message({"role": role, "parts": [part]}) is not None
+        assert messages.plain_message({"role": role, "parts": [part]}) is not None

@@ -7,14 +7,13 @@ import pytest
 from one_span import span
 
 from spanscore import dialects, discovery
-from spanscore.dialects import order, registry
+from spanscore.dialects import registry
 from spanscore.dialects.reading import Dialect, Quirk
 from spanscore.model.span import Scope
 
 # what AWS's distribution does to two of the conventions
 WITHOUT_A_DIALECT = {
     "spanscore.dialects.conventions.adot",
-    "spanscore.dialects.conventions.adot_records",
 }
 MODULES = [
     x for folder in registry.FOLDERS for x in discovery.modules(f"spanscore.dialects.{folder}")
@@ -36,7 +35,7 @@ def test_every_module_brings_a_dialect_or_quirks(module):
 
 
 def test_the_order_names_dialects_that_exist():
-    assert set(order.ORDER) <= {x.name for x in registry.own_dialects()}
+    assert set(registry.ORDER) <= {x.name for x in registry.own_dialects()}
 
 
 def test_dialects_without_a_place_come_first_and_by_name():
@@ -44,7 +43,7 @@ def test_dialects_without_a_place_come_first_and_by_name():
         Dialect(name, lambda _span, _context: {"kind": "other"}, ())
         for name in ("semconv", "barley", "apple")
     ]
-    assert [x.name for x in order.in_order(made)] == ["apple", "barley", "semconv"]
+    assert [x.name for x in registry.in_order(made)] == ["apple", "barley", "semconv"]
 
 
 def test_every_quirk_is_under_a_dialect_that_exists():

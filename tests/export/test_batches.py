@@ -7,8 +7,7 @@ import pytest
 from spanscore.export.batches import Batches, Window, encoded, send_again
 from spanscore.export.config import Config
 from spanscore.model.headers import of_tenant, tenant_in, with_headers
-from spanscore.model.score import Score, Skip
-from spanscore.model.undelivered import Undelivered
+from spanscore.model.score import Score, Skip, Undelivered
 
 
 def window(make, *numbers, max_size=100):

@@ -1,7 +1,7 @@
 """What an evaluation event looks like, rule by rule."""
 
 from spanscore.export import events
-from spanscore.otlp.logs import ExportLogsServiceRequest
+from spanscore.otlp.signal import ExportLogsServiceRequest
 
 
 def only_record(evaluation):

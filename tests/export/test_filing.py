@@ -10,8 +10,7 @@ from spanscore.export.config import PhoenixConfig
 from spanscore.export.delivery import Surroundings
 from spanscore.export.filer import Filing
 from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
-from spanscore.model.score import Skip
-from spanscore.model.undelivered import Undelivered
+from spanscore.model.score import Skip, Undelivered
 from spanscore.telemetry import Meter
 
 

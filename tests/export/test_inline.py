@@ -9,7 +9,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.assemble.backlog import Journaled
-from spanscore.assemble.keys import with_tenant
+from spanscore.assemble.fragments import with_tenant
 from spanscore.errors import RetryableError
 from spanscore.export.config import Inline
 from spanscore.export.inline import Passing

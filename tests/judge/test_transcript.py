@@ -10,8 +10,8 @@ from judge_harness import trace
 
 from spanscore.judge.redaction import MAX_CHARACTERS
 from spanscore.judge.transcript import estimate_tokens, render
-from spanscore.model.expected import Expected
 from spanscore.model.trace import (
+    Expected,
     ModelCall,
     PastMessage,
     RequestedCall,

@@ -7,9 +7,8 @@ import pytest
 from spanscore.metrics import Signals
 from spanscore.metrics.expected import ExpectedCall, ToolWeights
 from spanscore.metrics.session.agentic import Agentic, Interaction, reading, used_calls
-from spanscore.model.expected import Expected
 from spanscore.model.score import Score, Skip
-from spanscore.model.trace import ModelCall, RequestedCall, Session, ToolCall
+from spanscore.model.trace import Expected, ModelCall, RequestedCall, Session, ToolCall
 
 RIGHT, WRONG = Score(0.9, "fits"), Score(0.2, "something else")
 WEATHER = (ExpectedCall("get_weather", {"city": "Rome"}),)

@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from spanscore.errors import InputError
 from spanscore.otlp import files, json
-from spanscore.otlp.logs import ExportLogsServiceRequest
+from spanscore.otlp.signal import ExportLogsServiceRequest
 
 SAMPLES = Path(__file__).parent / "samples"
 

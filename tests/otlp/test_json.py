@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from spanscore.model.span import Resource, Scope
-from spanscore.otlp import decode, encode, json
-from spanscore.otlp.logs import ExportLogsServiceRequest
+from spanscore.otlp import codec, json
+from spanscore.otlp.signal import ExportLogsServiceRequest
 
 VALUES = st.recursive(
     st.none()
@@ -32,11 +33,17 @@ VALUES = st.recursive(
 ATTRIBUTES = st.dictionaries(st.text(max_size=8), VALUES, max_size=4)
 
 
+def any_value(item):
+    message = AnyValue()
+    codec.put(message, item)
+    return message
+
+
 @st.composite
 def trace_requests(draw):
     request = ExportTraceServiceRequest()
     by_resource = request.resource_spans.add(schema_url=draw(st.text(max_size=5)))
-    encode.fill(by_resource.resource.attributes, draw(ATTRIBUTES))
+    codec.fill(by_resource.resource.attributes, draw(ATTRIBUTES))
     by_scope = by_resource.scope_spans.add()
     by_scope.scope.name = draw(st.text(max_size=5))
     for _ in range(draw(st.integers(0, 3))):
@@ -49,8 +56,8 @@ def trace_requests(draw):
             start_time_unix_nano=draw(st.integers(0, 2**64 - 1)),
             flags=draw(st.integers(0, 2**32 - 1)),
         )
-        encode.fill(span.attributes, draw(ATTRIBUTES))
-        encode.fill(span.events.add(name="event", time_unix_nano=1).attributes, draw(ATTRIBUTES))
+        codec.fill(span.attributes, draw(ATTRIBUTES))
+        codec.fill(span.events.add(name="event", time_unix_nano=1).attributes, draw(ATTRIBUTES))
         span.links.add(trace_id=b"t" * 16, span_id=b"s" * 8)
         span.status.code = draw(st.integers(0, 2))
     return request
@@ -153,7 +160,7 @@ def test_logs_survive_printing_and_parsing():
         .scope_logs.add()
         .log_records.add(event_name="gen_ai.choice", trace_id=b"1" * 16)
     )
-    encode.put(record.body, {"message": [{"role": "user", "n": 2**40}]})
+    codec.put(record.body, {"message": [{"role": "user", "n": 2**40}]})
     assert json.parse("logs", json.encode(request)) == request
 
 
@@ -176,7 +183,7 @@ def test_enums_are_printed_as_integers():
 
 
 def test_not_a_number_is_printed_as_protobuf_prints_it():
-    assert json.to_object(encode.value(math.nan)) == {"doubleValue": "NaN"}
+    assert json.to_object(any_value(math.nan)) == {"doubleValue": "NaN"}
 
 
 @pytest.mark.parametrize("text", ["ABABABABABABABAB", "abababababababab", "q6urq6urq6s="])
@@ -227,18 +234,18 @@ def test_bytes_are_read_from_base64_of_either_alphabet():
 
 
 def test_an_attribute_without_a_value_is_kept():
-    assert decode.attributes(parsed_span(attributes=[{"key": "k"}]).attributes) == {"k": None}
+    assert codec.attributes(parsed_span(attributes=[{"key": "k"}]).attributes) == {"k": None}
 
 
 def test_a_value_nested_beyond_the_bound_is_read_as_none_from_there_on():
     value = {"stringValue": "deep"}
-    for _ in range(decode.MAX_DEPTH + 5):
+    for _ in range(codec.MAX_DEPTH + 5):
         value = {"arrayValue": {"values": [value]}}
-    read = decode.value(parsed_span(attributes=[{"key": "k", "value": value}]).attributes[0].value)
+    read = codec.value(parsed_span(attributes=[{"key": "k", "value": value}]).attributes[0].value)
     depth = 0
     while read:
         read, depth = read[0], depth + 1
-    assert (read, depth) == (None, decode.MAX_DEPTH)
+    assert (read, depth) == (None, codec.MAX_DEPTH)
 
 
 def test_json_nested_beyond_any_measure_is_refused():
@@ -278,7 +285,7 @@ def test_a_value_of_the_wrong_type_is_refused_with_its_place(fields, message):
 @given(trace_requests())
 def test_decoding_what_json_carried_gives_the_same_spans(request):
     read = json.parse("traces", json.encode(request))
-    assert list(decode.spans(read)) == list(decode.spans(request))
+    assert list(codec.spans(read)) == list(codec.spans(request))
 
 
 @pytest.mark.slow
@@ -286,5 +293,5 @@ def test_decoding_what_json_carried_gives_the_same_spans(request):
 def test_attributes_survive_encoding_and_decoding(attributes):
     request = ExportTraceServiceRequest()
     message = request.resource_spans.add().scope_spans.add().spans.add()
-    encode.fill(message.attributes, attributes)
-    assert decode.span(message, Resource(), Scope()).attributes == attributes
+    codec.fill(message.attributes, attributes)
+    assert codec.span(message, Resource(), Scope()).attributes == attributes

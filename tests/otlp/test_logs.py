@@ -4,7 +4,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message_factory import GetMessageClass
 from opentelemetry.proto.logs.v1 import logs_pb2
 
-from spanscore.otlp import logs
+from spanscore.otlp import signal
 
 RECORD = logs_pb2.LogRecord.DESCRIPTOR.full_name
 
@@ -31,20 +31,20 @@ class Module:
 def test_the_installed_messages_are_used_where_they_have_the_field():
     has_field = "event_name" in logs_pb2.LogRecord.DESCRIPTOR.fields_by_name
 
-    assert (logs.LogRecord is logs_pb2.LogRecord) is has_field
+    assert (signal.LogRecord is logs_pb2.LogRecord) is has_field
 
 
 def test_an_older_version_gets_the_field(monkeypatch):
-    monkeypatch.setattr(logs, "logs_pb2", Module)
-    record = GetMessageClass(logs.with_event_name().FindMessageTypeByName(RECORD))
+    monkeypatch.setattr(signal, "logs_pb2", Module)
+    record = GetMessageClass(signal.with_event_name().FindMessageTypeByName(RECORD))
 
-    sent = logs.LogRecord(
+    sent = signal.LogRecord(
         event_name="gen_ai.evaluation.result", severity_text="INFO"
     ).SerializeToString()
     assert record.FromString(sent).event_name == "gen_ai.evaluation.result"
 
 
 def test_a_version_that_has_the_field_gets_it_once():
-    record = logs.with_event_name().FindMessageTypeByName(RECORD)
+    record = signal.with_event_name().FindMessageTypeByName(RECORD)
 
     assert [x.number for x in record.fields if x.name == "event_name"] == [12]

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore.otlp.check import Refusal
-from spanscore.otlp.logs import ExportLogsServiceRequest
-from spanscore.otlp.mend import mend
+from spanscore.otlp.check import Refusal, mend
+from spanscore.otlp.signal import ExportLogsServiceRequest
 
 CUT = "Zürich".encode()[:2]  # in the middle of a character, as an SDK that counts bytes cuts
 

@@ -10,10 +10,10 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from spanscore.receive.auth import Config as Tenancy
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.config import Config
 from spanscore.receive.server import Server
-from spanscore.receive.tenancy import Config as Tenancy
 from spanscore.telemetry import Meter
 
 FREE_PORTS = {name: {"endpoint": "127.0.0.1:0"} for name in ("grpc", "http", "health")}

@@ -10,8 +10,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 
 from spanscore.errors import RetryableError
 from spanscore.otlp import json
-from spanscore.receive import decoding
-from spanscore.receive.decoding import Decoder
+from spanscore.receive import exports
+from spanscore.receive.exports import Decoder
 
 EMPTY_MESSAGES = {
     "resources": b"\x0a\x00" * 200_000,
@@ -24,8 +24,8 @@ EMPTY_MESSAGES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("body", EMPTY_MESSAGES.values(), ids=EMPTY_MESSAGES)
 async def test_a_request_with_too_many_parts_is_not_decoded(body, monkeypatch):
-    monkeypatch.setattr(decoding, "decode", None)
-    monkeypatch.setattr(decoding, "decode_slowly", None)
+    monkeypatch.setattr(exports, "decode", None)
+    monkeypatch.setattr(exports, "decode_slowly", None)
     with pytest.raises(
         ValueError, match=r"more than 100,000 .* in one request \(receive.max_elements\)"
     ):
@@ -50,14 +50,14 @@ async def test_a_request_with_too_many_parts_is_put_aside(serve):
 async def test_a_small_request_does_not_wait_for_a_large_one_to_be_decoded(
     serve, traces, monkeypatch
 ):
-    begun, done, real = threading.Event(), threading.Event(), decoding.decode_slowly
+    begun, done, real = threading.Event(), threading.Event(), exports.decode_slowly
 
     def slow(signal, body, *, as_json):
         begun.set()
         done.wait(20)
         return real(signal, body, as_json=as_json)
 
-    monkeypatch.setattr(decoding, "decode_slowly", slow)
+    monkeypatch.setattr(exports, "decode_slowly", slow)
     large = json.encode(traces(*["x"] * 10_000))
     async with serve() as up:
         headers = {"Content-Type": "application/json"}
@@ -71,8 +71,8 @@ async def test_a_small_request_does_not_wait_for_a_large_one_to_be_decoded(
 
 async def test_what_has_to_wait_behind_too_many_must_come_back(monkeypatch):
     done = threading.Event()
-    monkeypatch.setattr(decoding, "decode_slowly", lambda *_, **__: done.wait(20))
-    monkeypatch.setattr(decoding, "_LANES", ((None, 1),))
+    monkeypatch.setattr(exports, "decode_slowly", lambda *_, **__: done.wait(20))
+    monkeypatch.setattr(exports, "_LANES", ((None, 1),))
     decoder, body = Decoder(10**6), b'{"a": [' + b"1," * 10_000 + b"1]}"
     first = asyncio.ensure_future(decoder.decode("traces", body, as_json=True))
     await asyncio.sleep(0)

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from spanscore.errors import ConfigError, RetryableError
-from spanscore.receive import decoding, exports, status
+from spanscore.receive import exports, status
 from spanscore.receive.config import Config, split_endpoint
 from spanscore.receive.exports import Exports
 from spanscore.receive.server import Server
@@ -167,7 +167,7 @@ async def test_a_request_that_crashes_the_decoder_is_put_aside(serve, traces, mo
     def crash(signal, body):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(decoding, "decode", crash)
+    monkeypatch.setattr(exports, "decode", crash)
     async with serve() as up:
         await TraceServiceStub(up.channel).Export(traces())
     assert [x[2] for x in up.intake.set_aside] == ["the decoder failed at it (ZeroDivisionError)"]

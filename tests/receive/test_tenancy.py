@@ -6,9 +6,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 from pydantic import ValidationError
 
 from spanscore.errors import ConfigError
-from spanscore.receive.auth import UnauthenticatedError, open_authenticators
+from spanscore.receive.auth import Config, Tenancy, UnauthenticatedError, open_authenticators
 from spanscore.receive.config import BearerToken
-from spanscore.receive.tenancy import Config, Tenancy
 
 ON = {"enabled": True}
 HEADER = "x-scope-orgid"

@@ -19,8 +19,8 @@ from spanscore.model.score import (
 )
 from spanscore.model.span import Resource, Scope
 from spanscore.model.trace import Target, Trial
-from spanscore.otlp import decode
-from spanscore.otlp.logs import ExportLogsServiceRequest
+from spanscore.otlp import codec
+from spanscore.otlp.signal import ExportLogsServiceRequest
 from spanscore.received_scores import read_own
 
 END_NS = 1_700_000_000_189_000_000
@@ -66,12 +66,12 @@ def without(spans, attribute):
 
 def as_spans(*evaluations, placement="child"):
     request = spans.request(evaluations, placement, 8192)
-    return list(decode.spans(ExportTraceServiceRequest.FromString(request)))
+    return list(codec.spans(ExportTraceServiceRequest.FromString(request)))
 
 
 def as_events(*evaluations):
     return list(
-        decode.log_records(ExportLogsServiceRequest.FromString(events.request(evaluations, 8192)))
+        codec.log_records(ExportLogsServiceRequest.FromString(events.request(evaluations, 8192)))
     )
 
 
@@ -84,7 +84,7 @@ def inline(*evaluations):
         end_time_unix_nano=TARGET.end_ns,
     )
     wording.annotate(message, evaluations)
-    return decode.span(message, Resource(TARGET.resource), Scope("my.agent"))
+    return codec.span(message, Resource(TARGET.resource), Scope("my.agent"))
 
 
 def json_of(evaluation, *but):

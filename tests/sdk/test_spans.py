@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode
 
-from spanscore.otlp import decode
+from spanscore.otlp import codec
 from spanscore.sdk.otel_spans import to_log_record, to_span
 
 TEXTS = st.text(max_size=20)
@@ -81,9 +81,7 @@ class Role(enum.StrEnum):
 def sent(span):
     """The span after its way through the SDK's own OTLP encoding."""
     return next(
-        decode.spans(
-            type(encode_spans([span])).FromString(encode_spans([span]).SerializeToString())
-        )
+        codec.spans(type(encode_spans([span])).FromString(encode_spans([span]).SerializeToString()))
     )
 
 
@@ -133,7 +131,7 @@ def test_the_text_of_an_enumeration_is_its_value():
 
 def test_what_lies_too_deep_is_none():
     deep = "bottom"
-    for _ in range(decode.MAX_DEPTH + 1):
+    for _ in range(codec.MAX_DEPTH + 1):
         deep = [deep]
     span = ReadableSpan("chat", SpanContext(1, 2, is_remote=False), attributes={"deep": deep})
     assert to_span(span) == sent(span)
@@ -171,7 +169,7 @@ def test_a_log_record_is_the_one_that_the_exporter_would_send(fields, in_span):
     else:
         logger.emit(**fields)
     assert [to_log_record(x) for x in keep.emitted] == list(
-        decode.log_records(encode_logs(keep.emitted))
+        codec.log_records(encode_logs(keep.emitted))
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from spanscore.model.span import Resource, Scope, Span
-from spanscore.otlp import encode
+from spanscore.otlp import codec
 from spanscore.otlp.signal import WIRE
 from spanscore.sources import parse, stored_traces
 
@@ -110,7 +110,7 @@ def request_of():
         request = WIRE["traces"].request()
         for span in spans:
             by_resource = request.resource_spans.add()
-            encode.fill(by_resource.resource.attributes, span.resource.attributes)
+            codec.fill(by_resource.resource.attributes, span.resource.attributes)
             by_scope = by_resource.scope_spans.add()
             by_scope.scope.name, by_scope.scope.version = span.scope.name, span.scope.version
             message = by_scope.spans.add(name=span.name, kind=span.kind)
@@ -121,7 +121,7 @@ def request_of():
             message.parent_span_id = bytes.fromhex(span.parent_span_id)
             message.start_time_unix_nano, message.end_time_unix_nano = span.start_ns, span.end_ns
             message.status.code = span.status_code
-            encode.fill(message.attributes, span.attributes)
+            codec.fill(message.attributes, span.attributes)
         return request
 
     return made

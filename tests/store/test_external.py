@@ -8,8 +8,7 @@ import pytest
 
 from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Annotation, Evaluation, Evaluator, Failure
-from spanscore.model.session_scope import scope_of, session_key
-from spanscore.model.trace import ModelCall, Target
+from spanscore.model.trace import ModelCall, Target, scope_of, session_key
 from spanscore.store import placement, records
 from spanscore.store.config import Config
 from spanscore.store.external import named

@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 
 from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Annotation, Evaluator
-from spanscore.model.session_scope import in_scope
+from spanscore.model.trace import in_scope
 from spanscore.store import schema, stored_rows
 from spanscore.store.config import Config
 from spanscore.store.store import Store

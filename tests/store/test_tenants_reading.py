@@ -9,7 +9,7 @@ import pytest
 from spanscore.filters import parse
 from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Annotation, Evaluator
-from spanscore.model.session_scope import in_scope
+from spanscore.model.trace import in_scope
 from spanscore.store import external
 from spanscore.store.config import Config
 from spanscore.store.listing import SCORE_FIELDS, TRACE_FIELDS, ScoreQuery, TraceQuery

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from spanscore.errors import ConfigError
-from spanscore.model.undelivered import Undelivered
+from spanscore.model.score import Undelivered
 from spanscore.store import undelivered
 from spanscore.store.config import Config
 

@@ -6,8 +6,7 @@ import pytest
 
 from spanscore import suites
 from spanscore.errors import InputError
-from spanscore.model.expected import Expected, ExpectedTool
-from spanscore.model.trace import ToolCall
+from spanscore.model.trace import Expected, ExpectedTool, ToolCall
 
 SUNNY = Expected(answer="sunny")
 

@@ -4,12 +4,13 @@ them.
 
 import pytest
 
-from spanscore.assemble import keys
+from spanscore.assemble import fragments
 from spanscore.assemble.assembler import Assembler
 from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import Fragment
-from spanscore.model.quantity import duration_ns
-from spanscore.turn_scheduling import TurnScheduler, turn_scheduler
+from spanscore.model.options import duration_ns
+from spanscore.turn_scheduling import TurnScheduler
+from spanscore.turn_scheduling import scheduler as tenant_scheduler
 
 SECOND = duration_ns("1s")
 
@@ -23,7 +24,7 @@ class Source:
         self._rows = iter(range(1, 10_000))
 
     def come(self, tenant, now_ns, number=1):
-        key = keys.with_tenant(number.to_bytes(16, "big"), tenant)
+        key = fragments.with_tenant(number.to_bytes(16, "big"), tenant)
         self.assembler.push(
             Fragment(key, next(self._rows), items=1, has_root=True, span_ids={b"s"}), now_ns
         )
@@ -90,7 +91,7 @@ def test_a_tenant_is_remembered_while_one_of_its_traces_is_in_work(scheduler, so
 
 
 def test_of_too_many_tenants_the_quietest_are_forgotten(scheduler, source, monkeypatch):
-    monkeypatch.setattr(turn_scheduler, "_MAX_TENANTS", 2)
+    monkeypatch.setattr(tenant_scheduler, "_MAX_TENANTS", 2)
     for second, tenant in enumerate(("acme", "blue", "acme", "coral")):
         source.come(tenant, second * SECOND, number=second + 1)
         read(scheduler, second * SECOND)

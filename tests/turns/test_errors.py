@@ -2,7 +2,7 @@
 
 import pytest
 
-from spanscore.turns.basis.errors import inferred_error
+from spanscore.turns.calls.tool_errors import inferred_error
 
 ERRORS = [
     "Error: no such city",

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spanscore.model.expected import Expected
 from spanscore.model.span import Resource, Scope, Span
-from spanscore.model.trace import Tool
+from spanscore.model.trace import Expected, Tool
 from spanscore.otlp import files
 from spanscore.rebuild import by_unit, explain_all
 

@@ -9,14 +9,13 @@ import pytest
 
 from spanscore import dialects, turns
 from spanscore.cli import demo
-from spanscore.otlp import decode
 
 
 def recorded_turns():
     """The spans of each turn of the demo's recording, in order."""
     by_trace = defaultdict(list)
     for request in demo.recorded_requests(demo.recordings() / "pydantic-ai", time.time_ns()):
-        for span in decode.spans(request):
+        for span in codec.spans(request):
             by_trace[span.trace_id].append(span)
     return [sorted(spans, key=lambda x: x.start_ns) for spans in by_trace.values()]
 

@@ -7,7 +7,7 @@ from turn_spans import ANSWER, ASK, chat
 from spanscore.model.span import Scope
 from spanscore.model.step import Message, Step
 from spanscore.model.trace import RequestedCall
-from spanscore.turns.dedup.merge import merged, merged_tools
+from spanscore.turns.dedup.identity import merged, merged_tools
 
 WHOLE = (Message("user", "Where is parcel 00731?"),)
 CUT = (Message("user", "Where is par", damaged=frozenset({"text"})),)

@@ -268,7 +268,7 @@ NEW_REASON = """
 from dataclasses import dataclass
 
 from spanscore.turns.stitch.fragment import Clue
-from spanscore.turns.stitch.reason import Reason
+from spanscore.turns.stitch.groups import Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

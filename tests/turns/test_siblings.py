@@ -12,7 +12,7 @@ from spanscore import dialects
 from spanscore.model.span import Scope
 from spanscore.rebuild import rebuild
 from spanscore.turns.basis.tree import Tree
-from spanscore.turns.dedup import nested
+from spanscore.turns.dedup import reports
 
 CHAIN, SDK = "framework", "sdk"
 SECOND = 10**9
@@ -228,5 +228,5 @@ def test_calls_at_once_are_not_each_held_against_all(shared, lines_run):
         reading = dialects.read(spans)
         return reading.steps, Tree(reading)
 
-    few, many = (lines_run(nested.model_calls, *calls(count)) for count in (100, 400))
+    few, many = (lines_run(reports.model_calls, *calls(count)) for count in (100, 400))
     assert many < 6 * few

@@ -12,14 +12,14 @@ from recorded import GOLDEN, KINDS
 from spanscore import dialects, metrics
 from spanscore.assemble.backlog import Backlog
 from spanscore.assemble.config import Config
-from spanscore.assemble.units import Units
+from spanscore.assemble.fragments import Units
 from spanscore.embed import Config as EmbeddingConfig
 from spanscore.embed import open_embedder
 from spanscore.evaluation import Config as EvaluationConfig
 from spanscore.evaluation import Engine
 from spanscore.evaluation.scores import evaluate_first
 from spanscore.judge.config import Config as JudgeConfig
-from spanscore.model.record import changed
+from spanscore.model.span import changed
 from spanscore.otlp.signal import WIRE
 from spanscore.store.config import Config as StoreConfig
 from spanscore.store.config import JournalConfig

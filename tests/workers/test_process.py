@@ -12,7 +12,7 @@ import_readers()
 before = set(sys.modules)
 from spanscore import dialects, metrics, turns
 dialects.read, dialects.all_dialects(), turns.build, metrics.available()
-print(sorted(set(sys.modules) - before), "spanscore.turns.building" in before)
+print(sorted(set(sys.modules) - before), "spanscore.turns.builder" in before)
 """
 
 

@@ -18,8 +18,16 @@ from spanscore.errors import (
     RetryableError,
     StateError,
 )
-from spanscore.receive.auth import BearerTokens, ForbiddenError, Scope, Token, UnauthenticatedError
-from spanscore.receive.tenancy import NoTenantError, OtherTenantError, Tenancy
+from spanscore.receive.auth import (
+    BearerTokens,
+    ForbiddenError,
+    NoTenantError,
+    OtherTenantError,
+    Scope,
+    Tenancy,
+    Token,
+    UnauthenticatedError,
+)
 from spanscore.rpc.messages import ErrorInfo, FieldViolation, Status, text_of
 from spanscore.threads import answered_tenant
 

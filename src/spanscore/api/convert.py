@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 from spanscore.api.requests import name_of
 from spanscore.api.v1 import agent_trace_pb2 as trace_pb
 from spanscore.api.v1 import score_pb2 as score_pb
-from spanscore.model.expected import Expected, ExpectedTool
 from spanscore.model.external import etag
 from spanscore.model.headers import without_headers
 from spanscore.model.json import Json, dumps, loads
@@ -13,6 +12,8 @@ from spanscore.model.score import Evaluation, Failure, Skip
 from spanscore.model.trace import (
     AgentTrace,
     Completeness,
+    Expected,
+    ExpectedTool,
     ModelCall,
     PastMessage,
     RequestedCall,

@@ -20,7 +20,7 @@ from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, SCOPE_UNSPECI
 from spanscore.control.monitors import Findings, Monitors, Shown, ShownTick
 from spanscore.control.ticks import Known
 from spanscore.errors import ConflictError, FieldError, NotFoundError
-from spanscore.model.quantity import Duration
+from spanscore.model.options import Duration
 from spanscore.monitoring import Times, Watch, interval_s
 from spanscore.otlp.json import is_repeated
 from spanscore.specs import MonitorRun, MonitorSpec, read_spec

@@ -16,10 +16,9 @@ from spanscore.api.caller import Caller, Headers, Refusal
 from spanscore.api.servicer import Method, Servicer, methods
 from spanscore.config import Api
 from spanscore.errors import ConfigError
-from spanscore.receive.auth import BearerTokens
+from spanscore.receive.auth import BearerTokens, Tenancy
+from spanscore.receive.auth import Config as TenancyConfig
 from spanscore.receive.server import is_loopback
-from spanscore.receive.tenancy import Config as TenancyConfig
-from spanscore.receive.tenancy import Tenancy
 from spanscore.receive.tls import grpc_credentials
 from spanscore.rpc.messages import write_status
 from spanscore.rpc.services import SERVICE, Health, reflection_handlers

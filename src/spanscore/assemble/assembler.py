@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from spanscore.assemble import keys
+from spanscore.assemble import fragments
 from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import Fragment
 from spanscore.model.trace import Completeness
@@ -82,8 +82,8 @@ class Cut:
 
     def __post_init__(self) -> None:
         """Spell the key out once: it is asked for often."""
-        object.__setattr__(self, "trace_id", keys.id_in(self.key).hex())
-        object.__setattr__(self, "tenant", keys.tenant_in(self.key))
+        object.__setattr__(self, "trace_id", fragments.id_in(self.key).hex())
+        object.__setattr__(self, "tenant", fragments.tenant_in(self.key))
 
 
 class Assembler:

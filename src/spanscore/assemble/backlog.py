@@ -9,11 +9,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from spanscore.assemble import fragments, keys
+from spanscore.assemble import fragments
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
+from spanscore.assemble.fragments import BY_TRACE, Units
 from spanscore.assemble.requests import MAX_DECODED_BYTES, Requests
-from spanscore.assemble.units import BY_TRACE, Units
 from spanscore.model.headers import Headers, tenant_in
 from spanscore.model.span import LogRecord, Span
 from spanscore.otlp import weight
@@ -232,7 +232,7 @@ class Backlog:
         """What the assembler knows a trace by that a request with these headers contains spans
         of.
         """
-        return keys.with_tenant(trace_id, tenant_in(headers))
+        return fragments.with_tenant(trace_id, tenant_in(headers))
 
     def is_genai(self, key: bytes) -> bool:
         """Whether what has come of an open trace may contain GenAI spans."""

@@ -6,9 +6,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from spanscore import discovery
-from spanscore.model.options import Options
-from spanscore.model.quantity import ByteSize, Duration, duration_ns
-from spanscore.model.session_scope import DEFAULT_SCOPE
+from spanscore.model.options import ByteSize, Duration, Options, duration_ns
+from spanscore.model.trace import DEFAULT_SCOPE
 
 REASONS = tuple(discovery.names("spanscore.turns.stitch.reasons"))
 """The names of the reasons by which traces are joined into one turn."""

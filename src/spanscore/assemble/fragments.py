@@ -1,13 +1,83 @@
-"""What the assembler needs to know of a request, and nothing more: hardly an attribute is looked at
-or decoded.
-"""
+"""Requests cut into fragments: all that the assembler knows of one."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, Final, Protocol
 
-from spanscore.assemble import keys
-from spanscore.assemble.units import BY_TRACE, Units
+from spanscore.model.span import Attributes
+from spanscore.otlp import codec
+
+_log = logging.getLogger(__name__)
+
+
+class UnitOf(Protocol):
+    """Finds what a span or log record is read with, by the name of its scope, its trace id and
+    attributes.
+    """
+
+    def __call__(
+        self, scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool
+    ) -> str:
+        """The id, as hex; "" for what belongs to nothing."""
+
+
+def _own_trace(
+    scope_name: str,  # noqa: ARG001 # as UnitOf has it
+    trace_id: str,
+    attributes: Callable[[], Attributes],  # noqa: ARG001 # as UnitOf has it
+    *,
+    of_log: bool,  # noqa: ARG001 # as UnitOf has it
+) -> str:
+    return trace_id
+
+
+@dataclass(frozen=True)
+class Units:
+    """`unit_of` is called where a scope's name starts with one that `find_scopes` gives; `goes_on`
+    finds units that have no end.
+    """
+
+    find_scopes: Callable[[], tuple[str, ...]] = tuple
+    unit_of: UnitOf = _own_trace
+    goes_on: Callable[[str], bool] = lambda _unit: False
+
+    @cached_property
+    def scopes(self) -> tuple[str, ...]:
+        """What `find_scopes` gives, which is called when this is first used."""
+        return self.find_scopes()
+
+    def key(self, scope_name: str, item: Any, *, of_log: bool) -> bytes:
+        """The id by which a decoded span or log record is gathered; empty for a record that belongs
+        to nothing.
+        """
+        if not scope_name.startswith(self.scopes):
+            return item.trace_id  # type: ignore[no-any-return]  # protobuf's bytes
+        trace_id = item.trace_id.hex()
+        try:
+            unit = self.unit_of(
+                scope_name, trace_id, lambda: codec.attributes(item.attributes), of_log=of_log
+            )
+        except Exception as error:  # noqa: BLE001 - one item must not stop all that come, nor every start after it
+            _warn_once(
+                next(x for x in self.scopes if scope_name.startswith(x)), type(error).__name__
+            )
+            return item.trace_id  # type: ignore[no-any-return]  # protobuf's bytes
+        return bytes.fromhex(unit)
+
+
+@lru_cache(maxsize=64)
+def _warn_once(scope: str, error: str) -> None:
+    """Warn once: there would be a line for each item."""
+    _log.warning(
+        "%s: what an item belongs to could not be found (%s): it goes by its trace id", scope, error
+    )
+
+
+BY_TRACE = Units()
+"""All by trace id."""
+
 
 _NO_SPAN = bytes(8)
 """How some senders write that a span has no parent."""
@@ -97,7 +167,7 @@ def of_logs(
         if record.event_name in _RESULTS:
             continue
         trace_id = units.key(scope_name, record, of_log=True)
-        if len(trace_id) == keys.ID_BYTES:
+        if len(trace_id) == ID_BYTES:
             fragment = found.setdefault(trace_id, Fragment(trace_id, row, genai=genai))
             fragment.items += 1
     return _finished(found, size_bytes, tenant)
@@ -118,5 +188,28 @@ def _finished(found: dict[bytes, Fragment], size_bytes: int, tenant: str) -> lis
     total = sum(fragment.items for fragment in fragments)
     for fragment in fragments:
         fragment.size_bytes = size_bytes * fragment.items // total
-        fragment.key = keys.with_tenant(fragment.key, tenant)
+        fragment.key = with_tenant(fragment.key, tenant)
     return fragments
+
+
+ID_BYTES: Final = 16
+"""The length of a trace's id, and of what stands for another unit."""
+
+
+def with_tenant(trace_id: bytes, tenant: str) -> bytes:
+    """The key of a trace, or other unit, with an id of 16 bytes; "" where there are no tenants."""
+    return trace_id + tenant.encode() if tenant else trace_id
+
+
+def id_in(key: bytes) -> bytes:
+    """The id of the trace, or other unit, with this key."""
+    return key[:ID_BYTES]
+
+
+def tenant_in(key: bytes) -> str:
+    """Whose the trace, or other unit, with this key is; "" where there are no tenants.
+
+    >>> tenant_in(with_tenant(bytes(16), "acme"))
+    'acme'
+    """
+    return key[ID_BYTES:].decode()

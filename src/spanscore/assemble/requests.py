@@ -7,11 +7,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
-from spanscore.assemble import keys
-from spanscore.assemble.units import BY_TRACE, Units
+from spanscore.assemble import fragments
+from spanscore.assemble.fragments import BY_TRACE, Units
 from spanscore.model.headers import Headers, tenant_in, with_headers
 from spanscore.model.span import LogRecord, Resource, Scope, Span
-from spanscore.otlp import decode, weight
+from spanscore.otlp import codec, weight
 from spanscore.otlp.signal import WIRE, Signal
 
 MAX_DECODED_BYTES = 32 * 2**20
@@ -55,7 +55,7 @@ class _Decoded:
         """What is gathered under this key; nothing of what another tenant sent under the same trace
         id.
         """
-        if keys.tenant_in(key) != tenant_in(self._headers):
+        if fragments.tenant_in(key) != tenant_in(self._headers):
             return []
         if self._items is None:
             items: _Items = {}
@@ -65,7 +65,7 @@ class _Decoded:
                 items.setdefault(unit, []).append((item, resource, scope))
             # only now that it is whole: another thread may be loading a neighbour
             self._items = items
-        return self._items.get(keys.id_in(key), [])
+        return self._items.get(fragments.id_in(key), [])
 
 
 class Requests:
@@ -115,9 +115,9 @@ class Requests:
         for request in self._find(rows):
             items = request.of_trace(key, self._units)
             if request.signal == "traces":
-                spans += [decode.span(*item) for item in items]
+                spans += [codec.span(*item) for item in items]
             else:
-                records += [decode.log_record(*item) for item in items]
+                records += [codec.log_record(*item) for item in items]
         return spans, records
 
     def load_request(
@@ -134,9 +134,9 @@ class Requests:
                 if not is_wanted(item.SerializeToString()):
                     continue
                 if request.signal == "traces":
-                    spans.append(decode.span(item, resource, scope))
+                    spans.append(codec.span(item, resource, scope))
                 else:
-                    records.append(decode.log_record(item, resource, scope))
+                    records.append(codec.log_record(item, resource, scope))
         return spans, records
 
     def _find(self, rows: Iterable[int]) -> Iterator[_Decoded]:
@@ -164,8 +164,8 @@ class Requests:
 def _walk(signal: str, request: Any, headers: Headers) -> Iterator[tuple[Any, Resource, Scope]]:
     groups = request.resource_spans if signal == "traces" else request.resource_logs
     for group in groups:
-        resource = Resource(with_headers(decode.attributes(group.resource.attributes), headers))
+        resource = Resource(with_headers(codec.attributes(group.resource.attributes), headers))
         for scoped in group.scope_spans if signal == "traces" else group.scope_logs:
-            scope = decode.scope(scoped.scope)
+            scope = codec.scope(scoped.scope)
             for item in scoped.spans if signal == "traces" else scoped.log_records:
                 yield item, resource, scope

@@ -46,7 +46,7 @@ from spanscore.evaluation.config import FAMILY
 from spanscore.judge.cache import load as load_recorded
 from spanscore.model.span import STATUS_ERROR, STATUS_OK, Span
 from spanscore.model.trace import Session
-from spanscore.otlp import decode, files
+from spanscore.otlp import codec, files
 from spanscore.rebuild import rebuild_all
 from spanscore.temporary_files import temporary_folder
 
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     backend = _backend(output)
     judge = _judge(os.environ, output)
     requests = recorded_requests(recordings() / _RECORDING, time.time_ns())
-    traces = rebuild_all(span for request in requests for span in decode.spans(request))
+    traces = rebuild_all(span for request in requests for span in codec.spans(request))
     sessions = trace_files.sessions(traces)
     settings = configuration(folder, ports, judge, backend)
     with running(folder, ports, settings) as control:
@@ -448,7 +448,7 @@ def _export(found: Iterable[ExportTraceServiceRequest], backend: Backend) -> boo
 
     exporter = _exporter(backend)
     try:
-        batches = _by_trace(span for request in found for span in decode.spans(request))
+        batches = _by_trace(span for request in found for span in codec.spans(request))
         return all(
             exporter.export([_readable(x) for x in batch]) is SpanExportResult.SUCCESS
             for batch in batches

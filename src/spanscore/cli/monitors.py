@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore.cli import run_options
 from spanscore.errors import InputError
-from spanscore.model.quantity import duration_ns
+from spanscore.model.options import duration_ns
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

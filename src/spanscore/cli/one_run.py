@@ -12,7 +12,7 @@ from typing import Any
 from spanscore.config import Settings
 from spanscore.errors import SpanscoreError
 from spanscore.export.config import Config as Export
-from spanscore.model.quantity import duration_ns
+from spanscore.model.options import duration_ns
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.serving.pipeline import Pipeline

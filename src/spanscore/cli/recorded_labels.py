@@ -18,7 +18,7 @@ from spanscore.evaluation.rubric import is_rubric
 from spanscore.metrics import available
 from spanscore.model import external
 from spanscore.model.score import Evaluation, reaches
-from spanscore.model.session_scope import in_scope
+from spanscore.model.trace import in_scope
 from spanscore.offline import metric_of
 from spanscore.offline.recordings import external_notices
 from spanscore.rebuild import rebuild_all

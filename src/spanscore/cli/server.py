@@ -15,7 +15,7 @@ from google.protobuf import json_format
 from spanscore import config
 from spanscore.cli.terminal import print_json
 from spanscore.errors import ConfigError, InputError, SpanscoreError
-from spanscore.model.quantity import duration_ns
+from spanscore.model.options import duration_ns
 from spanscore.rpc.messages import TENANT_HEADER, authorization, tenant_named
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from spanscore import sources
 from spanscore.cli.terminal import printable
 from spanscore.content import ContentWatch
 from spanscore.evaluation import MAX_EARLIER_TURNS
-from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope
-from spanscore.model.trace import AgentTrace, Session
+from spanscore.model.trace import DEFAULT_SCOPE, AgentTrace, Session, in_scope
 from spanscore.offline.recordings import none_found
 from spanscore.offline.windows import load_stored, truncated_notice
 from spanscore.otlp import files

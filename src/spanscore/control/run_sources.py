@@ -6,8 +6,7 @@ from dataclasses import replace
 from spanscore.errors import ConfigError, FieldError, InputError
 from spanscore.evaluation.config import RunSource
 from spanscore.model.headers import TENANT, with_headers
-from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import DEFAULT_SCOPE, AgentTrace, in_scope
 from spanscore.sources import Location, Query, is_url, parse
 from spanscore.sources.stored_traces import Stopped
 from spanscore.span_attributes import SpanAttributes

@@ -2,8 +2,8 @@
 
 One module, or one folder, is one framework, platform, coding agent or convention. It is found by
 scanning, and brings its `DIALECT`, the `QUIRKS` with which it appears in the spans of other
-dialects, or both. A span is read by the first dialect that claims it (`order.py`), and completed by
-the quirk of its framework (`quirk.py`).
+dialects, or both. A span is read by the first dialect that claims it (`registry.py`), and completed
+by the quirk of its framework (`dialect.py`).
 
 Names are imported when they are first used: a server that no request has reached needs none of
 them.
@@ -15,10 +15,18 @@ from spanscore.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from spanscore.dialects.log_turns import goes_on
-    from spanscore.dialects.losses.reread import Rereader
-    from spanscore.dialects.read_trace import read, rereader_of
-    from spanscore.dialects.reading_units import merge_units, split_units, unit_of, unit_scopes
-    from spanscore.dialects.registry import all_dialects, recording_switch, shows_genai, tried
+    from spanscore.dialects.losses import Rereader
+    from spanscore.dialects.registry import (
+        all_dialects,
+        merge_units,
+        recording_switch,
+        shows_genai,
+        split_units,
+        tried,
+        unit_of,
+        unit_scopes,
+    )
+    from spanscore.dialects.trace_reader import read, rereader_of
     from spanscore.dialects.unread_spans import Key, Unread, unread
 
 __all__ = [
@@ -41,19 +49,19 @@ __all__ = [
 
 _HOMES = {
     "Key": "spanscore.dialects.unread_spans",
-    "Rereader": "spanscore.dialects.losses.reread",
+    "Rereader": "spanscore.dialects.losses",
     "Unread": "spanscore.dialects.unread_spans",
     "all_dialects": "spanscore.dialects.registry",
     "goes_on": "spanscore.dialects.log_turns",
-    "merge_units": "spanscore.dialects.reading_units",
-    "read": "spanscore.dialects.read_trace",
+    "merge_units": "spanscore.dialects.registry",
+    "read": "spanscore.dialects.trace_reader",
     "recording_switch": "spanscore.dialects.registry",
-    "rereader_of": "spanscore.dialects.read_trace",
+    "rereader_of": "spanscore.dialects.trace_reader",
     "shows_genai": "spanscore.dialects.registry",
-    "split_units": "spanscore.dialects.reading_units",
+    "split_units": "spanscore.dialects.registry",
     "tried": "spanscore.dialects.registry",
-    "unit_of": "spanscore.dialects.reading_units",
-    "unit_scopes": "spanscore.dialects.reading_units",
+    "unit_of": "spanscore.dialects.registry",
+    "unit_scopes": "spanscore.dialects.registry",
     "unread": "spanscore.dialects.unread_spans",
 }
 

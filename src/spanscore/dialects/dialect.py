@@ -1,17 +1,238 @@
-"""What a dialect is: a name, the spans it claims, and what it reads from one."""
+"""Dialects and quirks, with their content switches and ignored spans."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeAlias
 
-from spanscore.dialects.content_switch import ContentSwitch
-from spanscore.dialects.forms.message_cache import MessageCache
-from spanscore.dialects.forms.values import Facts
-from spanscore.dialects.ignored_spans import NOTHING_IGNORED, IgnoredSpans
+from spanscore.dialects.forms.messages import MessageCache
+from spanscore.dialects.forms.values import Facts, Side, text
+from spanscore.dialects.keys import (
+    GEN_AI_EVALUATION_NAME,
+    GEN_AI_OPERATION_NAME,
+    OPENINFERENCE_SPAN_KIND,
+    TRACELOOP_SPAN_KIND,
+)
 from spanscore.dialects.log_turns import LogTurns
-from spanscore.dialects.quirk import NO_QUIRK, Quirk
-from spanscore.model.record import record
-from spanscore.model.span import LogRecord, Span
-from spanscore.model.step import Step
+from spanscore.model.span import LogRecord, Span, record
+from spanscore.model.step import Message, Step
+
+
+@dataclass(frozen=True, slots=True)
+class ContentSwitch:
+    """What to do where spans contain no content: `how` is an instruction, without a full stop.
+
+    It is for spans whose scope's name begins with `scope`; of several that fit, the longest `scope`
+    counts.
+    """
+
+    how: str
+    scope: str = ""
+
+
+CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+LATEST = "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental"
+
+OPENTELEMETRY = (
+    f"set {CAPTURE}=SPAN_ONLY with {LATEST}, or, for versions that do not know these,"
+    f" {CAPTURE}=true and send log records too"
+)
+"""Of OpenTelemetry's own instrumentations in Python: those that write the latest conventions alone
+take `true` for no content.
+"""
+
+OPENTELEMETRY_EVENTS = f"set {CAPTURE}=true and send log records too"
+"""Of those that write content into log records alone."""
+
+
+def switch_for(switches: Sequence[ContentSwitch], scope: str) -> str | None:
+    """What to do about spans with this scope's name; None where that is not known.
+
+    >>> switch_for([ContentSwitch("set A"), ContentSwitch("set B", "my.")], "my.instrumentation")
+    'set B'
+    """
+    fitting = [x for x in switches if scope.startswith(x.scope)]
+    return max(fitting, key=lambda x: len(x.scope)).how if fitting else None
+
+
+Items: TypeAlias = list[dict[str, Any]]
+"""The messages of one side of a model call, as objects, before they become messages."""
+
+
+def _same_span(span: Span) -> Span:
+    return span
+
+
+def _as_it_is(_span: Span, _facts: Facts, _outermost: bool) -> None:
+    """Change nothing."""
+
+
+def _nothing_more(_span: Span, _facts: Facts) -> None:
+    """Add nothing."""
+
+
+def _same_items(_span: Span, items: Items) -> Items:
+    return items
+
+
+def _no_messages(_span: Span, _side: Side, _facts: Facts) -> tuple[Message, ...] | None:
+    return None
+
+
+def _name_of_span(span: Span) -> str | None:
+    return text(span.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quirk:
+    """How a framework's spans differ from what the dialect named `under` reads in general.
+
+    It is for spans of that dialect whose scope's name is among `scopes`, or for which `matches` is
+    true; of several, the first by name. Every dialect can have quirks with these parts:
+
+    - `prepare` gives the span that is read, perhaps with other attributes.
+    - `complete` adds to the facts that were read, in place, or corrects them.
+    - `refine_trace` is given all steps of a trace that the dialect read, and gives them back,
+      perhaps with other facts.
+    - `content` is what turns on the recording of content in such spans, each by the start of a
+      scope's name.
+    - `log_turns` finds the turns that it records in log records.
+    - `claims_scopes`: spans of these scopes are of the dialect, also where nothing else shows it.
+
+    Dialects that read for many frameworks use more: OpenInference all of these, OpenLLMetry `place`
+    and `items`, MLflow `place` and `agent_name`.
+
+    - `place` corrects, in place, the kind of the step and whose it is, before its content is read.
+      It is given whether no span above this one is read by any dialect.
+    - `items` changes flattened messages before they are read.
+    - `messages` gives the messages of one side in place of the flattened ones; None where the span
+      has none.
+    - `agent_name` gives the name of an agent whose span states none; by default the span's name.
+    - `envelope` is the key under which the framework puts what a function returned and that is no
+      object.
+    - `omits_empty_arguments`: a call without arguments is recorded without them.
+    - `returns_state`: an object that a function returned is the framework's state, and no answer.
+    """
+
+    name: str
+    under: str
+    scopes: tuple[str, ...] = ()
+    matches: Callable[[Span], bool] | None = None
+    claims_scopes: bool = False
+    content: tuple[ContentSwitch, ...] = ()
+    log_turns: tuple[LogTurns, ...] = ()
+    prepare: Callable[[Span], Span] = _same_span
+    place: Callable[[Span, Facts, bool], None] = _as_it_is
+    items: Callable[[Span, Items], Items] = _same_items
+    messages: Callable[[Span, Side, Facts], tuple[Message, ...] | None] = _no_messages
+    agent_name: Callable[[Span], str | None] = _name_of_span
+    envelope: str | None = None
+    omits_empty_arguments: bool = False
+    returns_state: bool = False
+    complete: Callable[[Span, Facts], None] = _nothing_more
+    refine_trace: Callable[[Sequence[Step]], Sequence[Step]] | None = None
+
+
+NO_QUIRK = Quirk(name="", under="")
+"""The quirk of a span that is as its dialect reads it in general."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quirks:
+    """All quirks of one dialect: finds the one of a span."""
+
+    by_scope: Mapping[str, Quirk] = field(default_factory=dict)
+    looking: tuple[tuple[Callable[[Span], bool], Quirk], ...] = ()
+
+    @classmethod
+    def of(cls, quirks: Iterable[Quirk]) -> "Quirks":
+        """Arrange quirks; of two with the same scope the first one counts."""
+        by_scope: dict[str, Quirk] = {}
+        looking = []
+        for quirk in quirks:
+            for scope in quirk.scopes:
+                by_scope.setdefault(scope, quirk)
+            if quirk.matches is not None:
+                looking.append((quirk.matches, quirk))
+        return cls(by_scope, tuple(looking))
+
+    def find(self, span: Span) -> Quirk:
+        """The quirk of a span, or `NO_QUIRK`."""
+        found = self.by_scope.get(span.scope.name)
+        if found is not None:
+            return found
+        for matches, quirk in self.looking:
+            if matches(span):
+                return quirk
+        return NO_QUIRK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IgnoredSpans:
+    """Which spans of a platform or framework are no work of an agent.
+
+    A span is ignored where its scope's name is among `scopes`, its own name among `names`, where it
+    has one of the attributes `keys`, or an attribute with the value that `values` has for it.
+    """
+
+    scopes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    values: tuple[tuple[str, str], ...] = ()
+
+
+NOTHING_IGNORED = IgnoredSpans()
+_OF_NO_DIALECT = IgnoredSpans(
+    scopes=("spanscore",),
+    keys=("spanscore.emitted", "ai.observability.eval_root.score"),  # the latter is TruLens's
+)
+_SCORE = GEN_AI_EVALUATION_NAME
+_EVALUATION = "evaluation"
+_KINDS_OF_STEPS = frozenset({GEN_AI_OPERATION_NAME, OPENINFERENCE_SPAN_KIND, TRACELOOP_SPAN_KIND})
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredIndex:
+    """All ignored spans, arranged so that a span is looked up by what it has."""
+
+    scopes: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    keys: frozenset[str] = frozenset()
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    looked_at: frozenset[str] = frozenset()
+    """Keys of which a span that is ignored for its attributes has one."""
+
+    @classmethod
+    def of(cls, ignored: Iterable[IgnoredSpans]) -> Self:
+        """Arrange what dialects ignore, and what is ignored in general."""
+        given = (_OF_NO_DIALECT, *ignored)
+        keys = frozenset(key for x in given for key in x.keys)
+        values: dict[str, tuple[str, ...]] = {}
+        for key, value in (pair for x in given for pair in x.values):
+            values[key] = (*values.get(key, ()), value)
+        return cls(
+            scopes=frozenset(scope for x in given for scope in x.scopes),
+            names=frozenset(name for x in given for name in x.names),
+            keys=keys,
+            values=values,
+            looked_at=keys.union(values, (_SCORE,)),
+        )
+
+    def has(self, span: Span) -> bool:
+        """Whether a span is ignored."""
+        attributes = span.attributes
+        if span.scope.name in self.scopes or span.name in self.names:
+            return True
+        if attributes.get(GEN_AI_OPERATION_NAME) == _EVALUATION:
+            return True
+        # this way round it looks up these few keys, and not all
+        if attributes.keys().isdisjoint(self.looked_at):
+            return False
+        # with the kind of a step it is a step that a score was attached to
+        if _SCORE in attributes and attributes.keys().isdisjoint(_KINDS_OF_STEPS):
+            return True
+        return not self.keys.isdisjoint(attributes) or any(
+            attributes.get(key) in values for key, values in self.values.items()
+        )
 
 
 @record()

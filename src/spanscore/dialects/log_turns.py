@@ -8,10 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.structure import is_redacted
-from spanscore.dialects.forms.values import Facts, GivenFacts, count, text
-from spanscore.dialects.keys.opentelemetry import ENDUSER_ID, SESSION_ID, USER_ID
+from spanscore.dialects.forms.values import Facts, GivenFacts, count, first_identity, identity, text
+from spanscore.dialects.keys import ENDUSER_ID, SESSION_ID, USER_ID
 from spanscore.model.json import dumps
 from spanscore.model.span import Attributes, Link, LogRecord, Scope, Span, Value
 from spanscore.model.step import Message

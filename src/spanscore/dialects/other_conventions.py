@@ -17,11 +17,9 @@ from spanscore.dialects.forms.decorated_calls import (
     read_function,
     recorded,
 )
-from spanscore.dialects.forms.indexed import indexed
-from spanscore.dialects.forms.listed_events import conversation_of
-from spanscore.dialects.forms.messages import message, system_text
+from spanscore.dialects.forms.messages import Messages, message, messages, system_text
 from spanscore.dialects.forms.provider_bodies import conversation, offered
-from spanscore.dialects.forms.structure import Parsed, structure
+from spanscore.dialects.forms.structure import Parsed, indexed, structure
 from spanscore.dialects.forms.values import (
     NOT_RECORDED,
     Facts,
@@ -31,8 +29,12 @@ from spanscore.dialects.forms.values import (
     add_missing,
     first_count,
     first_text,
+    objects,
 )
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.keys import (
+    AGENT_NAME,
+    GEN_AI_ASSISTANT_MESSAGE,
+    GEN_AI_CHOICE,
     GEN_AI_COMPLETION,
     GEN_AI_INPUT_MESSAGES,
     GEN_AI_OUTPUT_MESSAGES,
@@ -40,17 +42,17 @@ from spanscore.dialects.keys.gen_ai import (
     GEN_AI_REQUEST_MODEL,
     GEN_AI_RESPONSE_MODEL,
     GEN_AI_SYSTEM_INSTRUCTIONS,
+    GEN_AI_SYSTEM_MESSAGE,
     GEN_AI_TOOL_CALL_ARGUMENTS,
     GEN_AI_TOOL_CALL_RESULT,
     GEN_AI_TOOL_DEFINITIONS,
+    GEN_AI_TOOL_MESSAGE,
     GEN_AI_TOOL_STATUS,
     GEN_AI_USAGE_COMPLETION_TOKENS,
     GEN_AI_USAGE_INPUT_TOKENS,
     GEN_AI_USAGE_OUTPUT_TOKENS,
     GEN_AI_USAGE_PROMPT_TOKENS,
-)
-from spanscore.dialects.keys.openinference import (
-    AGENT_NAME,
+    GEN_AI_USER_MESSAGE,
     INPUT_VALUE,
     LLM_INPUT_MESSAGES,
     LLM_INPUT_MESSAGES_PREFIX,
@@ -61,8 +63,9 @@ from spanscore.dialects.keys.openinference import (
     LLM_TOKEN_COUNT_COMPLETION,
     LLM_TOKEN_COUNT_PROMPT,
     OUTPUT_VALUE,
+    TRACELOOP_ENTITY_INPUT,
+    TRACELOOP_ENTITY_OUTPUT,
 )
-from spanscore.dialects.keys.openllmetry import TRACELOOP_ENTITY_INPUT, TRACELOOP_ENTITY_OUTPUT
 from spanscore.model.json import printed
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, StepFact
@@ -273,3 +276,37 @@ def _opened(value: Value) -> Any:
         if isinstance(parsed, dict) and parsed.keys() == {"type", "value"}
         else value
     )
+
+
+_NAME, _INDEX = "event.name", "gen_ai.message.index"
+_ROLES = {
+    GEN_AI_SYSTEM_MESSAGE: "system",
+    GEN_AI_USER_MESSAGE: "user",
+    GEN_AI_ASSISTANT_MESSAGE: "assistant",
+    GEN_AI_TOOL_MESSAGE: "tool",
+    GEN_AI_CHOICE: "assistant",
+}
+
+
+def conversation_of(value: Value) -> tuple[Messages, Messages]:
+    """What a model was given, and what it chose; no messages where the list has no such events."""
+    parsed, damaged = structure(value)
+    listed = [x for x in objects(parsed) if x.get(_NAME) in _ROLES]
+    if all(isinstance(x.get(_INDEX), int) for x in listed if x[_NAME] != GEN_AI_CHOICE):
+        listed.sort(key=_place)
+    given: list[Any] = [_body(x) for x in listed if x[_NAME] != GEN_AI_CHOICE]
+    chosen: list[Any] = [_body(x) for x in listed if x[_NAME] == GEN_AI_CHOICE]
+    return (
+        Messages(messages(given).messages if given else None, damaged),
+        Messages(messages(chosen, "assistant").messages if chosen else None, damaged),
+    )
+
+
+def _place(event: dict[str, Any]) -> tuple[bool, int]:
+    return event[_NAME] == GEN_AI_CHOICE, event.get(_INDEX) or 0
+
+
+def _body(event: dict[str, Any]) -> dict[str, Any]:
+    """The message of an event; its role is in the name where the message states none."""
+    inner = event.get("message")
+    return {"role": _ROLES[event[_NAME]], **(inner if isinstance(inner, dict) else event)}

@@ -3,9 +3,8 @@
 These names stay; those of other modules may change.
 """
 
-from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions.semconv import read as read_conventions
-from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, IgnoredSpans, Items, Quirk
 from spanscore.dialects.forms.arguments import arguments, call_id, result, tools
 from spanscore.dialects.forms.decorated_calls import (
     cut,
@@ -15,7 +14,6 @@ from spanscore.dialects.forms.decorated_calls import (
     read_result,
     recorded,
 )
-from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.messages import Messages, message, messages, system_text
 from spanscore.dialects.forms.provider_bodies import conversation, offered, system_of
 from spanscore.dialects.forms.status import status_error
@@ -27,11 +25,12 @@ from spanscore.dialects.forms.values import (
     change_messages,
     count,
     first_count,
+    first_identity,
     first_text,
     first_value,
+    identity,
     text,
 )
-from spanscore.dialects.ignored_spans import IgnoredSpans
 from spanscore.dialects.log_turns import (
     LogTurns,
     Part,
@@ -46,7 +45,6 @@ from spanscore.dialects.log_turns import (
     span_of,
     under,
 )
-from spanscore.dialects.quirk import Items, Quirk
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.step import Message, Step, StepKind, ToolResult
 from spanscore.model.trace import RequestedCall, Tool

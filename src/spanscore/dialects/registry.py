@@ -1,28 +1,76 @@
-"""The registry of dialects and quirks: found by scanning and in installed distributions, arranged
-for fast look-up.
-"""
+"""The registry of dialects and quirks, found by scanning, in order."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from spanscore import discovery
-from spanscore.dialects.content_switch import ContentSwitch, switch_for
-from spanscore.dialects.dialect import Dialect
-from spanscore.dialects.entry_points import installed
+from spanscore.dialects.dialect import (
+    NO_QUIRK,
+    ContentSwitch,
+    Dialect,
+    IgnoredIndex,
+    Quirk,
+    Quirks,
+    switch_for,
+)
 from spanscore.dialects.forms.values import Facts
-from spanscore.dialects.ignored_spans import IgnoredIndex
-from spanscore.dialects.log_turns import LogTurns
-from spanscore.dialects.match_index import MatchIndex
-from spanscore.dialects.order import in_order
-from spanscore.dialects.quirk import NO_QUIRK, Quirk, Quirks
-from spanscore.model.span import LogRecord, Span
+from spanscore.dialects.log_turns import LogTurns, Part, unit_id
+from spanscore.errors import ConfigError
+from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Step
 from spanscore.otlp.prefilter import Prefilter
+
+
+@dataclass(frozen=True, slots=True)
+class MatchIndex:
+    """The dialects that have a `matches`, in their order.
+
+    Most spans have no scope and no attribute that any dialect names in `matching_scopes` or
+    `matching_keys`, so that one look at each leaves few dialects.
+    """
+
+    scopes: tuple[str, ...] = ()
+    keys: frozenset[str] = frozenset()
+    candidates: Mapping[tuple[bool, bool], Sequence[Dialect]] = field(default_factory=dict)
+    """The dialects whose `matches` is called, by whether a span has a scope, and an attribute, that
+    any dialect names.
+    """
+
+    @classmethod
+    def of(cls, dialects: Iterable[Dialect]) -> Self:
+        """Arrange the dialects that have a `matches`."""
+        matching = [x for x in dialects if x.matches is not None]
+        return cls(
+            scopes=tuple(scope for x in matching for scope in x.matching_scopes),
+            keys=frozenset(key for x in matching for key in x.matching_keys),
+            candidates={
+                (has_scope, has_key): [
+                    x
+                    for x in matching
+                    if (has_scope or not x.matching_scopes) and (has_key or not x.matching_keys)
+                ]
+                for has_scope in (True, False)
+                for has_key in (True, False)
+            },
+        )
+
+    def find(self, span: Span, logs: Sequence[LogRecord]) -> Dialect | None:
+        """The first dialect whose `matches` is true of a span and its log records."""
+        if logs:
+            candidates = self.candidates[True, True]
+        else:
+            has_scope = span.scope.name.startswith(self.scopes)
+            candidates = self.candidates[has_scope, not self.keys.isdisjoint(span.attributes)]
+        for dialect in candidates:
+            if dialect.matches is not None and dialect.matches(span, logs):
+                return dialect
+        return None
+
 
 FOLDERS = ("frameworks", "platforms", "coding_agents", "conventions")
 """Where dialects and quirks are looked for: each module, or folder, brings a `DIALECT`, `QUIRKS`,
@@ -239,3 +287,169 @@ def shows_genai(body: bytes) -> bool:
     (False, True)
     """
     return registry().prefilter.passes(body)
+
+
+GROUP = "spanscore.dialects"
+
+
+def installed(own: Sequence[Dialect]) -> tuple[tuple[Dialect, ...], tuple[Quirk, ...]]:
+    """The dialects and quirks of installed distributions, each by the names of their entry points.
+
+    Raises ConfigError where an entry point gives neither, a dialect whose name is taken, or a quirk
+    in the spans of a dialect that is not there.
+    """
+    dialects: list[Dialect] = []
+    quirks: list[tuple[str, Quirk]] = []
+    taken = {x.name for x in own}
+    for name, item in discovery.registered(GROUP):
+        if isinstance(item, Quirk):
+            quirks.append((name, item))
+        elif not isinstance(item, Dialect):
+            raise ConfigError(
+                f"entry point {name!r} of group {GROUP!r} is neither a Dialect nor a Quirk of "
+                f"spanscore.dialects.reading: {item!r}; name one, or uninstall what brings it"
+            )
+        elif item.name in taken:
+            raise ConfigError(
+                f"entry point {name!r} of group {GROUP!r}: there is a dialect {item.name!r}"
+                " already; give it another name, or uninstall what brings it"
+            )
+        else:
+            taken.add(item.name)
+            dialects.append(item)
+    for name, quirk in quirks:
+        if quirk.under not in taken:
+            raise ConfigError(
+                f"entry point {name!r} of group {GROUP!r}: there is no dialect {quirk.under!r} that"
+                f" the quirk {quirk.name!r} could be under; there are {', '.join(sorted(taken))}"
+            )
+    return tuple(dialects), tuple(x for _, x in quirks)
+
+
+ORDER = (
+    "pydantic_ai",
+    "vercel_ai",
+    "google_adk",
+    "google_genai",
+    "strands",
+    "bedrock",
+    "livekit",
+    "pipecat",
+    "gemini_cli",
+    "codex",
+    "copilot",
+    "mastra",
+    "voltagent",
+    "braintrust",
+    "langfuse",
+    "mlflow",
+    "genkit",
+    "llama_index",
+    "agent_framework",
+    "semantic_kernel",
+    "autogen",
+    "haystack",
+    "logfire",
+    "openinference",
+    "langwatch",
+    "laminar",
+    "langsmith",
+    "litellm",
+    "claude_code",
+    "openlit",
+    "agentops",
+    "openai_agents",
+    "spring_ai",
+    "quarkus",
+    "sentry",
+    "openllmetry",
+    "semconv",
+)
+"""The names of the dialects whose place matters: one that extends another, or borrows its
+attributes, is before it.
+
+A dialect with a scope or an attribute of its own is before those that have to look at a whole span.
+"""
+
+_PLACES = {name: place for place, name in enumerate(ORDER)}
+
+
+def in_order(dialects: Iterable[Dialect]) -> tuple[Dialect, ...]:
+    """Dialects in the order in which they claim spans: by name those that `ORDER` lacks, then as
+    `ORDER` has them.
+    """
+    return tuple(sorted(dialects, key=lambda x: (_PLACES.get(x.name, -1), x.name)))
+
+
+def unit_scopes() -> tuple[str, ...]:
+    """The beginnings of the names of scopes whose spans or log records are not all read by their
+    trace ids.
+    """
+    return registry().log_scopes
+
+
+def unit_of(
+    scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool
+) -> str:
+    """The id of the unit that a span or log record is read in, 32 hex digits; "" for a log record
+    of no trace.
+
+    Mostly it is the trace id; then `attributes` is not called.
+    """
+    found = registry()
+    if scope_name.startswith(found.log_scopes):
+        turns = next(x for x in found.log_turns if scope_name.startswith(x.scope))
+        named = turns.unit(attributes(), trace_id) if of_log or turns.with_spans else None
+        if named is not None:
+            return unit_id(named)
+    return trace_id
+
+
+def split_units(spans: Iterable[Span], logs: Iterable[LogRecord]) -> list[Part]:
+    """The turns in what was gathered under one id, a part for each where turns are not traces; else
+    everything as one part.
+    """
+    parts, scopes = [(list(spans), list(logs))], unit_scopes()
+    names = {x.scope.name for item in parts[0] for x in item}
+    if not any(x.startswith(scopes) for x in names):
+        return parts
+    for turns in registry().log_turns:
+        divided = list[Part]()
+        for part in parts:
+            unit = _unit(turns, part)
+            divided += [part] if unit is None else turns.parts(unit, *part)
+        parts = divided
+    return parts
+
+
+def merge_units(gathered: Iterable[Part]) -> list[Part]:
+    """The parts of one turn that were gathered under several ids, with log records that have no
+    spans added to the first spans.
+
+    If no part has spans, all parts are left as they are.
+    """
+    parts = list(gathered)
+    spans_at = next((at for at, (spans, _) in enumerate(parts) if spans), None)
+    if spans_at is not None:
+        spans, logs = parts[spans_at]
+        parts[spans_at] = spans, [*logs, *(x for given, more in parts if not given for x in more)]
+        parts = [x for x in parts if x[0]]
+    return [x for part in parts for x in split_units(*part)]
+
+
+def _unit(turns: LogTurns, part: Part) -> str | None:
+    """The id under which a part was gathered, if it contains spans or log records of the emitter of
+    `turns`.
+    """
+    spans, logs = part
+    log = next((x for x in logs if x.scope.name.startswith(turns.scope)), None)
+    if log is not None:
+        return unit_of(log.scope.name, log.trace_id, lambda: log.attributes, of_log=True)
+    span = next(
+        (x for x in spans if turns.with_spans and x.scope.name.startswith(turns.scope)), None
+    )
+    return (
+        None
+        if span is None
+        else unit_of(span.scope.name, span.trace_id, lambda: span.attributes, of_log=False)
+    )

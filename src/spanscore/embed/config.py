@@ -5,8 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, StringConstraints, model_validator
 
-from spanscore.model.options import Options
-from spanscore.model.quantity import Duration, duration_ns
+from spanscore.model.options import Duration, Options, duration_ns
 
 Provider = Literal["auto", "litellm", "model2vec", "ngrams"]
 

@@ -30,8 +30,7 @@ from spanscore.evaluation.rules import (
 )
 from spanscore.evaluation.signals import ExternalSignal, check_signals, external_names, needed
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
-from spanscore.model.options import Options
-from spanscore.model.quantity import Duration, duration_ns
+from spanscore.model.options import Duration, Options, duration_ns
 from spanscore.model.score import ScopeKind
 
 

@@ -37,8 +37,8 @@ from spanscore.judge.port import Judge
 from spanscore.metrics import Judged, JudgedSession, Metric, SessionMetric
 from spanscore.metrics.expected import ExpectedCall
 from spanscore.metrics.rubric import Expected
-from spanscore.model.record import changed
 from spanscore.model.score import Evaluation, JudgeUsage, ScopeKind, Score, Skip
+from spanscore.model.span import changed
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.telemetry import Meter, declared
 

@@ -11,7 +11,6 @@ from spanscore.errors import EmbeddingError, JudgeTimeoutError, JudgeUnavailable
 from spanscore.evaluation.outcomes import Attempt, Measured, given, valued
 from spanscore.judge.marks import without_word
 from spanscore.metrics import Metric
-from spanscore.model.record import changed
 from spanscore.model.score import (
     Evaluation,
     Failure,
@@ -22,6 +21,7 @@ from spanscore.model.score import (
     Skip,
     Tally,
 )
+from spanscore.model.span import changed
 from spanscore.model.trace import AgentTrace, Session
 
 

@@ -12,8 +12,7 @@ from spanscore.export.config import Config, Emit
 from spanscore.export.delivery import Delivery, Loss
 from spanscore.export.port import Outbox
 from spanscore.model.headers import Headers, headers_of, without_tenant
-from spanscore.model.score import Evaluation
-from spanscore.model.undelivered import Undelivered
+from spanscore.model.score import Evaluation, Undelivered
 from spanscore.otlp.signal import SIGNALS, Signal
 
 _log = logging.getLogger(__name__)

@@ -24,8 +24,7 @@ from pydantic_core import CoreSchema
 from spanscore.errors import RetryableError
 from spanscore.export.port import UndeliveredError
 from spanscore.model.headers import TENANT, Headers
-from spanscore.model.options import Options
-from spanscore.model.quantity import Duration, duration_ns
+from spanscore.model.options import Duration, Options, duration_ns
 
 
 def name_the_types(components: Any, what: str, kinds: Sequence[str]) -> Any:

@@ -12,14 +12,14 @@ from spanscore.export import wire, wording
 from spanscore.export.wire import ByResource, Provenance
 from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip
 from spanscore.model.span import Attributes, Value
-from spanscore.otlp import encode
-from spanscore.otlp.logs import LogRecord
+from spanscore.otlp import codec
+from spanscore.otlp.signal import LogRecord
 
 EVENT_NAME = "gen_ai.evaluation.result"
 
 _TIME = wire.head(LogRecord(time_unix_nano=1), 8)
 _OBSERVED_TIME = wire.head(LogRecord(observed_time_unix_nano=1), 8)
-_BODY = wire.Text(LogRecord, lambda record, text: encode.put(record.body, text))
+_BODY = wire.Text(LogRecord, lambda record, text: codec.put(record.body, text))
 _UID = wire.text_attribute(LogRecord, "log.record.uid")
 _VALUE = wire.Double(LogRecord, "gen_ai.evaluation.score.value")
 _EXPLANATION = wire.text_attribute(LogRecord, "gen_ai.evaluation.explanation")
@@ -154,7 +154,7 @@ def alert_request(alert: Mapping[str, Any], resource: Attributes) -> bytes:
         severity_number=SEVERITY_NUMBER_WARN if fires else SEVERITY_NUMBER_INFO,
         severity_text="WARN" if fires else "INFO",
     )
-    encode.put(record.body, alert["summary"])
+    codec.put(record.body, alert["summary"])
     groups = ByResource()
     groups.of(resource).append(
         record.SerializeToString() + wire.attributes(LogRecord, _attributes(alert))

@@ -17,8 +17,7 @@ from spanscore.export.port import (
     by_what_they_replace,
     what_it_replaces,
 )
-from spanscore.model.score import Evaluation
-from spanscore.model.undelivered import Undelivered
+from spanscore.model.score import Evaluation, Undelivered
 from spanscore.telemetry import Complaints, declared
 
 _log = logging.getLogger(__name__)

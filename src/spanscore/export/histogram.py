@@ -15,7 +15,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 
 from spanscore.export.wire import ByResource
 from spanscore.model.score import Evaluation
-from spanscore.otlp import encode
+from spanscore.otlp import codec
 
 NAME = "gen_ai.evaluation.score"
 
@@ -130,7 +130,7 @@ def _fill(point: HistogramDataPoint, series: _Series, measured: Sequence[Evaluat
         )
     point.explicit_bounds.extend(BOUNDS)
     point.bucket_counts.extend(counts)
-    encode.fill(point.attributes, _named(series))
+    codec.fill(point.attributes, _named(series))
 
 
 def attributes(evaluation: Evaluation) -> dict[str, str | bool]:

@@ -5,8 +5,7 @@ from typing import Any, Protocol
 
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.model.headers import Headers
-from spanscore.model.score import Evaluation
-from spanscore.model.undelivered import Undelivered
+from spanscore.model.score import Evaluation, Undelivered
 from spanscore.otlp.signal import Signal
 
 

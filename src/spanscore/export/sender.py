@@ -20,8 +20,7 @@ from spanscore.export.delivery import Delivery, Forwarding, Surroundings, forwar
 from spanscore.export.filer import Filing
 from spanscore.export.port import Exporter, Outbox, Sink
 from spanscore.model.headers import Headers
-from spanscore.model.score import Evaluation
-from spanscore.model.undelivered import Undelivered
+from spanscore.model.score import Evaluation, Undelivered
 from spanscore.otlp.signal import SIGNALS, Signal
 from spanscore.telemetry import Complaints, Meter, declared
 

@@ -18,8 +18,8 @@ from spanscore.export import wording
 from spanscore.model.headers import without_headers
 from spanscore.model.score import Evaluation
 from spanscore.model.span import Attributes
-from spanscore.otlp import encode
-from spanscore.otlp.text import well_formed
+from spanscore.otlp import codec
+from spanscore.otlp.codec import well_formed
 
 _LENGTHS = 1024  # that are remembered of each text
 _DELIMITED = 2  # the wire type of what comes with its length
@@ -55,7 +55,7 @@ class Double:
 
     def __init__(self, kind: type[Message], key: str) -> None:
         message: Any = kind()
-        encode.fill(message.attributes, {key: 0.0})
+        codec.fill(message.attributes, {key: 0.0})
         self._head = head(message, len(_double(0.0)))
 
     def __call__(self, number: float) -> bytes:
@@ -65,13 +65,13 @@ class Double:
 
 def text_attribute(kind: type[Message], key: str) -> Text:
     """The part of a message that is an attribute with a text."""
-    return Text(kind, lambda message, text: encode.fill(message.attributes, {key: text}))
+    return Text(kind, lambda message, text: codec.fill(message.attributes, {key: text}))
 
 
 def attributes(kind: type[Message], named: Attributes) -> bytes:
     """The part of a message that is these attributes."""
     message: Any = kind()
-    encode.fill(message.attributes, named)
+    codec.fill(message.attributes, named)
     return bytes(message.SerializeToString())
 
 

@@ -19,7 +19,7 @@ from spanscore.model.score import (
     reaches,
 )
 from spanscore.model.span import Value
-from spanscore.otlp import encode
+from spanscore.otlp import codec
 
 _TALLIES = {"trace": "_spanscore", "session": "_spanscore_session"}
 """The names under which tools show how all metrics came out: they sort by name, and these come
@@ -235,7 +235,7 @@ def annotate(span: Span, evaluations: Iterable[Evaluation], *, max_text_length: 
     Nothing shows the span as emitted by spanscore: it is the user's.
     """
     keys = (x.key for x in span.attributes)
-    encode.fill(span.attributes, scored(evaluations, keys, max_text_length=max_text_length))
+    codec.fill(span.attributes, scored(evaluations, keys, max_text_length=max_text_length))
 
 
 def scored(

@@ -11,8 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_va
 
 from spanscore.judge import provider, redaction
 from spanscore.judge.secrets import Rule
-from spanscore.model.options import Options
-from spanscore.model.quantity import ByteSize, Duration, duration_ns
+from spanscore.model.options import ByteSize, Duration, Options, duration_ns
 
 _RESERVED = re.compile(
     "model|messages|api_key|api_base|base_url|timeout|temperature|max_(completion_)?tokens|response_format|num_retries"

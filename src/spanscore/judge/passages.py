@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias
 
 from spanscore.judge.marks import UNRECORDED, indented, left_out, section, text_of
 from spanscore.model.json import Json, dumps
-from spanscore.model.requests import requested_in
 from spanscore.model.tool_names import may_change
 from spanscore.model.trace import (
     AgentTrace,
@@ -24,6 +23,7 @@ from spanscore.model.trace import (
     Session,
     Tool,
     ToolCall,
+    requested_in,
 )
 
 Part: TypeAlias = Literal["frame", "tool", "history", "document", "step"]

@@ -1,9 +1,4 @@
-"""Headers of received requests, as far as they are kept, so that what leaves for a trace leaves
-with them.
-
-On their way to its scores they travel as attributes of the trace's resource, under names that
-nobody else may use.
-"""
+"""Headers of received requests that are kept, and the tenant among them."""
 
 from collections.abc import Iterable
 from typing import Final, TypeAlias
@@ -93,3 +88,31 @@ def without_tenant(headers: Headers) -> Headers:
 def of_tenant(tenant: str) -> Headers:
     """The headers of which nothing is known but the tenant; none without tenants."""
     return ((TENANT, tenant),) if tenant else ()
+
+
+MAX_CHARS: Final = 128
+
+
+def tenant_problem(tenant: str) -> str | None:
+    """Why this cannot be the name of a tenant; None where it can be.
+
+    It travels in headers, and stands in the store and in logs: 1 to 128 printable characters of
+    ASCII without `/`.
+
+    >>> tenant_problem("acme")
+    >>> tenant_problem("a/b")
+    'a tenant is 1 to 128 printable ASCII characters without `/` and blanks at its ends'
+    """
+    is_short = 1 <= len(tenant) <= MAX_CHARS
+    if (
+        is_short
+        and tenant.isascii()
+        and tenant.isprintable()
+        and "/" not in tenant
+        and tenant == tenant.strip()
+    ):
+        return None
+    return (
+        f"a tenant is 1 to {MAX_CHARS} printable ASCII characters without `/` and blanks at its"
+        " ends"
+    )

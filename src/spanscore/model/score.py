@@ -1,14 +1,12 @@
-"""What measuring gives: a Score, a Skip or a Failure; and the Evaluation that says what it rests
-on.
-"""
+"""A Score, a Skip or a Failure, and the Evaluation around it."""
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from spanscore.model.headers import tenant_of
-from spanscore.model.record import record
+from spanscore.model.span import record
 from spanscore.model.trace import Target, Trial
 
 ScopeKind: TypeAlias = Literal["trace", "session"]
@@ -411,3 +409,24 @@ def reaches(value: float, threshold: float) -> bool:
     reaches 1.0).
     """
     return value >= threshold - 1e-9
+
+
+MAX_ERROR_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Undelivered:
+    """`seq` is the score's number in the outbox.
+
+    `forms` are what did not arrive: `traces` (the span), `logs` (the event), or `scores` (a tool's
+    own API). `reason` is one of few words, `error` what the backend answered. `since_ns` is Unix
+    ns. `to_resend`: it is to be sent again.
+    """
+
+    exporter: str
+    seq: int
+    forms: tuple[str, ...]
+    reason: str
+    error: str
+    since_ns: int
+    to_resend: bool = False

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from spanscore.model.expected import Expected
 from spanscore.model.json import Json
-from spanscore.model.record import record
-from spanscore.model.span import LogRecord, Span
-from spanscore.model.trace import RequestedCall, Tool
+from spanscore.model.span import LogRecord, Span, record
+from spanscore.model.trace import Expected, RequestedCall, Tool
 
 StepKind: TypeAlias = Literal["agent", "workflow", "model", "tool", "retrieval", "other"]
 """What a span stands for.

@@ -1,17 +1,68 @@
-"""AgentTrace: one turn of an agent, rebuilt from spans; what every metric is given and `inspect
---jsonl` prints.
-"""
+"""AgentTrace: one turn of an agent, rebuilt from spans; and its session."""
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import field
-from typing import Any, Literal, TypeAlias, TypeVar
+import json
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from spanscore.model.expected import Expected
-from spanscore.model.headers import tenant_of
-from spanscore.model.json import Json
-from spanscore.model.record import record
-from spanscore.model.span import Attributes, Scalar
+from spanscore.model.headers import TENANT, owner_of, tenant_of
+from spanscore.model.json import Json, dumps, loads
+from spanscore.model.span import Attributes, Scalar, record
+
+
+@record()
+class ExpectedTool:
+    """A tool call that should be made.
+
+    `arguments` None: any; `step` None: its place in the list, counted from 1.
+    """
+
+    name: str
+    arguments: dict[str, Json] | None = None
+    step: int | None = None
+
+
+@record(kw_only=True)
+class Expected:
+    """What a turn should come to; None and an empty tuple: nothing is stated.
+
+    `outcomes` are statements that should be true in the end. `in_order` None: the author did not
+    say whether the order of the tool calls matters.
+    """
+
+    answer: str | None = None
+    tools: tuple[ExpectedTool, ...] | None = None
+    outcomes: tuple[str, ...] = ()
+    in_order: bool | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The object under `expected` of an agent trace's JSON."""
+        tools = None if self.tools is None else [_plain_tool(x) for x in self.tools]
+        return {
+            "answer": self.answer,
+            "tools": tools,
+            "outcomes": list(self.outcomes),
+            "in_order": self.in_order,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Expected":
+        """The inverse of `to_json`. Raises KeyError or TypeError on an object of another shape."""
+        tools = None if data["tools"] is None else tuple(ExpectedTool(**x) for x in data["tools"])
+        return cls(
+            answer=data["answer"],
+            tools=tools,
+            outcomes=tuple(data["outcomes"]),
+            in_order=data["in_order"],
+        )
+
+
+def _plain_tool(tool: ExpectedTool) -> dict[str, Any]:
+    return {"name": tool.name, "arguments": tool.arguments, "step": tool.step}
+
 
 Completeness: TypeAlias = Literal["complete", "idle", "truncated"]
 
@@ -325,3 +376,167 @@ class Session:
     def tenant(self) -> str:
         """Whose it is; "" without tenants."""
         return self.traces[-1].tenant if self.traces else ""
+
+
+def requested_in(models: Sequence[ModelCall], calls: Sequence[ToolCall]) -> list[int | None]:
+    """For each of `calls` the place in `models` of the answer that asked for it; None where nobody
+    is known to have.
+
+    By the call's id; where only one of the two has it, by name and arguments, one after the other.
+    """
+    requests = [(place, x) for place, model in enumerate(models) for x in model.tool_calls]
+    by_id = {x.call_id: place for place, x in requests if x.call_id}
+    made = {x.call_id for x in calls if x.call_id}
+    by_content: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
+    for place, request in requests:
+        if request.call_id not in made:
+            by_content[request.name, dumps(request.arguments)].append(place)
+    found: list[int | None] = []
+    for call in calls:
+        answer = by_id.get(call.call_id) if call.call_id else None
+        if answer is None and (same := by_content[call.name, dumps(call.arguments)]):
+            answer = same.popleft()
+        found.append(answer)
+    return found
+
+
+_WITH_COMMAS = "langsmith.span.tags"
+
+TAGS = (
+    "tag.tags",  # OpenInference
+    "langfuse.trace.tags",
+    _WITH_COMMAS,
+    "logfire.tags",
+    "traceloop.association.properties.tags",
+    "lmnr.association.properties.tags",
+    "braintrust.tags",
+    "opik.tags",
+    "confident.trace.tags",  # DeepEval
+)
+"""The attributes of spans in which instrumentations write the tags of a trace: these are kept with
+every agent trace.
+"""
+
+MAX_TAGS = 32
+"""Tags of a trace that are kept."""
+
+MAX_TEXT_CHARS = 65_536
+"""Of a text that lists tags, what is read."""
+
+
+def tags_of(trace: AgentTrace) -> list[str]:
+    """The tags of a trace. Some senders write them as one text: JSON, or with commas."""
+    if not trace.attributes:
+        return []
+    found: list[str] = []
+    for name in TAGS:
+        for value in trace.attributes.get(name, ()):
+            found += _listed(value, name) if isinstance(value, str) else [str(value)]
+    return found
+
+
+def shortened(text: str, name: str, max_chars: int) -> list[str]:
+    """What is kept of a text of the attribute `name`, one of `TAGS`: the text, or of one with more
+    than `max_chars` the first tags that it lists, each cut to as many.
+
+    A tag that is cut off at the end of a list is left out, and so are those of JSON that does not
+    parse.
+    """
+    if len(text) <= max_chars:
+        return [text]
+    if text.startswith("["):
+        is_read = len(text) <= MAX_TEXT_CHARS and _is_list(text)
+        tags = _listed(text, name) if is_read else []
+    else:
+        tags = _listed(text[:MAX_TEXT_CHARS], name)
+        if len(text) > MAX_TEXT_CHARS and len(tags) > 1:
+            tags.pop()
+    return [_as_one(x[:max_chars], name) for x in tags[:MAX_TAGS]]
+
+
+def _is_list(text: str) -> bool:
+    try:
+        return isinstance(loads(text), list)
+    except ValueError:
+        return False
+
+
+def _as_one(tag: str, name: str) -> str:
+    """A text that lists this tag alone."""
+    return tag if _listed(tag, name) == [tag] else dumps([tag])
+
+
+def _listed(text: str, name: str) -> list[str]:
+    if text.startswith("["):
+        try:
+            items = loads(text)
+        except ValueError:
+            items = None
+        if isinstance(items, list):
+            return [x for x in items if isinstance(x, str)]
+    return [x.strip() for x in text.split(",")] if name == _WITH_COMMAS else [text]
+
+
+Scope: TypeAlias = tuple[tuple[str, str], ...]
+"""Name and value of each resource attribute and header that a session id is valid within."""
+
+DEFAULT_SCOPE: Final = ("service.namespace", "tenant.id")
+_MAX_VALUE_CHARS: Final = 1024
+_SCOPED: Final = re.compile(r"([ -.0-~]{1,128}/)?[0-9a-f]{16}:")
+_HEADER: Final = "header:"
+
+
+def scope_of(resource: Attributes, names: Sequence[str]) -> Scope:
+    """What of `resource` bounds its session ids: the attributes `names` that it has, and its
+    tenant.
+
+    Without tenants the headers kept with it: what came with others leaves with others, and never
+    shares a session.
+    """
+    own = (
+        (name, str(resource[name])[:_MAX_VALUE_CHARS])
+        for name in names
+        if resource.get(name) not in (None, "")
+    )
+    headers = ((_HEADER + name, value) for name, value in owner_of(resource))
+    return tuple(sorted({**dict(own), **dict(headers)}.items()))
+
+
+def scope_of_tenant(tenant: str) -> Scope:
+    """What bounds the session ids of a tenant outside of every namespace; nothing without
+    tenants.
+    """
+    return ((_HEADER + TENANT, tenant),) if tenant else ()
+
+
+def session_key(session_id: str, scope: Scope) -> str:
+    """What a session is joined, stored and looked up by: its id, behind a digest of its scope where
+    it has one.
+
+    No id of one scope is the key of a session in another. The tenant, where there is one, stands
+    before the digest: no tenant's name contains a `/`.
+
+    >>> session_key("chat-7", ())
+    'chat-7'
+    >>> session_key("chat-7", (("service.namespace", "shop"),))
+    '55084ed27e27e5f8:chat-7'
+    >>> session_key("chat-7", (("header::tenant", "acme"),))
+    'acme/1ddb4a799c5e73a2:chat-7'
+    """
+    if not scope and not _SCOPED.match(session_id):
+        return session_id
+    digest = hashlib.sha256(json.dumps(scope).encode()).hexdigest()[:16]
+    tenant = dict(scope).get(_HEADER + TENANT)
+    return f"{digest}:{session_id}" if tenant is None else f"{tenant}/{digest}:{session_id}"
+
+
+def in_scope(traces: Iterable[AgentTrace], names: Sequence[str]) -> list[AgentTrace]:
+    """The traces, each with the key of its session; those without a session as they are."""
+    return [_in_scope(trace, names) for trace in traces]
+
+
+def _in_scope(trace: AgentTrace, names: Sequence[str]) -> AgentTrace:
+    if trace.session_id is None:
+        return trace
+    key = session_key(trace.session_id, scope_of(trace.target.resource, names))
+    return trace if trace.session_key == key else replace(trace, session_key=key)

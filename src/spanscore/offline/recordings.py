@@ -11,9 +11,8 @@ from spanscore.content import ContentWatch
 from spanscore.errors import InputError
 from spanscore.model import external
 from spanscore.model.score import Evaluation
-from spanscore.model.session_scope import DEFAULT_SCOPE, in_scope
 from spanscore.model.span import LogRecord, Span
-from spanscore.model.trace import AgentTrace, Session
+from spanscore.model.trace import DEFAULT_SCOPE, AgentTrace, Session, in_scope
 from spanscore.offline.units import InProcess, InWorkers, Options
 from spanscore.offline.windows import Window, file_windows, stored_windows, truncated_notice
 from spanscore.otlp import files

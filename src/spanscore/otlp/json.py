@@ -18,9 +18,8 @@ from google.protobuf.message import Message
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from spanscore.model import json
-from spanscore.otlp.decode import MAX_DEPTH
+from spanscore.otlp.codec import MAX_DEPTH, well_formed
 from spanscore.otlp.signal import WIRE, Signal
-from spanscore.otlp.text import well_formed
 
 _Read: TypeAlias = Callable[[Any, Any, int], None]
 """Writes a JSON value into its field of a message, given how many AnyValues the message lies in."""

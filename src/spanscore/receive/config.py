@@ -8,8 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from spanscore.model.options import Options
-from spanscore.model.quantity import ByteSize, Duration, duration_ns
+from spanscore.model.options import ByteSize, Duration, Options, duration_ns
 
 _ENDPOINT = re.compile(r"(\[[0-9A-Fa-f:.%a-z]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
 

@@ -1,6 +1,4 @@
-"""Health and metrics on a port of their own, so that they answer whatever the OTLP ports are busy
-with.
-"""
+"""Health and metrics on ports of their own, apart from OTLP's."""
 
 import logging
 import time
@@ -11,12 +9,10 @@ from typing import Any, Final
 from spanscore.errors import ConfigError
 from spanscore.model.json import dumps
 from spanscore.receive.config import Health
-from spanscore.receive.exports import Exports
-from spanscore.receive.intake import Intake
-from spanscore.receive.listening import page_listener
+from spanscore.receive.exports import Exports, Intake
+from spanscore.receive.http_server import page_listener
 from spanscore.receive.pages import Page
-from spanscore.receive.scraping import metrics_page
-from spanscore.telemetry import Meter
+from spanscore.telemetry import Meter, formats
 
 _log = logging.getLogger(__name__)
 
@@ -131,3 +127,37 @@ class HealthServer:
         not ready is not.
         """
         return Page("ok\n")
+
+
+def metrics_page(meter: Meter, resource: Mapping[str, str]) -> Page:
+    """All metrics as they are now."""
+    return Page(formats.page(meter.collect(), resource), content_type=formats.CONTENT_TYPE)
+
+
+class ScrapeServer:
+    """Answers `/metrics` on a port of its own; `key` is what configured it."""
+
+    def __init__(self, endpoint: str, key: str, meter: Meter, resource: Mapping[str, str]) -> None:
+        self.endpoint = endpoint
+        self._key = key
+        self._meter = meter
+        self._resource = resource
+        self._listener = page_listener(self._page)
+
+    @property
+    def port(self) -> int:
+        """The port it is bound to; 0 before `start`."""
+        return self._listener.port
+
+    async def start(self) -> None:
+        """Bind and serve. Raises ConfigError where the endpoint cannot be bound."""
+        await self._listener.start(self.endpoint, self._key)
+
+    async def stop(self) -> None:
+        """Close all connections."""
+        await self._listener.stop()
+
+    def _page(self, method: str, path: str) -> Page:
+        if path != "/metrics" or method not in ("GET", "HEAD"):
+            return Page("nothing is here: GET /metrics\n", status=404)
+        return metrics_page(self._meter, self._resource)

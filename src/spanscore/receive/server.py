@@ -9,16 +9,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from spanscore import threads
-from spanscore.receive.auth import BearerTokens
+from spanscore.receive.auth import BearerTokens, Tenancy
+from spanscore.receive.auth import Config as TenancyConfig
 from spanscore.receive.config import Config, Grpc, Http, split_endpoint
-from spanscore.receive.exports import Exports
+from spanscore.receive.exports import Exports, Intake
 from spanscore.receive.grpc_server import GrpcServer
-from spanscore.receive.health import HealthServer
+from spanscore.receive.health import HealthServer, ScrapeServer
 from spanscore.receive.http_server import HttpServer
-from spanscore.receive.intake import Intake
-from spanscore.receive.scraping import ScrapeServer
-from spanscore.receive.tenancy import Config as TenancyConfig
-from spanscore.receive.tenancy import Tenancy
 from spanscore.telemetry import Meter, declared
 from spanscore.threads import Precedence
 

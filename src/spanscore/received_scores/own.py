@@ -19,11 +19,9 @@ from spanscore.model.score import (
     Skip,
     SkipCause,
 )
-from spanscore.model.session_scope import DEFAULT_SCOPE, scope_of, session_key
 from spanscore.model.span import Attributes, LogRecord, Resource, Span, Value
-from spanscore.model.trace import Target, Trial
-from spanscore.received_scores._attributes import count, finite, json_object, number, text
-from spanscore.received_scores._given import digest
+from spanscore.model.trace import DEFAULT_SCOPE, Target, Trial, scope_of, session_key
+from spanscore.received_scores._given import count, digest, finite, json_object, number, text
 
 SCOPE, EMITTED = "spanscore", "spanscore.emitted"
 """The instrumentation scope of all that spanscore exports, and the attribute that is true on it."""

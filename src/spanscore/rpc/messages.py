@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from spanscore.errors import InputError
-from spanscore.model import tenant
+from spanscore.model import headers
 
 Field = tuple[int, str, str]
 """Number, type, name. A type is one of protobuf's own or a message's full name. Before it may stand
@@ -275,7 +275,7 @@ def tenant_named(name: str, source: str, header: str = TENANT_HEADER) -> tuple[s
 
     Raises InputError where it cannot be one.
     """
-    if problem := tenant.problem(name):
+    if problem := headers.tenant_problem(name):
         raise InputError(f"{source} {name[:80]!r}: {problem}")
     return header.lower(), name
 

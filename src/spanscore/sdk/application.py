@@ -38,7 +38,7 @@ from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
 from spanscore.model.span import LogRecord, Span
 from spanscore.model.span import Resource as SpanResource
-from spanscore.otlp import decode
+from spanscore.otlp import codec
 from spanscore.otlp.signal import WIRE, Signal
 from spanscore.sdk.authoring.spans import Named, current_names
 from spanscore.sdk.authoring.turn import named
@@ -77,10 +77,10 @@ class Application:
         del headers  # those of requests, of which there are none here
         request = WIRE[signal].request.FromString(body)
         if signal == "traces":
-            await asyncio.to_thread(self._emit_spans, list(decode.spans(request)))
+            await asyncio.to_thread(self._emit_spans, list(codec.spans(request)))
         elif signal == "logs":
             if self._providers.logger_provider is not None:
-                await asyncio.to_thread(self._emit_events, list(decode.log_records(request)))
+                await asyncio.to_thread(self._emit_events, list(codec.log_records(request)))
         else:
             raise UnsupportedSignalError(f"the application has no provider for {signal}")
         return None

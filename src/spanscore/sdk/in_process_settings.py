@@ -18,7 +18,7 @@ from spanscore.export.config import Config as Export
 from spanscore.export.config import InProcess
 from spanscore.metrics import Metric
 from spanscore.metrics.own import name_of
-from spanscore.model.quantity import duration_ns
+from spanscore.model.options import duration_ns
 from spanscore.store.config import Config as Store
 from spanscore.store.config import Retention
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spanscore.model.span import Event, Link, LogRecord, Resource, Scope, Span, Value
-from spanscore.otlp.decode import MAX_DEPTH
-from spanscore.otlp.text import well_formed
+from spanscore.otlp.codec import MAX_DEPTH, well_formed
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from spanscore.assemble.assembler import Cut
-from spanscore.assemble.sessions import Sessions
-from spanscore.assemble.work_queue import WorkQueue
-from spanscore.model.record import changed
+from spanscore.assemble.loop import Sessions, WorkQueue
 from spanscore.model.score import Evaluation
+from spanscore.model.span import changed
 from spanscore.scoring import Scoring
 from spanscore.store.store import StoredTrace
 from spanscore.telemetry import Meter, declared

@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeVar
 from sqlalchemy.engine import Connection
 
 from spanscore import dialects, discovery, received_scores
-from spanscore.assemble import keys
+from spanscore.assemble import fragments
 from spanscore.assemble.backlog import Backlog, Journaled
+from spanscore.assemble.fragments import Units
 from spanscore.assemble.requests import MAX_DECODED_BYTES
-from spanscore.assemble.units import Units
 from spanscore.config import Settings
 from spanscore.control.alerts import Events
 from spanscore.control.monitors import Monitors
@@ -27,7 +27,7 @@ from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
 from spanscore.model.span import Attributes, LogRecord, Resource, Span
 from spanscore.model.trace import AgentTrace
-from spanscore.otlp import decode
+from spanscore.otlp import codec
 from spanscore.otlp.signal import Signal
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.server import Server
@@ -368,7 +368,7 @@ class Pipeline:
         form.
         """
         for key in passing.held_traces():
-            trace_id, tenant = keys.id_in(key).hex(), keys.tenant_in(key)
+            trace_id, tenant = fragments.id_in(key).hex(), fragments.tenant_in(key)
             found = await self._processing.patiently(
                 self._store.evaluations, trace_id=trace_id, tenant=tenant
             )
@@ -436,7 +436,7 @@ def _evaluation_setup(settings: Settings) -> EvaluationSetup | None:
 
 def _is_agent(span: Any, scope: Any) -> bool:
     """Whether a span is an agent's, as its dialect reads it."""
-    reading = dialects.read([decode.span(span, Resource(), decode.scope(scope))])
+    reading = dialects.read([codec.span(span, Resource(), codec.scope(scope))])
     return any(step.kind == "agent" for step in reading.steps)
 
 

@@ -11,8 +11,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from spanscore.assemble import loop
-from spanscore.assemble.sessions import Sessions
-from spanscore.assemble.work_queue import WorkQueue
+from spanscore.assemble.loop import Sessions, WorkQueue
 from spanscore.config import Settings
 from spanscore.content import ContentWatch
 from spanscore.control.measurer import Measurers, RequestedModels

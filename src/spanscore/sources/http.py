@@ -22,7 +22,7 @@ from google.protobuf.message import Message
 
 from spanscore.errors import InputError, RetryableError
 from spanscore.model.json import loads
-from spanscore.otlp import check, decode
+from spanscore.otlp import check, codec
 from spanscore.sources.location import Connection
 from spanscore.sources.port import MAX_TRACE_BYTES, Stored, within
 
@@ -295,7 +295,7 @@ def stored(
         refused += [
             f"{x.name!r} of trace {trace_id}: {x.reason}" for x in check.remove_damaged(request)
         ]
-        spans += [x for x in decode.spans(request) if x.trace_id == trace_id]
+        spans += [x for x in codec.spans(request) if x.trace_id == trace_id]
     first_spans, too_many = within(spans)
     return Stored(trace_id, first_spans, (), truncated or too_many, refused, size_bytes)
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from spanscore.errors import InputError
-from spanscore.otlp import decode, jaeger, json
+from spanscore.otlp import codec, files, json
 from spanscore.sources.http import CUT, Answer, Http, as_json, parsed, sliced, stored
 from spanscore.sources.location import Location
 from spanscore.sources.port import MAX_TRACE_BYTES, MAX_TRACE_SPANS, Found, Query, Stored
@@ -183,7 +183,7 @@ def _tags(query: Query) -> dict[str, str]:
 
 def _wanted(query: Query, trace: Any) -> Iterator[Found]:
     """A trace of a search, where the query accepts it."""
-    spans = list(decode.spans(_request(trace)))
+    spans = list(codec.spans(_request(trace)))
     if query.accepts(spans):
         yield Found(spans[0].trace_id, min(x.start_ns for x in spans))
 
@@ -191,7 +191,7 @@ def _wanted(query: Query, trace: Any) -> Iterator[Found]:
 def _request(trace: Any) -> Message:
     try:
         # which come last, so an answer that is cut has none
-        return jaeger.request({"processes": {}, **trace})
+        return files.jaeger_request({"processes": {}, **trace})
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"Jaeger answered with a trace that cannot be read: {error!r}") from None
 

@@ -11,8 +11,7 @@ from typing import Final
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, unquote_plus, urlsplit
 
 from spanscore.errors import InputError
-from spanscore.model.moment import moment_ns
-from spanscore.model.quantity import duration_ns
+from spanscore.model.options import duration_ns, moment_ns
 from spanscore.sources.port import Query
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")

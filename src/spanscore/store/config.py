@@ -5,8 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from spanscore.model.options import Options
-from spanscore.model.quantity import ByteSize, Duration, duration_ns
+from spanscore.model.options import ByteSize, Duration, Options, duration_ns
 
 
 class Retention(Options):

@@ -13,8 +13,7 @@ from sqlalchemy import Column, FromClause, delete, exists, func, not_, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation, Evaluator, Failure, Skip
-from spanscore.model.tags import MAX_TAGS, tags_of
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import MAX_TAGS, AgentTrace, tags_of
 from spanscore.store.schema import (
     context_tools,
     score_contexts,

@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.model import external
 from spanscore.model.score import Evaluation
-from spanscore.model.session_scope import scope_of_tenant, session_key
+from spanscore.model.trace import scope_of_tenant, session_key
 from spanscore.store import (
     connections,
     facts,

@@ -11,8 +11,7 @@ from spanscore.errors import ExistsError, NotFoundError, StateError
 from spanscore.model.external import Turn, spans_of
 from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Evaluation
-from spanscore.model.session_scope import scope_of, session_key
-from spanscore.model.trace import AgentTrace, Target
+from spanscore.model.trace import AgentTrace, Target, scope_of, session_key
 from spanscore.store import annotation, external, facts, lookup, placement, records
 from spanscore.store.database import Database
 from spanscore.store.schema import (

@@ -11,8 +11,7 @@ from sqlalchemy.engine import Connection
 from spanscore.filters import Field, Fields, Filter
 from spanscore.model.headers import without_headers
 from spanscore.model.score import Evaluation, Failure, Skip
-from spanscore.model.tags import tags_of
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, tags_of
 from spanscore.store import connections, lookup, ordering, records, stored_rows, transactions
 from spanscore.store.config import Config
 from spanscore.store.ordering import Order

@@ -6,8 +6,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from sqlalchemy import BigInteger, ColumnElement, Integer, and_, false, not_, or_
 
 from spanscore.errors import FieldError
-from spanscore.filters import And, Comparison, Field, Node, Not, Or
-from spanscore.filters.fields import value_of
+from spanscore.filters import And, Comparison, Field, Node, Not, Or, value_of
 
 ItemT = TypeVar("ItemT")
 

@@ -13,9 +13,8 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError, PermanentError, RetryableError
 from spanscore.model.external import newest
-from spanscore.model.score import Evaluation
+from spanscore.model.score import Evaluation, Undelivered
 from spanscore.model.trace import AgentTrace
-from spanscore.model.undelivered import Undelivered
 from spanscore.store import (
     annotation,
     dimensions,

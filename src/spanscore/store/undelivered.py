@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Row, delete, exists, func, insert, select, tuple_, update
 from sqlalchemy.engine import Connection, Engine
 
-from spanscore.model.score import Evaluation
-from spanscore.model.undelivered import MAX_ERROR_CHARS, Undelivered
+from spanscore.model.score import MAX_ERROR_CHARS, Evaluation, Undelivered
 from spanscore.store import connections, records, transactions
 from spanscore.store.config import Config
 from spanscore.store.schema import evaluations, undelivered

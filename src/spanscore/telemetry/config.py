@@ -7,8 +7,7 @@ from urllib.parse import unquote
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
-from spanscore.model.options import Options
-from spanscore.model.quantity import Duration, duration_ns, duration_text
+from spanscore.model.options import Duration, Options, duration_ns, duration_text
 
 _ENDPOINT = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
 _COMPRESSIONS = ("gzip", "none")

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from spanscore.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
-    from spanscore.turns.building import Watch, build
+    from spanscore.turns.builder import Watch, build, shows_whole
     from spanscore.turns.facts.turn_steps import TurnSteps
-    from spanscore.turns.provenance.explain import Explained, Explanation, Origin, explain
-    from spanscore.turns.shown_whole import shows_whole
+    from spanscore.turns.provenance import Explained, Explanation, Origin, explain
     from spanscore.turns.stitch.fragment import Join, TraceFragment
     from spanscore.turns.stitch.gateway import ids_of_calls, without_repeats
     from spanscore.turns.stitch.reasons.delegation import (
@@ -20,8 +19,13 @@ if TYPE_CHECKING:
         DelegationIndex,
         hints_of,
     )
-    from spanscore.turns.stitch.stitching import Stitching, delegating_calls, is_settled, is_whole
-    from spanscore.turns.stitch.unmatched_continuations import UnmatchedContinuations
+    from spanscore.turns.stitch.stitching import (
+        Stitching,
+        UnmatchedContinuations,
+        delegating_calls,
+        is_settled,
+        is_whole,
+    )
 
 __all__ = [
     "DelegationHints",
@@ -49,23 +53,23 @@ __all__ = [
 _HOMES = {
     "DelegationHints": "spanscore.turns.stitch.reasons.delegation",
     "DelegationIndex": "spanscore.turns.stitch.reasons.delegation",
-    "Explained": "spanscore.turns.provenance.explain",
-    "Explanation": "spanscore.turns.provenance.explain",
+    "Explained": "spanscore.turns.provenance",
+    "Explanation": "spanscore.turns.provenance",
     "Join": "spanscore.turns.stitch.fragment",
-    "Origin": "spanscore.turns.provenance.explain",
+    "Origin": "spanscore.turns.provenance",
     "Stitching": "spanscore.turns.stitch.stitching",
     "TraceFragment": "spanscore.turns.stitch.fragment",
     "TurnSteps": "spanscore.turns.facts.turn_steps",
-    "UnmatchedContinuations": "spanscore.turns.stitch.unmatched_continuations",
-    "Watch": "spanscore.turns.building",
-    "build": "spanscore.turns.building",
+    "UnmatchedContinuations": "spanscore.turns.stitch.stitching",
+    "Watch": "spanscore.turns.builder",
+    "build": "spanscore.turns.builder",
     "delegating_calls": "spanscore.turns.stitch.stitching",
-    "explain": "spanscore.turns.provenance.explain",
+    "explain": "spanscore.turns.provenance",
     "hints_of": "spanscore.turns.stitch.reasons.delegation",
     "ids_of_calls": "spanscore.turns.stitch.gateway",
     "is_settled": "spanscore.turns.stitch.stitching",
     "is_whole": "spanscore.turns.stitch.stitching",
-    "shows_whole": "spanscore.turns.shown_whole",
+    "shows_whole": "spanscore.turns.builder",
     "without_repeats": "spanscore.turns.stitch.gateway",
 }
 

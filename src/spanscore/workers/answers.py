@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from spanscore import dialects, turns
+from spanscore.assemble.fragments import Units
 from spanscore.assemble.requests import Requests
-from spanscore.assemble.units import Units
 from spanscore.content import ContentNotes
 from spanscore.embed import open_embedder
 from spanscore.errors import RetryableError, SpanscoreError
@@ -21,8 +21,7 @@ from spanscore.evaluation.scores import (
     session_scores,
     uses_others,
 )
-from spanscore.model.session_scope import in_scope
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, in_scope
 from spanscore.store import records
 from spanscore.store.journal import JournalReader
 from spanscore.store.lookup import SessionReader, StoredSessions

@@ -5,7 +5,7 @@ import pytest
 from spanscore import config
 from spanscore.errors import ConfigError
 from spanscore.evaluation import Config
-from spanscore.model.tags import TAGS
+from spanscore.model.trace import TAGS
 
 
 def rules(*given, **evaluation):

@@ -11,7 +11,7 @@ from harness import rest
 from harness.processes import Processes
 from tools import mlflow, phoenix
 
-from spanscore.otlp import decode
+from spanscore.otlp import codec
 
 DEADLINE_S = 120
 START_WITHIN_S = 300
@@ -149,4 +149,4 @@ def until():
 @pytest.fixture
 def spans_of():
     """The spans of a request."""
-    return lambda request: list(decode.spans(request))
+    return lambda request: list(codec.spans(request))

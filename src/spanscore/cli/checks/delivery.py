@@ -36,7 +36,7 @@ from spanscore.export.config import (
 )
 from spanscore.export.json_api import JsonApi
 from spanscore.export.port import Exporter, UnsupportedSignalError
-from spanscore.otlp import encode
+from spanscore.otlp import codec
 from spanscore.otlp.signal import WIRE, Signal
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.config import Auth
@@ -72,7 +72,7 @@ class Probe:
             attributes["spanscore.emitted"] = True
         request = ExportTraceServiceRequest()
         group = request.resource_spans.add()
-        encode.fill(group.resource.attributes, {"service.name": SERVICE})
+        codec.fill(group.resource.attributes, {"service.name": SERVICE})
         scoped = group.scope_spans.add()
         scoped.scope.name = "spanscore" if emitted else SERVICE
         span = scoped.spans.add(
@@ -83,7 +83,7 @@ class Probe:
             start_time_unix_nano=self.ended_ns - _MS,
             end_time_unix_nano=self.ended_ns,
         )
-        encode.fill(span.attributes, attributes)
+        codec.fill(span.attributes, attributes)
         return request.SerializeToString()
 
 

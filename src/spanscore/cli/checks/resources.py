@@ -30,7 +30,7 @@ from spanscore.export.tls import http_context
 from spanscore.judge import open_for_trial, redactor, trial
 from spanscore.judge.cache import load as load_recorded
 from spanscore.judge.config import Config
-from spanscore.model.quantity import size_text
+from spanscore.model.options import size_text
 from spanscore.model.score import JudgeUsage
 from spanscore.store import connections, repair
 

@@ -6,13 +6,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from spanscore.dialects.content_switch import ContentSwitch
-from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, failure
 from spanscore.dialects.forms.decorated_calls import damaged
-from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.structure import is_redacted, opened
-from spanscore.dialects.forms.values import Facts, add_damaged, count, text
+from spanscore.dialects.forms.values import (
+    Facts,
+    add_damaged,
+    count,
+    first_identity,
+    identity,
+    text,
+)
 from spanscore.dialects.log_turns import (
     LogTurns,
     Part,

@@ -5,12 +5,10 @@ text.
 import re
 from dataclasses import replace
 
-from spanscore.dialects.content_switch import CAPTURE, ContentSwitch
 from spanscore.dialects.conventions import semconv
-from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms.ids import identity
+from spanscore.dialects.dialect import CAPTURE, ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.structure import opened
-from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.forms.values import Facts, identity
 from spanscore.model.json import Json
 from spanscore.model.span import Span
 from spanscore.model.step import Message

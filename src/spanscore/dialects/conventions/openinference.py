@@ -6,24 +6,37 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import adot
-from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms import from_raw_body, langchain_messages
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, IgnoredSpans, Quirk
+from spanscore.dialects.forms import langchain_messages, provider_bodies
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
 from spanscore.dialects.forms.decorated_calls import json_of, unwrapped
-from spanscore.dialects.forms.ids import first_identity, identity
-from spanscore.dialects.forms.indexed import elements, indexed
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.provider_bodies import conversation
-from spanscore.dialects.forms.reprs import is_address
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
-from spanscore.dialects.forms.values import Facts, Side, add_damaged, first_count, objects, text
-from spanscore.dialects.ignored_spans import IgnoredSpans
-from spanscore.dialects.keys.gen_ai import GEN_AI_USAGE_INPUT_TOKENS, GEN_AI_USAGE_OUTPUT_TOKENS
-from spanscore.dialects.keys.openinference import (
+from spanscore.dialects.forms.structure import (
+    Parsed,
+    elements,
+    indexed,
+    is_address,
+    is_redacted,
+    opened,
+    structure,
+)
+from spanscore.dialects.forms.values import (
+    Facts,
+    Side,
+    add_damaged,
+    first_count,
+    first_identity,
+    identity,
+    objects,
+    text,
+)
+from spanscore.dialects.keys import (
     AGENT_NAME,
+    GEN_AI_USAGE_INPUT_TOKENS,
+    GEN_AI_USAGE_OUTPUT_TOKENS,
     INPUT_MIME_TYPE,
     INPUT_VALUE,
     LLM_FINISH_REASON,
@@ -39,11 +52,10 @@ from spanscore.dialects.keys.openinference import (
     OUTPUT_VALUE,
     RETRIEVAL_DOCUMENTS,
     RETRIEVAL_DOCUMENTS_PREFIX,
+    SESSION_ID,
     TOOL_ID,
     TOOL_NAME,
 )
-from spanscore.dialects.keys.opentelemetry import SESSION_ID
-from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, StepKind
 from spanscore.model.trace import Tool
@@ -115,12 +127,12 @@ def _read_model(span: Span, quirk: Quirk, facts: Facts) -> None:
         facts[place.side] = quirk.messages(span, place.side, facts)
         if not facts[place.side]:
             _read_side(span, place, quirk, facts)
-    facts["output"] = from_raw_body.with_reasoning(facts["output"], attributes.get(OUTPUT_VALUE))
-    facts["tools"] = _flat_tools(attributes) or from_raw_body.offered(
+    facts["output"] = provider_bodies.with_reasoning(facts["output"], attributes.get(OUTPUT_VALUE))
+    facts["tools"] = _flat_tools(attributes) or provider_bodies.offered_in_bodies(
         attributes.get(INPUT_VALUE), attributes.get(OUTPUT_VALUE)
     )
     if not any(x.role == "system" for x in facts["input"] or ()):
-        facts["system"] = from_raw_body.system(attributes.get(INPUT_VALUE))
+        facts["system"] = provider_bodies.system(attributes.get(INPUT_VALUE))
     facts["model"] = text(attributes.get(LLM_RESPONSE_MODEL_NAME)) or text(
         attributes.get(LLM_MODEL_NAME)
     )
@@ -154,10 +166,10 @@ def _read_side(span: Span, place: _Place, quirk: Quirk, facts: Facts) -> None:
     flat = [x for x in (_flat_message(item, role) for item in items) if x is not None]
     if items:
         if quirk.omits_empty_arguments and not span.dropped_attributes_count:
-            flat = [from_raw_body.without_gaps(x) for x in flat]
-        completed = from_raw_body.completed(tuple(flat), raw, role)
+            flat = [provider_bodies.without_gaps(x) for x in flat]
+        completed = provider_bodies.completed(tuple(flat), raw, role)
         is_hidden = any(is_redacted(x.get("content")) for x in items)
-        facts[side], is_damaged = completed, is_hidden or from_raw_body.is_lost(completed, raw)
+        facts[side], is_damaged = completed, is_hidden or provider_bodies.is_lost(completed, raw)
     elif is_redacted(raw):
         facts[side], is_damaged = None, True
     else:

@@ -5,34 +5,37 @@ decorators.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import adot, semconv
-from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms import langchain_messages, langgraph, react_text
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
+from spanscore.dialects.forms import langchain_messages, react_text
 from spanscore.dialects.forms.arguments import arguments, tools
 from spanscore.dialects.forms.decorated_calls import is_call, json_of, only_argument, read_arguments
-from spanscore.dialects.forms.ids import first_identity
-from spanscore.dialects.forms.indexed import elements, indexed
 from spanscore.dialects.forms.messages import blocks, message
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import is_redacted, opened, structure
-from spanscore.dialects.forms.values import Facts, Side, TokenCount, add_damaged, count, text
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.forms.structure import elements, indexed, is_redacted, opened, structure
+from spanscore.dialects.forms.values import (
+    Facts,
+    Side,
+    TokenCount,
+    add_damaged,
+    count,
+    first_identity,
+    text,
+)
+from spanscore.dialects.keys import (
+    GEN_AI_COMPLETION_0_CONTENT,
+    GEN_AI_COMPLETION_PREFIX,
     GEN_AI_CONVERSATION_ID,
     GEN_AI_OPERATION_NAME,
+    GEN_AI_PROMPT_0_CONTENT,
+    GEN_AI_PROMPT_0_ROLE,
+    GEN_AI_PROMPT_PREFIX,
     GEN_AI_TOOL_CALL_ARGUMENTS,
     GEN_AI_TOOL_CALL_RESULT,
     GEN_AI_TOOL_NAME,
     GEN_AI_USAGE_COMPLETION_TOKENS,
     GEN_AI_USAGE_PROMPT_TOKENS,
     GEN_AI_USER,
-)
-from spanscore.dialects.keys.openllmetry import (
-    GEN_AI_COMPLETION_0_CONTENT,
-    GEN_AI_COMPLETION_PREFIX,
-    GEN_AI_PROMPT_0_CONTENT,
-    GEN_AI_PROMPT_0_ROLE,
-    GEN_AI_PROMPT_PREFIX,
     LLM_REQUEST_FUNCTIONS_PREFIX,
     LLM_REQUEST_PREFIX,
     LLM_REQUEST_TYPE,
@@ -42,7 +45,6 @@ from spanscore.dialects.keys.openllmetry import (
     TRACELOOP_ENTITY_OUTPUT,
     TRACELOOP_SPAN_KIND,
 )
-from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message, StepKind
 
@@ -225,7 +227,9 @@ def _read_entity(attributes: Attributes, facts: Facts, *, outermost: bool) -> No
     """
     if facts["kind"] == "agent":
         named = text(attributes.get(TRACELOOP_ENTITY_NAME)) or ""
-        facts["agent_name"] = facts.get("agent_name") or langgraph.graph_name(named) or None
+        facts["agent_name"] = (
+            facts.get("agent_name") or langchain_messages.graph_name(named) or None
+        )
     elif not outermost:
         return
     called = structure(attributes.get(TRACELOOP_ENTITY_INPUT)).value

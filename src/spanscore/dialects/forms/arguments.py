@@ -1,14 +1,18 @@
-"""Open what tools were called with, what they returned and how they were described, in every
-provider's spelling.
-"""
+"""Arguments, results and definitions of tools, in every provider's spelling."""
 
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from json import JSONDecoder
 from typing import Any
 
-from spanscore.dialects.forms.ids import identity
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
+from spanscore.dialects.forms.values import Facts, change_messages, identity
 from spanscore.model.json import Json, printed
-from spanscore.model.trace import Tool
+from spanscore.model.step import Message, ToolResult
+from spanscore.model.trace import RequestedCall, Tool
 
 _NO_ID = "<not specified>"  # Google ADK's
 _WRAPPED = ("function", "custom", "toolSpec")  # OpenAI's and Bedrock's
@@ -139,3 +143,159 @@ def _is_text_block(block: object) -> bool:
 
 def _block_text(block: dict[str, Any]) -> Any:
     return block.get("text", block.get("content"))
+
+
+_MAX_CALLS = 32  # that one answer requests
+
+
+def split_calls(messages: Sequence[Message], tools: Sequence[Tool]) -> tuple[Message, ...]:
+    """The messages; a call whose arguments are several objects in a row is replaced by several
+    calls.
+
+    Their names are split at the names of the offered tools. Where that does not work out the call
+    stays as it is.
+    """
+    return tuple(_split(x, tools) if x.calls else x for x in messages)
+
+
+def _split(message: Message, tools: Sequence[Tool]) -> Message:
+    calls = [part for call in message.calls for part in _calls(call, tools)]
+    if len(calls) == len(message.calls):
+        return message
+    return Message(message.role, message.text, message.reasoning, tuple(calls), message.results)
+
+
+def _calls(call: RequestedCall, tools: Sequence[Tool]) -> list[RequestedCall]:
+    if not isinstance(call.arguments, str) or "}{" not in call.arguments:
+        return [call]
+    objects = _objects(call.arguments)
+    names = _names(call.name, [x.name for x in tools], len(objects))
+    if not names:
+        return [call]
+    ids = _ids(call.call_id, len(objects))
+    return [RequestedCall(*x) for x in zip(ids, names, objects, strict=True)]
+
+
+def _objects(text: str) -> list[Any]:
+    """The JSON objects that `text` is made of; none where it is not."""
+    decoder, at, found = json.JSONDecoder(), 0, list[Any]()
+    while at < len(text) and len(found) < _MAX_CALLS:
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return []
+        found.append(value)
+    return found if at == len(text) and len(found) > 1 else []
+
+
+def _names(text: str, offered: Sequence[str], count: int) -> list[str]:
+    """`text` as `count` names of tools in a row; where no tools are listed, as one name `count`
+    times.
+    """
+    part = len(text) // count if count else 0
+    if count and not offered and text == text[:part] * count:
+        return [text[:part]] * count
+    ways: list[tuple[str, list[str]]] = [(text, [])]  # what is left, and the names before it
+    for _ in range(count):
+        ways = [
+            (rest[len(x) :], [*names, x])
+            for rest, names in ways
+            for x in offered
+            if x and rest.startswith(x)
+        ]
+        ways = ways[:_MAX_CALLS]
+    return next((names for rest, names in ways if not rest), [])
+
+
+def _ids(text: str | None, count: int) -> list[str | None]:
+    """OpenAI's ids all start alike; None where they cannot be separated."""
+    found = ["call_" + x for x in (text or "").split("call_")[1:]]
+    return [*found] if len(found) == count else [None] * count
+
+
+_BETWEEN = "\n\n"
+_MAX_RESULTS = 1000  # of one message
+_NUMBERED = re.compile(r"_\d+$")
+
+
+def response_content(returned: Json, *, objects: bool = False) -> Json:
+    """What a tool returned: the API requires an object, so the SDKs put all else into one, under
+    `result`.
+
+    With `objects` they do so with objects too, as the Gen AI SDK does with what the functions
+    return that it calls.
+    """
+    if isinstance(returned, dict) and returned.keys() == {"result"}:
+        inner = returned["result"]
+        return opened(inner, scalars=False) if objects or not isinstance(inner, dict) else returned
+    return returned
+
+
+def without_envelopes(facts: Facts, *, objects: bool = False) -> None:
+    """Open the results in a model call's messages, in place, and drop ids that are made up where
+    the model gives none.
+
+    They are a tool's name and the place of the part in its message, so a call and its result differ
+    in them.
+    """
+    sides = facts.get("input"), facts.get("output")
+    names = {call.name for side in sides for x in side or () for call in x.calls}
+    change_messages(
+        facts, lambda x: _opened(x, names, objects=objects) if x.calls or x.results else x
+    )
+
+
+def _opened(message: Message, names: set[str], *, objects: bool) -> Message:
+    calls = tuple(replace(x, call_id=_given_id(x.call_id, names)) for x in message.calls)
+    values = (response_content(x.value, objects=objects) for x in message.results)
+    given = (_given_id(x.call_id, names) for x in message.results)
+    results = tuple(map(ToolResult, given, values, (x.error for x in message.results)))
+    return replace(message, calls=calls, results=results)
+
+
+def _given_id(identity: str | None, names: set[str]) -> str | None:
+    made_up = (
+        identity is not None and _NUMBERED.sub("", identity) in names and _NUMBERED.search(identity)
+    )
+    return None if made_up else identity
+
+
+def with_results(messages: Sequence[Message]) -> Iterator[Message]:
+    """The messages, of which those that OpenInference up to 0.1.8 writes as the user's text contain
+    results.
+
+    Such a text is one JSON object after another. What is sent after calls has to be their results:
+    the API refuses all else.
+    """
+    pending = 0  # calls of the message before
+    for message in messages:
+        may_answer = pending > 0 and message.role == "user" and not message.results
+        found = _gemini_objects(message.text or "") if may_answer else []
+        if found and len(found) == pending:
+            yield replace(
+                message, role="tool", text=None, results=tuple(ToolResult(None, x) for x in found)
+            )
+        else:
+            yield message
+        pending = len(message.calls)
+
+
+def _gemini_objects(text: str) -> list[Json]:
+    """The JSON objects that a text consists of, with empty lines between them; empty for any other
+    text.
+    """
+    decoder, found, at = JSONDecoder(), list[Json](), 0
+    while at < len(text):
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return []
+        at += len(_BETWEEN) if text.startswith(_BETWEEN, at) else 0
+        found.append(value)
+        if (
+            not isinstance(value, dict)
+            or len(found) > _MAX_RESULTS
+            or (at < len(text) and text[at] != "{")
+        ):
+            return []
+    return found

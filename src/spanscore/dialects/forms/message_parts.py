@@ -5,11 +5,16 @@ their results.
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from spanscore.dialects.forms import bedrock_blocks
+from spanscore.dialects.forms import tool_results
 from spanscore.dialects.forms.arguments import arguments, call_id, failure, result
-from spanscore.dialects.forms.envelopes import ToolOutput, answering, sdk_output
-from spanscore.dialects.forms.provider_answers import provider_answer, stated_answer
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
+from spanscore.dialects.forms.tool_results import (
+    ToolOutput,
+    answering,
+    provider_answer,
+    sdk_output,
+    stated_answer,
+)
 from spanscore.dialects.forms.truncation import is_cut, is_damaged
 from spanscore.model.json import Json
 from spanscore.model.step import Message, MessageFact, ToolResult
@@ -208,7 +213,7 @@ def _answer(returned: Json, requested_id: str | None, tool_name: str | None) -> 
 
 def _result_part(part: dict[str, Any], parts: Parts, _depth: int) -> None:
     value = first(part, ("response", "result", "output", "content", "server_tool_call_response"))
-    value, error = sdk_output(bedrock_blocks.bare_texts(value))
+    value, error = sdk_output(tool_results.bare_texts(value))
     value = [value] if isinstance(value, dict) and value.get("type") == "text" else value
     parts.result(
         first(part, _RESULT_IDS), value, stated_error(part, value) or error, part.get("name")
@@ -245,7 +250,7 @@ def _bedrock_result(part: dict[str, Any], parts: Parts, _depth: int) -> None:
     ):
         value = next((content[0][x] for x in ("text", "json") if x in content[0]), content)
     elif isinstance(content, list):
-        value = bedrock_blocks.content(content)
+        value = tool_results.content_of_blocks(content)
     parts.result(part.get("toolUseId"), value, stated_error(part, value))
 
 

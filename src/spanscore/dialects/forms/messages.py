@@ -1,13 +1,10 @@
-"""Open messages in every provider's spelling: semconv parts, OpenAI, Anthropic, Bedrock, Gemini and
-AI SDK blocks.
-"""
+"""Messages in every provider's spelling, each read once in a trace."""
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from spanscore.dialects.forms.bedrock_blocks import bare_texts
-from spanscore.dialects.forms.fast_messages import plain_message
 from spanscore.dialects.forms.message_parts import (
     KEYS,
     KINDS,
@@ -19,18 +16,19 @@ from spanscore.dialects.forms.message_parts import (
     is_bare_result,
     stated_error,
 )
-from spanscore.dialects.forms.structure import plain_structure, structure
-from spanscore.dialects.forms.unusual_messages import (
-    UNUSUAL,
-    calls_in,
-    definition,
-    printed_items,
-    printed_message,
-    typed_role,
-    usual,
+from spanscore.dialects.forms.structure import (
+    WHOLE_STRING,
+    opened,
+    opened_repr,
+    plain_structure,
+    structure,
 )
+from spanscore.dialects.forms.tool_results import bare_texts
+from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_cut_or_redacted, is_damaged
+from spanscore.dialects.keys import GEN_AI_EVENT_CONTENT
 from spanscore.model.span import Value
-from spanscore.model.step import Message, MessageFact
+from spanscore.model.step import Message, MessageFact, ToolResult
+from spanscore.model.trace import RequestedCall
 
 _ROLES = {
     "user": "user",
@@ -296,3 +294,257 @@ _ITEM_ROLES = {
         "tool",
     ),
 }
+
+
+_OBJECTS, _NEXT = "[{", (",{", ", {")  # of other lists, not each item is a message
+_MAX_HISTORIES = 4  # conversations that interleave: an agent's and its sub-agents'
+
+
+class MessageCache:
+    """The inputs of a trace's model calls that were read last, since each mostly repeats one of
+    them and goes on.
+    """
+
+    __slots__ = ("_read",)
+
+    def __init__(self) -> None:
+        # each text without the bracket at its end
+        self._read: list[tuple[str, tuple[Message, ...]]] = []
+
+    def messages(self, value: Value) -> Messages:
+        """As `messages`, but reads only what comes after an earlier input that `value` starts with
+        or repeats.
+        """
+        if not isinstance(value, str) or value[-1:] != "]":
+            return messages(value)
+        found: Messages | None = None
+        for at, (text, known) in enumerate(self._read):
+            if not value.startswith(text):
+                continue
+            if len(value) == len(text) + 1:  # an agent's, and its first model call's
+                return Messages(known)
+            if value.startswith(_NEXT, len(text)):
+                rest = messages("[" + value[len(text) + 1 :])
+                found = Messages(known + (rest.messages or ()), rest.damaged)
+                del self._read[at]
+                break
+        found = found or messages(value)
+        if found.messages is not None and not found.damaged and value.startswith(_OBJECTS):
+            self._read = [(value[:-1], found.messages), *self._read[:_MAX_HISTORIES]]
+        return found
+
+
+_ROLE_AND_PARTS = 2
+_LAST_OF_NO_ID = "]>*_ \n"  # of what stands for a hidden id, or for none
+_PLAIN_CALL, _PLAIN_RESULT = 4, 3  # keys of these parts, with their type
+_PLAIN_ROLES = frozenset({"user", "assistant", "system", "tool"})
+
+
+def plain_message(item: Any) -> Message | None:
+    """A message of a text, calls and results as the conventions have them; None for any other, and
+    for no message.
+
+    It gives what `messages.message` does.
+    """
+    if type(item) is not dict:
+        return None
+    if len(item) > _ROLE_AND_PARTS + ("finish_reason" in item) + ("name" in item):
+        return None
+    parts, role = item.get("parts"), item.get("role")
+    if type(parts) is not list or not parts:
+        return None
+    if type(role) is not str or role not in _PLAIN_ROLES:
+        return None
+    return _of_parts(role, parts)
+
+
+def _of_parts(role: str, parts: list[Any]) -> Message | None:
+    text: str | None = None
+    calls: list[RequestedCall] = []
+    results: list[ToolResult] = []
+    for part in parts:
+        kind = part.get("type") if type(part) is dict else None
+        if kind == "text" and text is None and role != "tool":
+            text = part.get("content")
+            if type(text) is not str or (text[-1:] in LAST_OF_MARKERS and is_cut_or_redacted(text)):
+                return None
+        elif kind == "tool_call" and (call := _plain_call(part)) is not None:
+            calls.append(call)
+        elif kind == "tool_call_response" and (result := _plain_result(part)) is not None:
+            results.append(result)
+        else:
+            return None
+    return Message(role, text, None, tuple(calls), tuple(results))
+
+
+def _is_plain_id(identity: Any) -> bool:
+    return type(identity) is str and identity != "" and identity[-1] not in _LAST_OF_NO_ID
+
+
+def _plain_call(part: dict[str, Any]) -> RequestedCall | None:
+    """A requested call with an id, a name and an object of arguments; None for any other part."""
+    call_id, name, given = part.get("id"), part.get("name"), part.get("arguments")
+    if len(part) != _PLAIN_CALL or not _is_plain_id(call_id):
+        return None
+    if type(name) is not str or not name or type(given) is not dict or is_damaged(given):
+        return None
+    return RequestedCall(call_id, name, given)
+
+
+def _plain_result(part: dict[str, Any]) -> ToolResult | None:
+    """A call's result that is a text with the call's id; None for any other part."""
+    call_id, value = part.get("id"), part.get("response")
+    if len(part) != _PLAIN_RESULT or not _is_plain_id(call_id) or type(value) is not str:
+        return None
+    returned = opened(value)
+    return None if is_damaged(returned) else ToolResult(call_id, returned)
+
+
+UNUSUAL = frozenset(
+    {"message", "toolCalls", "toolCallId", "toolName", "additional_kwargs", GEN_AI_EVENT_CONTENT}
+)
+"""Keys of which a message of a rare outline has at least one; so most messages are spared the
+closer look.
+"""
+
+_TYPES = {
+    "human": "user",
+    "HumanMessage": "user",
+    "HumanMessageChunk": "user",
+    "ai": "assistant",
+    "AIMessage": "assistant",
+    "AIMessageChunk": "assistant",
+    "system": "system",
+    "SystemMessage": "system",
+    "tool": "tool",
+    "ToolMessage": "tool",
+}
+"""LangChain's types of messages, which stand where others have a role."""
+
+_GIVEN = ("args", "input", "arguments")
+_SCHEMAS = ("parameters", "input_schema", "inputSchema", "parameters_json_schema")
+_MAX_WRAPPERS = 4
+_MAX_PRINTED_CHARS = 64 * 1024
+_PRINTED = re.compile(
+    rf"(role|content|name|tool_call_id)=({WHOLE_STRING}|None)(?:\s+|\Z)", re.DOTALL
+)
+_ITEMS = ("ResponseFunctionToolCall(", "ResponseOutputMessage(", "ResponseReasoningItem(")
+_STARTS_OF_ITEMS = (*_ITEMS, *("[" + x for x in _ITEMS))
+_LATER = re.compile(r"\s[a-z_]+=")
+
+
+def usual(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A message in the outline that most have: its role, its content, its calls, the id of the call
+    it answers.
+    """
+    item = _unwrapped(item)
+    renamed = {"tool_calls": item.get("toolCalls"), "tool_call_id": item.get("toolCallId")}
+    if (
+        item.get("role") is None
+        and isinstance(item.get("toolName"), str)
+        and any(x in item for x in _GIVEN)
+    ):
+        return {"role": "assistant", "tool_calls": [item]}
+    beside = item.get("additional_kwargs")
+    if isinstance(beside, dict):
+        renamed["tool_calls"] = renamed["tool_calls"] or beside.get("tool_calls")
+        renamed["reasoning_content"] = beside.get("reasoning_content")
+    missing = {
+        key: value for key, value in renamed.items() if value is not None and not item.get(key)
+    }
+    return {**item, **missing} if missing else item
+
+
+def _unwrapped(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message out of a choice, an event's payload or an object around it; the finish reason
+    stays with it.
+    """
+    for _ in range(_MAX_WRAPPERS):
+        if "content" in item or "parts" in item:
+            break
+        payload = structure(item.get(GEN_AI_EVENT_CONTENT)).value
+        inner = payload if isinstance(payload, dict) else item.get("message")
+        if not isinstance(inner, dict):
+            break
+        item = {"role": item["role"], **inner} if isinstance(item.get("role"), str) else inner
+    return item
+
+
+def typed_role(item: Mapping[str, Any]) -> str | None:
+    """The role of a message whose type stands for it, as LangChain's messages have."""
+    kind = item.get("type")
+    return _TYPES.get(kind) if isinstance(kind, str) else None
+
+
+def calls_in(content: object) -> list[Any] | None:
+    """The tool calls that a message contains as JSON in the place of its text; None for any other
+    content.
+    """
+    if not isinstance(content, str) or not content.startswith("[{") or '"function"' not in content:
+        return None
+    parsed = structure(content).value
+    return (
+        parsed
+        if isinstance(parsed, list) and parsed and all(map(_is_function_call, parsed))
+        else None
+    )
+
+
+def _is_function_call(value: object) -> bool:
+    function = value.get("function") if isinstance(value, dict) else None
+    return (
+        isinstance(function, dict)
+        and isinstance(function.get("name"), str)
+        and "arguments" in function
+    )
+
+
+def definition(item: object) -> Any:
+    """The definition of a tool that stands in the place of a tool's message; None for a message.
+
+    LangChain's callback handler of Langfuse records the offered tools in this way.
+    """
+    if (
+        not isinstance(item, dict)
+        or item.get("role") != "tool"
+        or item.get("tool_call_id") is not None
+    ):
+        return None
+    content = item.get("content")
+    if not isinstance(content, dict):
+        return None
+    if content.get("type") == "function" and isinstance(content.get("function"), dict):
+        return None if "arguments" in content["function"] else content
+    is_defined = isinstance(content.get("name"), str) and any(
+        isinstance(content.get(x), dict) for x in _SCHEMAS
+    )
+    return content if is_defined else None
+
+
+def printed_items(text: str) -> list[dict[str, Any]] | None:
+    """The items of OpenAI's Responses that Python printed, one or a list; None for any other text.
+
+    >>> printed_items("[ResponseFunctionToolCall(name='add', type='function_call')]")
+    [{'name': 'add', 'type': 'function_call'}]
+    """
+    if not text.startswith(_STARTS_OF_ITEMS):
+        return None
+    value = opened_repr(text)
+    items = value if isinstance(value, list) else [value]
+    return items if all(isinstance(x, dict) for x in items) else None
+
+
+def printed_message(text: str) -> dict[str, Any] | None:
+    """A message that Python printed by its fields; None for any other text.
+
+    >>> printed_message("role='user' content='Where?' name=None tool_call_id=None")
+    {'role': 'user', 'content': 'Where?', 'name': None, 'tool_call_id': None}
+    >>> printed_message("role='user' is the default")
+    """
+    if not text.startswith("role='") or len(text) > _MAX_PRINTED_CHARS:
+        return None
+    fields, at = dict[str, Any](), 0
+    while (found := _PRINTED.match(text, at)) is not None:
+        fields[found[1]], at = opened_repr(found[2]), found.end()
+    is_whole = at == len(text) or _LATER.match(text, at - 1) is not None
+    return fields if is_whole and isinstance(fields.get("content"), str) else None

@@ -5,8 +5,7 @@ calls of its own.
 from collections.abc import Iterator
 from typing import Any
 
-from spanscore.dialects.forms.reprs import unprinted
-from spanscore.dialects.forms.structure import literal, opened
+from spanscore.dialects.forms.structure import literal, opened, unprinted
 from spanscore.dialects.forms.values import Facts
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall, Tool

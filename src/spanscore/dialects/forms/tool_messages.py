@@ -7,8 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects.forms.arguments import failure
-from spanscore.dialects.forms.envelopes import answering, fields_of
-from spanscore.dialects.forms.provider_answers import named_call, provider_answer, stated_answer
+from spanscore.dialects.forms.tool_results import (
+    answering,
+    fields_of,
+    named_call,
+    provider_answer,
+    stated_answer,
+)
 from spanscore.model.step import Step
 
 _STATED = frozenset({"content", "tool_call_id", "status"})

@@ -4,13 +4,12 @@ calls with a verdict.
 
 from typing import Any
 
+from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.arguments import call_id, failure, result
 from spanscore.dialects.forms.messages import message
-from spanscore.dialects.forms.reprs import evaluated
-from spanscore.dialects.forms.structure import opened, structure
+from spanscore.dialects.forms.structure import evaluated, opened, structure
 from spanscore.dialects.forms.values import Facts, text
-from spanscore.dialects.keys.openinference import INPUT_VALUE, OUTPUT_VALUE, TOOL_CALL_ID
-from spanscore.dialects.quirk import Quirk
+from spanscore.dialects.keys import INPUT_VALUE, OUTPUT_VALUE, TOOL_CALL_ID
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 

@@ -4,9 +4,8 @@ conversations.
 
 import re
 
-from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import semconv
-from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.values import Facts
 from spanscore.model.span import Span
 

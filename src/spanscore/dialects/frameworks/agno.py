@@ -9,13 +9,22 @@ import re
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from spanscore.dialects.forms.ids import identity
-from spanscore.dialects.forms.reprs import evaluated, is_address, opened_repr, quoted
-from spanscore.dialects.forms.structure import opened, structure
-from spanscore.dialects.forms.values import Facts, text
-from spanscore.dialects.keys.openinference import GRAPH_NODE_NAME, INPUT_VALUE, OUTPUT_VALUE
-from spanscore.dialects.keys.openllmetry import TRACELOOP_ENTITY_OUTPUT
-from spanscore.dialects.quirk import Quirk
+from spanscore.dialects.dialect import Quirk
+from spanscore.dialects.forms.structure import (
+    evaluated,
+    is_address,
+    opened,
+    opened_repr,
+    quoted,
+    structure,
+)
+from spanscore.dialects.forms.values import Facts, identity, text
+from spanscore.dialects.keys import (
+    GRAPH_NODE_NAME,
+    INPUT_VALUE,
+    OUTPUT_VALUE,
+    TRACELOOP_ENTITY_OUTPUT,
+)
 from spanscore.model.json import Json
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message, ToolResult

@@ -5,15 +5,13 @@ twice each.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from spanscore.dialects.content_switch import OPENTELEMETRY_EVENTS, ContentSwitch
 from spanscore.dialects.conventions import semconv
-from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms import bedrock_blocks, from_raw_body
+from spanscore.dialects.dialect import OPENTELEMETRY_EVENTS, ContentSwitch, Context, Dialect, Quirk
+from spanscore.dialects.forms import provider_bodies, tool_results
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import Facts, change_messages
-from spanscore.dialects.keys.openinference import LLM_OUTPUT_MESSAGES_0_MESSAGE_CONTENT
-from spanscore.dialects.quirk import Quirk
+from spanscore.dialects.keys import LLM_OUTPUT_MESSAGES_0_MESSAGE_CONTENT
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
@@ -35,7 +33,7 @@ def read(span: Span, context: Context) -> Facts:
         any(x.text is not None or any(y.arguments for y in x.calls) for x in messages)
         and not span.dropped_attributes_count
     ):
-        change_messages(facts, from_raw_body.without_gaps)
+        change_messages(facts, provider_bodies.without_gaps)
     return facts
 
 
@@ -55,7 +53,8 @@ def _without_repetitions(messages: Sequence[Message]) -> Iterator[Message]:
             yield replace(
                 each,
                 results=tuple(
-                    ToolResult(x.call_id, bedrock_blocks.content(x.value), x.error) for x in fresh
+                    ToolResult(x.call_id, tool_results.content_of_blocks(x.value), x.error)
+                    for x in fresh
                 ),
             )
 

@@ -5,10 +5,10 @@ tool.
 import json
 from dataclasses import replace
 
+from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.structure import literal, structure
 from spanscore.dialects.forms.values import Facts
-from spanscore.dialects.keys.openinference import INPUT_VALUE
-from spanscore.dialects.quirk import Quirk
+from spanscore.dialects.keys import INPUT_VALUE
 from spanscore.model.json import printed
 from spanscore.model.span import STATUS_ERROR, Span
 from spanscore.model.step import Message

@@ -1,12 +1,16 @@
 """Read what is the Claude Agent SDK's own: a query is one agent, results are as MCP has them."""
 
+from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.arguments import result
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import Facts, count, text
-from spanscore.dialects.keys.gen_ai import GEN_AI_COMPLETION, GEN_AI_PROMPT
-from spanscore.dialects.keys.openinference import LLM_TOKEN_COUNT_COMPLETION, LLM_TOKEN_COUNT_PROMPT
-from spanscore.dialects.quirk import Quirk
+from spanscore.dialects.keys import (
+    GEN_AI_COMPLETION,
+    GEN_AI_PROMPT,
+    LLM_TOKEN_COUNT_COMPLETION,
+    LLM_TOKEN_COUNT_PROMPT,
+)
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 

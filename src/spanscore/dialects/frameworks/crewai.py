@@ -6,20 +6,19 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.decorated_calls import cut
 from spanscore.dialects.forms.messages import messages
-from spanscore.dialects.forms.reprs import STRING, unprinted
-from spanscore.dialects.forms.structure import MAX_DEPTH, literal, structure
+from spanscore.dialects.forms.structure import MAX_DEPTH, STRING, literal, structure, unprinted
 from spanscore.dialects.forms.values import Facts, add_damaged, text
-from spanscore.dialects.keys.openinference import (
+from spanscore.dialects.keys import (
     GRAPH_NODE_ID,
     INPUT_VALUE,
     LLM_TOOLS,
     OUTPUT_VALUE,
     TOOL_DESCRIPTION,
 )
-from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message
 from spanscore.model.trace import Tool

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.structure import literal, opened, structure
 from spanscore.dialects.forms.values import Facts
-from spanscore.dialects.keys.openinference import INPUT_VALUE, OUTPUT_VALUE
-from spanscore.dialects.quirk import Quirk
+from spanscore.dialects.keys import INPUT_VALUE, OUTPUT_VALUE
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult

@@ -4,11 +4,11 @@ Java printed.
 
 from typing import Any
 
+from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import NO_CONTENT, Facts
-from spanscore.dialects.keys.openinference import INPUT_VALUE
-from spanscore.dialects.quirk import Quirk
+from spanscore.dialects.keys import INPUT_VALUE
 from spanscore.model.span import Span
 from spanscore.model.step import Message
 

@@ -7,15 +7,12 @@ Since August 2026 the attributes that contain people's words have `pii` in their
 from typing import Final
 
 from spanscore.dialects.conventions import semconv
-from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.dialect import Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
-from spanscore.dialects.forms.ids import first_identity
 from spanscore.dialects.forms.messages import messages
-from spanscore.dialects.forms.reprs import evaluated
-from spanscore.dialects.forms.structure import opened, structure
-from spanscore.dialects.forms.values import Facts, first_text, objects
-from spanscore.dialects.ignored_spans import IgnoredSpans
-from spanscore.dialects.keys.gen_ai import GEN_AI_AGENT_NAME, GEN_AI_OPERATION_NAME
+from spanscore.dialects.forms.structure import evaluated, opened, structure
+from spanscore.dialects.forms.values import Facts, first_identity, first_text, objects
+from spanscore.dialects.keys import GEN_AI_AGENT_NAME, GEN_AI_OPERATION_NAME
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import StepKind
 

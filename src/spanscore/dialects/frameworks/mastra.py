@@ -8,18 +8,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from spanscore.dialects.content_switch import ContentSwitch
-from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
 from spanscore.dialects.forms.decorated_calls import cut, damaged, read_function, recorded
-from spanscore.dialects.forms.ids import first_identity
 from spanscore.dialects.forms.json_text import keep_json_text
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
-from spanscore.dialects.forms.values import Facts, TokenCount, first_count, first_text, text
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.forms.values import (
+    Facts,
+    TokenCount,
+    first_count,
+    first_identity,
+    first_text,
+    text,
+)
+from spanscore.dialects.keys import (
+    AGENT_NAME,
     GEN_AI_AGENT_ID,
     GEN_AI_AGENT_NAME,
     GEN_AI_CONVERSATION_ID,
@@ -38,9 +44,6 @@ from spanscore.dialects.keys.gen_ai import (
     GEN_AI_TOOL_OUTPUT,
     GEN_AI_USAGE_INPUT_TOKENS,
     GEN_AI_USAGE_OUTPUT_TOKENS,
-)
-from spanscore.dialects.keys.openinference import (
-    AGENT_NAME,
     INPUT_VALUE,
     LLM_MODEL_NAME,
     LLM_TOKEN_COUNT_COMPLETION,

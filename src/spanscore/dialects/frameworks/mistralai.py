@@ -1,6 +1,6 @@
 """Mistral's SDK inside OpenLLMetry's spans: a text that is missing is printed as JSON."""
 
-from spanscore.dialects.quirk import Items, Quirk
+from spanscore.dialects.dialect import Items, Quirk
 from spanscore.model.span import Span
 
 _NO_TEXT = "null"

@@ -4,11 +4,10 @@ messages.
 
 from collections.abc import Sequence
 
-from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import semconv
-from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.values import Facts, text
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.keys import (
     GEN_AI_PROMPT,
     GEN_AI_RESPONSE_FINISH_REASONS,
     GEN_AI_TOOL_CALL_RESULT,

@@ -2,12 +2,10 @@
 calls.
 """
 
-from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import semconv
-from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms.reprs import evaluated
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
+from spanscore.dialects.forms.structure import evaluated
 from spanscore.dialects.forms.values import Facts
-from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Span
 
 _LOOP = "sk.available_functions"

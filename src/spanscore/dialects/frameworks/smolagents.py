@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms import messages
 from spanscore.dialects.forms.decorated_calls import read_arguments
-from spanscore.dialects.forms.indexed import indexed
-from spanscore.dialects.forms.structure import literal, opened, structure
+from spanscore.dialects.forms.structure import indexed, literal, opened, structure
 from spanscore.dialects.forms.values import Facts, text
-from spanscore.dialects.keys.openinference import INPUT_VALUE, TOOL_DESCRIPTION, TOOL_PARAMETERS
-from spanscore.dialects.quirk import Quirk
+from spanscore.dialects.keys import INPUT_VALUE, TOOL_DESCRIPTION, TOOL_PARAMETERS
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message, ToolResult

@@ -4,17 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import semconv
-from spanscore.dialects.conventions.adot import listed
-from spanscore.dialects.conventions.adot_records import Bodies, record_turns
-from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms import bedrock_blocks
+from spanscore.dialects.conventions.adot import Bodies, listed, record_turns
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
+from spanscore.dialects.forms import tool_results
 from spanscore.dialects.forms.arguments import call_id, failure
 from spanscore.dialects.forms.messages import blocks, system_text
 from spanscore.dialects.forms.structure import opened, structure
 from spanscore.dialects.forms.values import Facts, change_messages, text
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.keys import (
     GEN_AI_CHOICE,
     GEN_AI_EVENT_START_TIME,
     GEN_AI_OPERATION_NAME,
@@ -75,7 +73,7 @@ def _value(returned: Json) -> Json:
 
     A block has to be an object, so the SDK for TypeScript puts a list into one.
     """
-    value = bedrock_blocks.content(returned)
+    value = tool_results.content_of_blocks(returned)
     return value["$value"] if isinstance(value, dict) and value.keys() == {"$value"} else value
 
 

@@ -6,12 +6,10 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import openllmetry, semconv
-from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
 from spanscore.dialects.forms.decorated_calls import damaged
-from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
@@ -20,22 +18,22 @@ from spanscore.dialects.forms.values import (
     add_damaged,
     add_missing,
     first_count,
+    first_identity,
     first_text,
+    identity,
     text,
 )
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.keys import (
+    GEN_AI_COMPLETION_0_ROLE,
     GEN_AI_INPUT_MESSAGES,
     GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_PROMPT_0_ROLE,
     GEN_AI_REQUEST_MODEL,
     GEN_AI_RESPONSE_MODEL,
     GEN_AI_TOOL_CALL_ARGUMENTS,
     GEN_AI_USAGE_INPUT_TOKENS,
     GEN_AI_USAGE_OUTPUT_TOKENS,
-)
-from spanscore.dialects.keys.openinference import OPENINFERENCE_SPAN_KIND
-from spanscore.dialects.keys.openllmetry import (
-    GEN_AI_COMPLETION_0_ROLE,
-    GEN_AI_PROMPT_0_ROLE,
+    OPENINFERENCE_SPAN_KIND,
     TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX,
 )
 from spanscore.model.json import Json

@@ -10,7 +10,6 @@ from typing import Any, Final
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import call_id, tools
 from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_function
-from spanscore.dialects.forms.ids import first_identity
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
 from spanscore.dialects.forms.values import (
@@ -18,10 +17,11 @@ from spanscore.dialects.forms.values import (
     add_damaged,
     count,
     first_count,
+    first_identity,
     first_text,
     text,
 )
-from spanscore.dialects.keys.openinference import (
+from spanscore.dialects.keys import (
     LLM_FINISH_REASON,
     LLM_MESSAGES,
     LLM_MODEL,

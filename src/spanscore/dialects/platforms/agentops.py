@@ -19,15 +19,16 @@ from spanscore.dialects.forms.decorated_calls import (
     read_function,
     recorded,
 )
-from spanscore.dialects.forms.indexed import indexed
-from spanscore.dialects.forms.structure import opened, structure
+from spanscore.dialects.forms.structure import indexed, opened, structure
 from spanscore.dialects.forms.values import Facts, first_text, text
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.keys import (
+    AGENT_NAME,
     GEN_AI_REQUEST_FUNCTIONS_PREFIX,
     GEN_AI_REQUEST_TOOLS_PREFIX,
     GEN_AI_REQUEST_TYPE,
+    TOOL_NAME,
+    TOOL_PARAMETERS,
 )
-from spanscore.dialects.keys.openinference import AGENT_NAME, TOOL_NAME, TOOL_PARAMETERS
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, Step, StepKind, ToolResult
 from spanscore.model.trace import RequestedCall, Tool

@@ -5,7 +5,7 @@ and metrics are JSON in attributes.
 from typing import Any, Final
 
 from spanscore.dialects.conventions import semconv
-from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.dialect import Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms.arguments import call_id, tools
 from spanscore.dialects.forms.decorated_calls import (
     cut,
@@ -14,7 +14,6 @@ from spanscore.dialects.forms.decorated_calls import (
     read_function,
     recorded,
 )
-from spanscore.dialects.forms.ids import first_identity
 from spanscore.dialects.forms.provider_bodies import conversation
 from spanscore.dialects.forms.structure import structure
 from spanscore.dialects.forms.values import (
@@ -22,17 +21,17 @@ from spanscore.dialects.forms.values import (
     add_damaged,
     add_missing,
     count,
+    first_identity,
     first_text,
     first_value,
     text,
 )
-from spanscore.dialects.ignored_spans import IgnoredSpans
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.keys import (
     GEN_AI_OPERATION_NAME,
     GEN_AI_TOOL_CALL_ID,
     GEN_AI_TOOL_NAME,
+    TOOL_NAME,
 )
-from spanscore.dialects.keys.openinference import TOOL_NAME
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import StepKind
 

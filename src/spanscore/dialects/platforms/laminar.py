@@ -7,19 +7,25 @@ from typing import Any, Final, Literal
 from spanscore.dialects.conventions import openllmetry
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_function, recorded
-from spanscore.dialects.forms.ids import first_identity
-from spanscore.dialects.forms.indexed import indexed
 from spanscore.dialects.forms.provider_bodies import conversation
-from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import Facts, Side, TokenCount, first_count, text
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.forms.structure import indexed, structure
+from spanscore.dialects.forms.values import (
+    Facts,
+    Side,
+    TokenCount,
+    first_count,
+    first_identity,
+    text,
+)
+from spanscore.dialects.keys import (
     GEN_AI_INPUT_MESSAGES,
     GEN_AI_OPERATION_NAME,
     GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_PROMPT_0_ROLE,
+    GEN_AI_PROMPT_PREFIX,
     GEN_AI_USAGE_INPUT_TOKENS,
     GEN_AI_USAGE_OUTPUT_TOKENS,
 )
-from spanscore.dialects.keys.openllmetry import GEN_AI_PROMPT_0_ROLE, GEN_AI_PROMPT_PREFIX
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import StepKind
 

@@ -5,9 +5,8 @@ client had them.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from spanscore.dialects.content_switch import ContentSwitch
-from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms import langgraph
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, IgnoredSpans
+from spanscore.dialects.forms import langchain_messages
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.decorated_calls import (
     cut,
@@ -19,14 +18,18 @@ from spanscore.dialects.forms.decorated_calls import (
     read_function,
     recorded,
 )
-from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.json_text import keep_json_text
 from spanscore.dialects.forms.provider_bodies import conversation, offered, system_of
-from spanscore.dialects.forms.reprs import REPR_CONTAINERS
-from spanscore.dialects.forms.structure import literal, opened, structure
-from spanscore.dialects.forms.values import Facts, add_damaged, first_count, text
-from spanscore.dialects.ignored_spans import IgnoredSpans
-from spanscore.dialects.keys.gen_ai import GEN_AI_CONVERSATION_ID
+from spanscore.dialects.forms.structure import REPR_CONTAINERS, literal, opened, structure
+from spanscore.dialects.forms.values import (
+    Facts,
+    add_damaged,
+    first_count,
+    first_identity,
+    identity,
+    text,
+)
+from spanscore.dialects.keys import GEN_AI_CONVERSATION_ID
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, Step, StepKind
 
@@ -69,7 +72,9 @@ def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
 def read(span: Span, context: Context) -> Facts:
     """The facts of an observation; events, embeddings and guardrails are none of a turn's steps."""
     attributes = span.attributes
-    placed = {x: opened(value) for x, value in langgraph.metadata(attributes, _METADATA).items()}
+    placed = {
+        x: opened(value) for x, value in langchain_messages.metadata(attributes, _METADATA).items()
+    }
     kind = _kind(span, placed, outermost=context.outermost)
     facts: Facts = {
         "kind": kind,
@@ -86,10 +91,12 @@ def read(span: Span, context: Context) -> Facts:
     elif kind == "retrieval":
         _read_retrieval(given, returned, facts)
     elif kind == "agent" or (kind == "workflow" and context.outermost):
-        facts["agent_name"] = langgraph.graph_name(span.name) or None if kind == "agent" else None
+        facts["agent_name"] = (
+            langchain_messages.graph_name(span.name) or None if kind == "agent" else None
+        )
         _read_called(attributes, facts)
     if kind in {"model", "tool"}:
-        facts["agent_name"] = langgraph.agent_name(placed)
+        facts["agent_name"] = langchain_messages.agent_name(placed)
     return facts
 
 
@@ -132,7 +139,11 @@ def _kind(span: Span, placed: Mapping[str, object], *, outermost: bool) -> StepK
     if kind in {"agent", "workflow"} and (
         placed or span.attributes.get(_METADATA + "ls_integration") in _GRAPH
     ):
-        return "agent" if langgraph.is_agent(span.name, placed, outermost=outermost) else "workflow"
+        return (
+            "agent"
+            if langchain_messages.is_agent(span.name, placed, outermost=outermost)
+            else "workflow"
+        )
     return kind
 
 

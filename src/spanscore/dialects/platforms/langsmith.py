@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from spanscore.dialects.content_switch import ContentSwitch
-from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms import concatenated_calls, langchain_messages, langgraph
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
+from spanscore.dialects.forms import arguments, langchain_messages
 from spanscore.dialects.forms.arguments import call_id, tools
 from spanscore.dialects.forms.decorated_calls import (
     cut,
@@ -17,11 +16,18 @@ from spanscore.dialects.forms.decorated_calls import (
     read_function,
     recorded,
 )
-from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.provider_bodies import configured_tools, conversation, system_of
 from spanscore.dialects.forms.structure import literal, structure
-from spanscore.dialects.forms.values import Facts, TokenCount, count, first_text, text
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.forms.values import (
+    Facts,
+    TokenCount,
+    count,
+    first_identity,
+    first_text,
+    identity,
+    text,
+)
+from spanscore.dialects.keys import (
     GEN_AI_COMPLETION,
     GEN_AI_PROMPT,
     GEN_AI_REQUEST_MODEL,
@@ -58,14 +64,14 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of a run."""
     attributes = span.attributes
     kind = _KINDS.get(str(attributes.get(_KIND)), "other")
-    placed = langgraph.metadata(attributes, _METADATA)
+    placed = langchain_messages.metadata(attributes, _METADATA)
     if kind == "workflow":
         kind = _kind_of_chain(span, placed, context)
     facts: Facts = {
         "kind": kind,
-        "agent_name": langgraph.graph_name(span.name)
+        "agent_name": langchain_messages.graph_name(span.name)
         if kind == "agent"
-        else langgraph.agent_name(placed),
+        else langchain_messages.agent_name(placed),
         "session_id": first_identity(attributes, _SESSIONS),
         "user_id": identity(attributes.get(_METADATA + "user_id")),
     }
@@ -93,12 +99,14 @@ def _kind_of_chain(span: Span, placed: dict[str, object], context: Context) -> S
         and langchain_messages.state_messages(structure(span.attributes.get(_INPUTS)).value)
         is not None
     )
-    return "agent" if langgraph.is_agent(span.name, placed, outermost=around) else "workflow"
+    return (
+        "agent" if langchain_messages.is_agent(span.name, placed, outermost=around) else "workflow"
+    )
 
 
 def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
     request, response = structure(given), structure(returned)
-    facts["input"] = langgraph.without_hand_back(conversation(request.value, "user"))
+    facts["input"] = langchain_messages.without_hand_back(conversation(request.value, "user"))
     facts["output"] = conversation(response.value, "assistant")
     facts["damaged"] = cut(input=request, output=response)
     offered = attributes.get(GEN_AI_TOOL_DEFINITIONS)
@@ -106,7 +114,7 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
         offered = request.value.get("tools")
     facts["tools"] = None if offered is None else tools(offered)
     if _TRACEABLE in attributes and facts["output"]:
-        facts["output"] = concatenated_calls.split(facts["output"], facts["tools"] or ())
+        facts["output"] = arguments.split_calls(facts["output"], facts["tools"] or ())
     if isinstance(request.value, dict):
         facts["system"] = system_of(request.value)
         facts["tools"] = facts["tools"] or configured_tools(request.value)

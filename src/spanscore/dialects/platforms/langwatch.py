@@ -5,18 +5,21 @@ value.
 from collections.abc import Sequence
 from typing import Any, Final, TypeGuard
 
-from spanscore.dialects.content_switch import ContentSwitch
-from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_function
-from spanscore.dialects.forms.ids import first_identity
 from spanscore.dialects.forms.provider_bodies import conversation, system_of
 from spanscore.dialects.forms.provider_bodies import offered as listed_tools
-from spanscore.dialects.forms.reprs import evaluated
-from spanscore.dialects.forms.structure import Parsed, structure
-from spanscore.dialects.forms.values import Facts, TokenCount, first_count, first_text, text
-from spanscore.dialects.ignored_spans import IgnoredSpans
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.forms.structure import Parsed, evaluated, structure
+from spanscore.dialects.forms.values import (
+    Facts,
+    TokenCount,
+    first_count,
+    first_identity,
+    first_text,
+    text,
+)
+from spanscore.dialects.keys import (
     GEN_AI_CONVERSATION_ID,
     GEN_AI_REQUEST_MODEL,
     GEN_AI_RESPONSE_MODEL,

@@ -7,30 +7,32 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects.content_switch import CAPTURE, ContentSwitch
 from spanscore.dialects.conventions import openllmetry
-from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.dialect import CAPTURE, ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, tools
 from spanscore.dialects.forms.decorated_calls import cut
-from spanscore.dialects.forms.ids import first_identity, identity
-from spanscore.dialects.forms.indexed import indexed
 from spanscore.dialects.forms.messages import message, system_text
 from spanscore.dialects.forms.provider_bodies import messages_of
-from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import Facts, add_damaged, count, text
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.forms.structure import indexed, structure
+from spanscore.dialects.forms.values import (
+    Facts,
+    add_damaged,
+    count,
+    first_identity,
+    identity,
+    text,
+)
+from spanscore.dialects.keys import (
+    GEN_AI_COMPLETION_PREFIX,
     GEN_AI_CONTENT_COMPLETION,
     GEN_AI_CONTENT_PROMPT,
     GEN_AI_INPUT_MESSAGES,
     GEN_AI_OPERATION_NAME,
     GEN_AI_OUTPUT_MESSAGES,
     GEN_AI_TOOL_PREFIX,
-)
-from spanscore.dialects.keys.openinference import LLM_USER
-from spanscore.dialects.keys.openllmetry import (
-    GEN_AI_COMPLETION_PREFIX,
     LLM_REQUEST_FUNCTIONS_PREFIX,
     LLM_REQUEST_TYPE,
+    LLM_USER,
 )
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message

@@ -8,15 +8,12 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from spanscore.dialects.conventions import semconv
-from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms.arguments import arguments, failure, tools
-from spanscore.dialects.forms.ids import first_identity, identity
-from spanscore.dialects.forms.mcp import read_call
+from spanscore.dialects.dialect import Context, Dialect, IgnoredSpans
+from spanscore.dialects.forms.arguments import arguments, failure, result, tools
 from spanscore.dialects.forms.messages import Messages, messages
 from spanscore.dialects.forms.provider_bodies import messages_of
-from spanscore.dialects.forms.reprs import unprinted
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import structure
+from spanscore.dialects.forms.structure import structure, unprinted
 from spanscore.dialects.forms.values import (
     Facts,
     Side,
@@ -24,17 +21,18 @@ from spanscore.dialects.forms.values import (
     add_damaged,
     add_missing,
     first_count,
+    first_identity,
     first_text,
+    identity,
     text,
 )
-from spanscore.dialects.ignored_spans import IgnoredSpans
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.keys import (
     GEN_AI_INPUT_MESSAGES,
     GEN_AI_OPERATION_NAME,
     GEN_AI_OUTPUT_MESSAGES,
     GEN_AI_USAGE_OUTPUT_TOKENS,
 )
-from spanscore.model.span import STATUS_ERROR, Attributes, Span
+from spanscore.model.span import STATUS_ERROR, Attributes, Span, Value
 from spanscore.model.step import Message, Step, StepKind
 from spanscore.model.trace import RequestedCall
 
@@ -328,3 +326,24 @@ DIALECT = Dialect(
     ),
     name_session=named,
 )
+
+
+def read_call(span: Span, parameters: Any, answer: Value) -> Facts:
+    """The facts of a call.
+
+    What a tool returns as structure, and as text for those that know no structure, is one.
+    """
+    request = parameters if isinstance(parameters, dict) else {}
+    facts: Facts = {
+        "kind": "tool",
+        "tool_name": text(request.get("name")),
+        "error": status_error(span),
+    }
+    if request.get("arguments") is not None:
+        facts["arguments"] = arguments(request["arguments"])
+    content = structure(answer).value
+    if isinstance(content, dict) and "content" in content:
+        facts["result"], facts["has_result"] = result(content["content"]), True
+        if content.get("isError") is True:
+            facts["error"] = facts["error"] or failure(facts["result"])
+    return facts

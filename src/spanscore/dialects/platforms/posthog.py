@@ -1,8 +1,7 @@
 """PostHog's names for a user and a session, which applications give the AI SDK as metadata."""
 
-from spanscore.dialects.forms.ids import identity
-from spanscore.dialects.forms.values import Facts
-from spanscore.dialects.quirk import Quirk
+from spanscore.dialects.dialect import Quirk
+from spanscore.dialects.forms.values import Facts, identity
 from spanscore.model.span import Span
 
 _USER = "ai.telemetry.metadata.posthog_distinct_id"

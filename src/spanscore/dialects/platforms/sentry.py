@@ -5,14 +5,13 @@ other names.
 from collections.abc import Sequence
 from typing import Any
 
-from spanscore.dialects.content_switch import ContentSwitch
 from spanscore.dialects.conventions import semconv
-from spanscore.dialects.dialect import Context, Dialect
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms.arguments import arguments, tools
 from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.structure import is_redacted, opened, structure
 from spanscore.dialects.forms.values import Facts, add_damaged, first_text
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.keys import (
     GEN_AI_REQUEST_AVAILABLE_TOOLS,
     GEN_AI_REQUEST_MESSAGES,
     GEN_AI_REQUEST_MESSAGES_ORIGINAL_LENGTH,
@@ -21,7 +20,6 @@ from spanscore.dialects.keys.gen_ai import (
     GEN_AI_TOOL_INPUT,
     GEN_AI_TOOL_OUTPUT,
 )
-from spanscore.dialects.quirk import Quirk
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message
 

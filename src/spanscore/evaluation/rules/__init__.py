@@ -12,8 +12,7 @@ from spanscore.evaluation.rules.selector import MAX_TEXT, Condition, Selector, c
 from spanscore.judge.config import Changes
 from spanscore.model.options import Options
 from spanscore.model.span import Scalar, Value
-from spanscore.model.tags import TAGS, tags_of
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import TAGS, AgentTrace, tags_of
 
 STATUS = "otel.status_code"
 """The name under which OpenTelemetry writes a span's status where it has no field of its own."""

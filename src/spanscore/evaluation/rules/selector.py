@@ -10,8 +10,7 @@ from typing import Annotated, Any, Protocol, Self
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
 from spanscore.errors import nearest
-from spanscore.model.options import Options
-from spanscore.model.quantity import duration_ns
+from spanscore.model.options import Options, duration_ns
 from spanscore.model.span import Scalar
 
 MAX_TEXT = 1_000

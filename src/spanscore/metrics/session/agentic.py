@@ -19,9 +19,8 @@ from spanscore.metrics.expected import (
     WeightsOption,
     measure_tools,
 )
-from spanscore.model.requests import requested_in
 from spanscore.model.score import Outcome, Score, Skip, reaches
-from spanscore.model.trace import AgentTrace, Session
+from spanscore.model.trace import AgentTrace, Session, requested_in
 from spanscore.stats import (
     Estimate,
     pass_at_k,

@@ -1,11 +1,9 @@
-"""Divide a conversation into this turn and what came before it: the question, the history before it
-and the messages after it.
-"""
+"""A conversation divided: the question, the history before it, the messages after."""
 
 from collections.abc import Sequence
 
 from spanscore.model.json import dumps, loads
-from spanscore.model.record import record
+from spanscore.model.span import record
 from spanscore.model.step import Message
 from spanscore.model.trace import PastMessage
 
@@ -154,3 +152,13 @@ def _past(message: Message) -> PastMessage:
     return PastMessage(
         "tool" if message.results and message.text is None else message.role, text, message.calls
     )
+
+
+def is_item(identity: str | None) -> bool:
+    """Whether an id is that of an item of OpenAI's Responses, which some emitters record instead of
+    the call's.
+
+    >>> is_item("fc_68"), is_item("call_68"), is_item(None)
+    (True, False, False)
+    """
+    return identity is not None and identity.startswith("fc_")

@@ -1,10 +1,8 @@
-"""Where each step stands in its trace: which agent, model call or tool it runs inside of.
+"""Where and when each step stands in its trace, cycles notwithstanding."""
 
-Survives cycles and gaps.
-"""
+from typing import TypeAlias
 
-from spanscore.model.record import record
-from spanscore.model.span import Span
+from spanscore.model.span import Span, record
 from spanscore.model.step import Reading, Step
 
 
@@ -125,3 +123,21 @@ class Tree:
             )
         self._below[parent_id] = place
         return place
+
+
+MAX_SKEW_NS = 2 * 10**9
+"""By how much the clocks of two that work on one turn may differ."""
+
+Times: TypeAlias = tuple[int, int]
+"""When something started and ended, in Unix nanoseconds."""
+
+
+def may_lie_in(inner: Times, outer: Times, skew_ns: int = MAX_SKEW_NS) -> bool:
+    """Whether one thing happened within another, as far as clocks agree: they do on how long each
+    took.
+    """
+    return (
+        outer[0] - skew_ns <= inner[0]
+        and inner[1] <= outer[1] + skew_ns
+        and inner[1] - inner[0] <= outer[1] - outer[0]
+    )

@@ -1,25 +1,208 @@
-"""Rebuild the tool calls of a turn, each once, though it may be recorded in up to three places: in
-the output of the model call that requested it, in the tool's span, and in the input of the next
-model call.
-"""
+"""The tool calls of a turn, each once, however often recorded."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from spanscore.model.record import record
+from spanscore.model.json import Json, printed
+from spanscore.model.span import record
 from spanscore.model.step import Message, Step
 from spanscore.model.trace import RequestedCall, Tool
 from spanscore.turns.basis import conversation
-from spanscore.turns.calls.appearances import Call, Executed, Requested, Returned
-from spanscore.turns.calls.call_facts import is_settled, settle
-from spanscore.turns.calls.call_kinds import Kind, kind_of
-from spanscore.turns.calls.interrupted_calls import InterruptedCalls, ids_of_one_call, last_of_each
-from spanscore.turns.calls.known_calls import KnownCalls, Passed, order_of
-from spanscore.turns.calls.match_results import Answer, paired, repeated, side_by_side
-from spanscore.turns.calls.positional import named_arguments
-from spanscore.turns.calls.requesters import Requesters, leave_to_requesters
+from spanscore.turns.calls.appearances import (
+    Answer,
+    Call,
+    Executed,
+    Kind,
+    Requested,
+    Returned,
+    kind_of,
+    paired,
+    repeated,
+    side_by_side,
+)
+from spanscore.turns.calls.call_facts import KnownCalls, Passed, is_settled, order_of, settle
 from spanscore.turns.facts.turn_steps import TurnSteps
+
+_MAX_OF_LENGTH = 100
+"""Model calls that are compared where many were given equally many messages."""
+
+
+class Requesters:
+    """The model calls of a turn by how many messages they were given; sorted when first needed, as
+    it seldom is.
+    """
+
+    def __init__(self, turn: TurnSteps) -> None:
+        self._turn = turn
+        self._by_length: defaultdict[int, list[tuple[Step, Message]]] | None = None
+        self._latest: tuple[Step, list[Message], dict[int, int]] | None = None
+        self._agents: set[str | None] | None = None
+
+    def of(self, later: Step, message: Message) -> Step | None:
+        """The model call whose output is `message`, which the input of a `later` model call
+        contains.
+
+        That model call was given exactly what comes before the message. Of several, it is one of
+        the same agent, else the last.
+        """
+        given, before = self._input_of(later)
+        count = before.get(id(message), 0)
+        if not count:
+            return None
+        place_of = self._turn.tree.place
+        alike = [
+            model
+            for model, last in self._of_length(count)[-_MAX_OF_LENGTH:]
+            if last == given[count - 1]
+        ]
+        earlier = [model for model in alike if model.span.start_ns < later.span.start_ns]
+        agent = place_of(later).agent
+        own = [model for model in earlier if place_of(model).agent is agent]
+        return next(reversed(own or earlier), None)
+
+    def agent(self, later: Step, message: Message, given_to: str | None) -> str | None:
+        """The agent that requested it; where the turn has only one, that one, which is `given_to`;
+        else None.
+        """
+        requester = self.of(later, message)
+        if requester is not None:
+            return self._turn.agent_of(requester)
+        if self._agents is None:
+            self._agents = {self._turn.agent_of(model) for model in self._turn.models}
+        return given_to if len(self._agents) <= 1 else None
+
+    def _input_of(self, model: Step) -> tuple[list[Message], dict[int, int]]:
+        """The input of a model call without system messages, and how many of these stand before
+        each, by its id.
+
+        It is kept for the latest call: each of the calls in its input is looked for there.
+        """
+        if self._latest is None or self._latest[0] is not model:
+            given = _without_system(model)
+            before: dict[int, int] = {}
+            for at, message in enumerate(given):
+                before.setdefault(id(message), at)
+            self._latest = model, given, before
+        return self._latest[1:]
+
+    def _of_length(self, count: int) -> list[tuple[Step, Message]]:
+        """The model calls that were given so many messages, by time, each with the last of them."""
+        if self._by_length is None:
+            self._by_length = defaultdict(list)
+            for model in self._turn.models:
+                given = _without_system(model)
+                if given:
+                    self._by_length[len(given)].append((model, given[-1]))
+        return self._by_length.get(count, [])
+
+
+def _without_system(model: Step) -> list[Message]:
+    return [message for message in model.input or () if message.role != "system"]
+
+
+def leave_to_requesters(calls: Iterable[Call], turn: TurnSteps) -> None:
+    """Remove the agent that the tool's span shows, where the agent whose model requested the call
+    is more exact.
+
+    It is where it lies inside the agent around, as in a chat of several agents, or where the model
+    call itself names it.
+    """
+    for call in calls:
+        request, ran = call.request, call.ran
+        if (
+            request is None
+            or ran is None
+            or request.agent is None
+            or ran.agent in {None, request.agent}
+        ):
+            continue
+        is_inside = turn.tree.place(request.step).agents > turn.tree.place(ran.step).agents
+        if is_inside or (request.step.agent_name and not ran.step.agent_name):
+            call.ran = replace(ran, agent=None)
+
+
+class InterruptedCalls:
+    """The calls of a turn that a span without a request of its own may be about: once those have
+    their spans.
+    """
+
+    def __init__(self, calls: Iterable[Call]) -> None:
+        self._interrupted: defaultdict[Kind, deque[Call]] = defaultdict(deque)
+        self._latest: dict[Kind, Call] = {}
+        for call in calls:
+            if call.request is not None and call.ran is not None:
+                kind = kind_of(call.name, call.arguments)
+                self._latest[kind] = call
+                if _is_interrupted(call.ran.step):
+                    self._interrupted[kind].append(call)
+
+    def resumed(self, ran: Executed) -> Call | None:
+        """The call that `ran` is a span of, if any; without the span known before, where `ran`
+        records more.
+        """
+        kind = kind_of(ran.step.tool_name or "", ran.arguments)
+        latest = self._latest.get(kind)
+        if latest is not None and latest.ran is not None and _went_on(ran.step, latest.ran.step):
+            return latest
+        interrupted = self._interrupted.get(kind)
+        first = interrupted[0] if interrupted else None
+        if (
+            interrupted
+            and first is not None
+            and first.ran is not None
+            and _went_on(first.ran.step, ran.step)
+        ):
+            if not _is_interrupted(ran.step):
+                interrupted.popleft()
+            first.ran = None
+            return first
+        return None
+
+
+def ids_of_one_call(spans: Iterable[Step], repeated: set[str]) -> set[str]:
+    """Of ids that several spans have, those whose spans are of one call, interrupted until the last
+    of them.
+    """
+    steps: defaultdict[str, list[Step]] = defaultdict(list)
+    for step in spans:
+        if step.call_id in repeated:
+            steps[step.call_id or ""].append(step)
+    return {x for x, alike in steps.items() if _are_one(alike)}
+
+
+def last_of_each(spans: Sequence[Executed]) -> list[Executed]:
+    """The spans, in order of time, without those whose id, which identifies one call, a later one
+    has too.
+    """
+    last = {x.call_id: x for x in spans}
+    return [x for x in spans if x.call_id is None or last[x.call_id] is x]
+
+
+def _are_one(steps: Sequence[Step]) -> bool:
+    *interrupted, last = steps  # by time
+    kinds = {kind_of(x.tool_name or "", x.arguments) for x in steps}
+    return len(kinds) == 1 and all(_went_on(x, last) for x in interrupted)
+
+
+def _is_interrupted(step: Step) -> bool:
+    return not step.has_result and step.error is None
+
+
+def _went_on(interrupted: Step, step: Step) -> bool:
+    """Whether a tool's span that ended without a result had its result in another one, or may
+    have.
+    """
+    if not _is_interrupted(interrupted) or interrupted.span.end_ns > step.span.start_ns:
+        return False
+    if interrupted.call_id and step.call_id and interrupted.call_id != step.call_id:
+        return False
+    return (
+        step.has_result
+        or step.error is not None
+        or (step.call_id is not None and step.call_id == interrupted.call_id)
+    )
 
 
 @record()
@@ -286,3 +469,44 @@ def _answered(
 
 def _returned(tail: _Conversation, answer: Answer) -> Returned:
     return Returned(tail.step, answer[0], "results" in answer[1].damaged)
+
+
+def named_arguments(step: Step, schemas: dict[str, Any]) -> Json:
+    """A span's arguments; values recorded without names get those of the tool's schema, in its
+    order.
+
+    Without a schema they stay as they are: the value, or a list of them.
+    """
+    if not step.positional:
+        return step.arguments
+    given = step.arguments if isinstance(step.arguments, dict) else {}
+    values: list[Json] = [value for value in step.positional if value is not None]
+    properties = _properties(schemas.get(step.tool_name or ""))
+    names = [name for name in properties if name not in given]
+    if len(values) == 1 and isinstance(values[0], dict) and len(names) != 1 and not given:
+        return values[0]
+    if len(names) < len(values):
+        return given or (values[0] if len(values) == 1 else values)
+    named = {
+        name: _as_requested(value, properties[name])
+        for name, value in zip(names, values, strict=False)
+    }
+    return {**named, **given}
+
+
+def _properties(schema: Any) -> dict[str, Any]:
+    """What the JSON schema of a tool's arguments has for each by its name."""
+    described = schema.get("properties") if isinstance(schema, dict) else None
+    return described if isinstance(described, dict) else {}
+
+
+def _as_requested(value: Json, schema: Any) -> Json:
+    """A value; of what the schema calls text, the text, which may look like a number where it was
+    recorded alone.
+    """
+    is_text = (
+        isinstance(schema, dict)
+        and schema.get("type") == "string"
+        and isinstance(value, bool | int | float)
+    )
+    return printed(value) if is_text else value

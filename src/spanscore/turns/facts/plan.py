@@ -8,7 +8,7 @@ from spanscore.model.plan import announced_steps, set_down_steps
 from spanscore.model.step import Message, Step
 from spanscore.turns.basis import conversation
 from spanscore.turns.basis.tool_boundary import requests_tools
-from spanscore.turns.facts import stated
+from spanscore.turns.facts import source
 from spanscore.turns.facts.source import FirstOf, Source, Sourced, is_damaged
 from spanscore.turns.facts.turn_steps import TurnSteps
 
@@ -107,7 +107,7 @@ def set_down_in(message: Message) -> tuple[str, ...]:
 SOURCES: FirstOf[TurnSteps] = (
     Source(
         "the plan that the agent's span, or the span nearest the root, states (`spanscore.plan`)",
-        stated.plan,
+        source.stated_plan,
     ),
     Source(
         "the text beside the first tool calls of the main agent, else the last text before"

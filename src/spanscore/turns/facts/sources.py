@@ -1,7 +1,7 @@
 """The sources of each fact of a turn.
 
-A fact has a module in this folder, with a function for each of its sources and, at the end, the
-sources in the order in which they count. A source is given a turn's steps (`TurnSteps`) and returns
+A module of this folder has, for each of its facts, a function for each source, and the sources in
+the order in which they count. A source is given a turn's steps (`TurnSteps`) and returns
 a `Sourced`: the value, the step that records it, the field of that step, and whether the value
 arrived cut. For a turn of one agent step whose input is `[Message("user", "Is it raining?")]`, the
 sources of `user_input` give `Sourced(step, "input", "Is it raining?")`. A source that finds nothing
@@ -12,28 +12,19 @@ This table builds the facts, explains them and documents them. It lacks `availab
 tool call are in `calls/call_facts.py`.
 """
 
-from spanscore.turns.facts import (
-    agent_name,
-    final_output,
-    history,
-    plan,
-    session_and_user,
-    stated,
-    system_instructions,
-    user_input,
-)
+from spanscore.turns.facts import agent, context, final_output, plan, source, user_input
 from spanscore.turns.facts.source import FirstOf
 from spanscore.turns.facts.turn_steps import TurnSteps
 
 SOURCES: dict[str, FirstOf[TurnSteps]] = {
-    "user_input": user_input.SOURCES,
+    "user_input": user_input.QUESTION_SOURCES,
     "final_output": final_output.SOURCES,
-    "system_instructions": system_instructions.SOURCES,
+    "system_instructions": agent.INSTRUCTION_SOURCES,
     "plan": plan.SOURCES,
-    "history": history.SOURCES,
-    "session_id": session_and_user.SESSION_SOURCES,
-    "user_id": session_and_user.USER_SOURCES,
-    "agent_name": agent_name.SOURCES,
-    "expected": stated.EXPECTED_SOURCES,
+    "history": user_input.HISTORY_SOURCES,
+    "session_id": context.SESSION_SOURCES,
+    "user_id": context.USER_SOURCES,
+    "agent_name": agent.NAME_SOURCES,
+    "expected": source.EXPECTED_SOURCES,
 }
 """For each fact its sources: the first that has a value counts."""

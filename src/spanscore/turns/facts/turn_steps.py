@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from spanscore.model.span import Span
 from spanscore.model.step import Step
 from spanscore.turns.basis.tree import Tree
-from spanscore.turns.dedup import nested
+from spanscore.turns.dedup import reports
 
 
 class TurnSteps:
@@ -27,8 +27,8 @@ class TurnSteps:
     def __init__(self, steps: Sequence[Step], tree: Tree) -> None:
         self.tree = tree
         self.steps = steps
-        self.models = nested.model_calls(steps, tree)
-        self.tools = nested.tool_calls(steps, tree)
+        self.models = reports.model_calls(steps, tree)
+        self.tools = reports.tool_calls(steps, tree)
         self.agents = sorted([step for step in steps if step.kind == "agent"], key=self.depth)
         self.workflows = sorted([step for step in steps if step.kind == "workflow"], key=self.depth)
         agents, models = _facing_user(self.agents, self.models, tree)

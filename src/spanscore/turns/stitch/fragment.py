@@ -1,10 +1,17 @@
-"""A trace that may be part of a turn together with other traces, and the clues to that."""
+"""A trace that may be part of a turn, and its clues."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, TypeVar
 
-from spanscore.turns.basis.tool_boundary import UNRECORDED, ToolBoundary, Wanted
+from spanscore.model.step import Reading, Step
+from spanscore.model.trace import AgentTrace
+from spanscore.turns.basis import tool_boundary
+from spanscore.turns.basis.tool_boundary import UNRECORDED, ToolBoundary, Wanted, latest, wanted
+from spanscore.turns.basis.tree import Tree
+from spanscore.turns.facts.turn_steps import TurnSteps
+from spanscore.turns.split import split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,3 +127,139 @@ class TraceFragment:
     def repeatable(self) -> list[str]:
         """The ids of model calls by which it looks for other reports of the same calls."""
         return [identity for clue in self.clues.values() for identity in clue.model_call_ids]
+
+
+_MAX_NAMED = 20
+"""Sessions, or users, that a trace may name to be found by them: of more none counts."""
+
+_MAX_NAME = 1000
+"""Characters of the name of a session or user by which parts of a turn are found."""
+
+_MAX_TEXT = 10_000
+"""Characters of a question or answer that are compared with those of other traces."""
+
+
+class ReadTrace:
+    """One trace with at least one step; `traces` are its turns.
+
+    For nearly every trace only the cheap facts are needed: `models`, `has_session`,
+    `may_be_pending`.
+    """
+
+    def __init__(self, reading: Reading, traces: Sequence[AgentTrace]) -> None:
+        self.reading = reading
+        self.traces = traces
+        self.steps = reading.steps
+        self.models = [step for step in reading.steps if step.kind == "model"]
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether its spans were sent; False where they stand for log records."""
+        return self.reading.spans[0].recorded
+
+    @property
+    def lacks_answer(self) -> bool:
+        """Whether it has turns, and the last one has no answer."""
+        return bool(self.traces) and self.traces[-1].final_output is None
+
+    @cached_property
+    def has_session(self) -> bool:
+        """Whether any of its steps names a session."""
+        return any(step.session_id for step in self.steps)
+
+    @cached_property
+    def may_be_pending(self) -> bool:
+        """Whether the trace may end in requested tool calls. This is a quick look: False is
+        certain, True may be wrong.
+        """
+        if not self.models:
+            return False
+        if self.lacks_answer and any(step.output and step.output[-1].calls for step in self.models):
+            return True
+        return any(step.runs_agent for step in self.steps) and any(map(_is_unfinished, self.steps))
+
+    @cached_property
+    def tree(self) -> Tree:
+        """Which of its steps are inside which others."""
+        return Tree(self.reading)
+
+    @cached_property
+    def _turns(self) -> Sequence[tuple[Step | None, Sequence[Step]]]:
+        return split(self.steps, self.tree)
+
+    @cached_property
+    def first(self) -> TurnSteps:
+        """The steps of its first turn."""
+        return TurnSteps(self._turns[0][1], self.tree)
+
+    @cached_property
+    def last(self) -> TurnSteps:
+        """The steps of its last turn."""
+        return TurnSteps(self._turns[-1][1], self.tree)
+
+    @cached_property
+    def sessions(self) -> frozenset[str]:
+        """The sessions that its steps name; none where they are too many."""
+        return _named(step.session_id for step in self.steps)
+
+    @cached_property
+    def users(self) -> frozenset[str]:
+        """The users that its steps name; none where they are too many."""
+        return _named(step.user_id for step in self.steps)
+
+    @property
+    def lacks_model_calls(self) -> bool:
+        """Whether its first turn has no model call: these may be in other traces."""
+        return bool(self.traces) and not self.first.models
+
+    @property
+    def is_model_call_alone(self) -> bool:
+        """Whether its last turn is one model call and nothing that would record requested calls."""
+        return len(self.last.models) == 1 and not self.last.agents and not self.last.tools
+
+    @cached_property
+    def pending_at(self) -> ToolBoundary | None:
+        """Where its last model call requested tools whose results are missing."""
+        turn = self.last
+        unfinished = [step for step in turn.tools if _is_unfinished(step)]
+        if not self.lacks_answer:
+            calls = [wanted(step.call_id, step.tool_name, step.arguments) for step in unfinished]
+            return ToolBoundary(None, latest(calls), "", 0) if calls else None
+        pending = tool_boundary.pending_after(turn.main[-1]) if turn.main else None
+        if pending is not None or not self.is_model_call_alone:
+            return pending
+        model = turn.models[0]
+        if not tool_boundary.requests_tools(model):
+            return None
+        return tool_boundary.maybe_pending_after(model)
+
+    @cached_property
+    def resumes_at(self) -> ToolBoundary | None:
+        """The results that its first model call begins with."""
+        return tool_boundary.resumed_by(self.first.main[0]) if self.first.main else None
+
+    @property
+    def question(self) -> str | None:
+        """The question of its first turn."""
+        return _cut(self.traces[0].user_input) if self.traces else None
+
+    @property
+    def answer(self) -> str | None:
+        """What its last turn answered."""
+        return _cut(self.traces[-1].final_output) if self.traces else None
+
+
+def _is_unfinished(step: Step) -> bool:
+    """Whether a tool runs an agent and has returned nothing yet: the agent may run in the
+    background.
+    """
+    return bool(step.runs_agent and step.kind == "tool" and step.call_id and not step.has_result)
+
+
+def _named(names: Iterable[str | None]) -> frozenset[str]:
+    found = {name for name in names if name and len(name) <= _MAX_NAME}
+    return frozenset(found) if len(found) <= _MAX_NAMED else frozenset()
+
+
+def _cut(text: str | None) -> str | None:
+    return None if text is None else text[:_MAX_TEXT]

@@ -10,11 +10,11 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from spanscore.model.record import record
+from spanscore.model.span import record
 from spanscore.model.step import Reading, Step
-from spanscore.turns.basis.times import MAX_SKEW_NS
-from spanscore.turns.basis.tree import Tree
-from spanscore.turns.dedup import merge, nested
+from spanscore.turns.basis.tree import MAX_SKEW_NS, Tree
+from spanscore.turns.dedup import identity as merge
+from spanscore.turns.dedup import reports as nested
 from spanscore.turns.dedup.identity import COUNTS, CallIdentity, Part, Verdict, agree, are_unique
 
 MAX_CALLS = 1000

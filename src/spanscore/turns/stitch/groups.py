@@ -1,12 +1,13 @@
-"""The traces while those of one turn are found: which were joined so far, why, and which may be."""
+"""Traces joined so far into turns, and what reasons may join them."""
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from spanscore.turns.stitch.fragment import Join, TraceFragment
+from spanscore.turns.stitch.fragment import Clue, Join, ReadTrace, TraceFragment
 
 _MAX_PARTS = 1000
 """Traces that one turn may be spread over."""
@@ -162,3 +163,47 @@ def latest(parts: Sequence[TraceFragment], until_ns: int) -> Sequence[TraceFragm
 def shown(identity: str) -> str:
     """An id as it is shown to people."""
     return identity if len(identity) <= _MAX_ID else f"{identity[:_MAX_ID]}…"
+
+
+class Reason(ABC):
+    """One reason to join traces into one turn.
+
+    Its name is that of its module, which is also its key in the configuration. A trace for which
+    some reason has a clue becomes a `TraceFragment`. Two fragments are compared where one offers a
+    key that the other one seeks; then each reason joins those that it is sure of.
+    """
+
+    name: ClassVar[str]
+    """The name of its module; set where it is found."""
+
+    words: ClassVar[str]
+    """When it joins traces, as a clause for the documentation."""
+
+    after: ClassVar[tuple[str, ...]] = ()
+    """The reasons that join before it."""
+
+    def may_apply(self, trace: ReadTrace) -> bool:
+        """A quick look at a trace, called for every trace: False for nearly all of them.
+
+        A reason without it gives the same result; only each trace takes longer.
+        """
+        clue = self.clue(trace)
+        return clue is not None and clue.is_evidence
+
+    @abstractmethod
+    def clue(self, trace: ReadTrace) -> Clue | None:
+        """What this reason finds in the trace; None where it finds nothing."""
+
+    def offers(self, part: TraceFragment) -> Iterable[str]:
+        """The keys by which other traces look for this one."""
+        del part
+        return ()
+
+    def seeks(self, part: TraceFragment) -> Iterable[str]:
+        """The keys by which this trace looks for others."""
+        del part
+        return ()
+
+    @abstractmethod
+    def join(self, groups: Groups) -> None:
+        """Join those traces that this reason shows to be of one turn, where it leaves no choice."""

@@ -14,7 +14,7 @@ from spanscore.cli import demo
 from spanscore.cli.backend import Backend
 from spanscore.errors import InputError, SpanscoreError
 from spanscore.model.span import LogRecord, Span
-from spanscore.otlp import check, decode, files
+from spanscore.otlp import check, codec, files
 from spanscore.otlp.signal import WIRE
 
 _TIMEOUT_S = 30
@@ -29,11 +29,11 @@ class Recording:
 
     def spans(self) -> Iterator[Span]:
         """All its spans."""
-        return (span for request in self.traces for span in decode.spans(request))
+        return (span for request in self.traces for span in codec.spans(request))
 
     def log_records(self) -> Iterator[LogRecord]:
         """All its log records."""
-        return (record for request in self.logs for record in decode.log_records(request))
+        return (record for request in self.logs for record in codec.log_records(request))
 
 
 def load(path: Path, now_ns: int) -> Recording:

@@ -3,28 +3,91 @@ records beside.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
 
-from spanscore.dialects.coding_agents.claude_code import details, events, notices
-from spanscore.dialects.coding_agents.claude_code.requests import read_request
-from spanscore.dialects.content_switch import ContentSwitch
-from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms.arguments import arguments, call_id, result
+from spanscore.dialects.coding_agents.claude_code import events
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
+from spanscore.dialects.forms.arguments import arguments, call_id, result, tools
 from spanscore.dialects.forms.decorated_calls import damaged
-from spanscore.dialects.forms.messages import Messages, messages
+from spanscore.dialects.forms.messages import Messages, blocks, messages, system_text
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import is_redacted, structure
+from spanscore.dialects.forms.structure import is_redacted, opened, structure, whole_members
+from spanscore.dialects.forms.truncation import is_cut
 from spanscore.dialects.forms.values import Facts, add_damaged, count, text
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.keys import (
+    AGENT_NAME,
     GEN_AI_REQUEST_MODEL,
     GEN_AI_TOOL_CALL_ID,
     GEN_AI_TOOL_NAME,
 )
-from spanscore.dialects.keys.openinference import AGENT_NAME
 from spanscore.dialects.log_turns import name_of, read_prompt, read_resource
-from spanscore.model.span import LogRecord, Span, Value
-from spanscore.model.step import Message, MessageFact
+from spanscore.model.span import Attributes, LogRecord, Span, Value
+from spanscore.model.step import Message, MessageFact, Step, StepFact, ToolResult
+from spanscore.model.trace import Tool
+
+_NOTICE_BEGIN, _NOTICE_END = "<task-notification>", "</task-notification>"
+_CALL = re.compile(r"<tool-use-id>([^<\n]{1,256})</tool-use-id>")
+_RESULT = re.compile(r"<result>(.*)</result>", re.DOTALL)
+_MAX_CHARS = 1024 * 1024
+
+
+def notice_results(prompt: Value) -> tuple[ToolResult, ...]:
+    """What calls returned that ran in the background, of a prompt that is made of notices; none of
+    any other.
+
+    >>> call = "<tool-use-id>t7</tool-use-id>"
+    >>> notice_results(f"<task-notification>{call}<result>Done.</result></task-notification>")
+    (ToolResult(call_id='t7', value='Done.', error=None, shown=True, name=None),)
+    """
+    if (
+        not isinstance(prompt, str)
+        or not prompt.startswith(_NOTICE_BEGIN)
+        or len(prompt) > _MAX_CHARS
+    ):
+        return ()
+    notices = [x.strip() for x in prompt.split(_NOTICE_END)]
+    if notices[-1] or not all(x.startswith(_NOTICE_BEGIN) for x in notices[:-1]):
+        return ()
+    return tuple(_result(x) for x in notices[:-1])
+
+
+def _result(notice: str) -> ToolResult:
+    call, returned = _CALL.search(notice), _RESULT.search(notice)
+    identity = None if call is None else call_id(call[1])
+    return ToolResult(
+        identity, None if returned is None else opened(returned[1]), shown=returned is not None
+    )
+
+
+def notice_message(prompt: Value) -> Message | None:
+    """The message that a prompt made of notices is; None for the user's own text."""
+    found = notice_results(prompt)
+    return Message("tool", results=found) if found else None
+
+
+def refine_trace(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps; a notice is the input of the first model call after it, if that records none
+    itself.
+    """
+    notices = {
+        x.span.span_id: x.input
+        for x in steps
+        if x.kind == "agent" and x.input and x.input[0].results
+    }
+    if not notices:
+        return steps
+    found: list[Step] = []
+    for step in sorted(steps, key=lambda x: x.span.start_ns):
+        given = (
+            notices.pop(step.span.parent_span_id, None)
+            if step.kind == "model" and step.input is None
+            else None
+        )
+        found.append(step if given is None else replace(step, input=given))
+    return found
+
 
 _Sources: TypeAlias = tuple[tuple[str, str], ...]
 """(record's name, attribute), the first with a value counts; without a name it is the span's own
@@ -77,10 +140,8 @@ def read(span: Span, context: Context) -> Facts:
     recorded = _Recorded(span, context.logs)
     if span.name == events.INTERACTION:
         named = text(span.attributes.get(AGENT_NAME))  # of a sub-agent, which only records contain
-        prompt = recorded.first(_PROMPT_SOURCES) or details.content(
-            span.attributes.get("new_context")
-        )
-        notice = notices.message(prompt)
+        prompt = recorded.first(_PROMPT_SOURCES) or content(span.attributes.get("new_context"))
+        notice = notice_message(prompt)
         conversation = read_prompt(prompt) if notice is None else {"input": (notice,)}
         return (
             {"kind": "agent", "agent_name": named}
@@ -118,7 +179,7 @@ class _Recorded:
 
 def _model_call(span: Span, context: Context, recorded: _Recorded) -> Facts:
     body = recorded.first(((events.REQUEST, "body"),))
-    facts = details.request(span.attributes, context.logs) if body is None else read_request(body)
+    facts = request(span.attributes, context.logs) if body is None else read_request(body)
     produced = _answer(recorded)
     counted = [count(recorded.first(((_SPAN, x), (events.CALLED, x)))) for x in _PUT_IN]
     return facts | {
@@ -151,7 +212,7 @@ def _answer(recorded: _Recorded) -> Messages:
 
 
 def _tool_call(span: Span, recorded: _Recorded) -> Facts:
-    called_with, returned = details.content(recorded.first(_CALLED_WITH)), _returned(span)
+    called_with, returned = content(recorded.first(_CALLED_WITH)), _returned(span)
     facts: Facts = {
         "kind": "tool",
         "runs_agent": text(span.attributes.get("subagent_type")),
@@ -189,7 +250,7 @@ def _returned(span: Span) -> Value:
     """
     outputs = [x.attributes for x in span.events if x.name == "tool.output"]
     found = next((x[key] for x in outputs for key in _RETURNED if x.get(key) is not None), None)
-    return details.returned(span.attributes.get("new_context")) if found is None else found
+    return returned_content(span.attributes.get("new_context")) if found is None else found
 
 
 DIALECT = Dialect(
@@ -199,7 +260,7 @@ DIALECT = Dialect(
     matches=matches,
     prefilters=(b"claude_code",),
     log_turns=events.LOG_TURNS,
-    refine_trace=notices.refine_trace,
+    refine_trace=refine_trace,
     content=(
         ContentSwitch(
             "set OTEL_LOG_USER_PROMPTS, OTEL_LOG_ASSISTANT_RESPONSES, OTEL_LOG_TOOL_DETAILS and "
@@ -207,3 +268,211 @@ DIALECT = Dialect(
         ),
     ),
 )
+
+
+_HEADER = re.compile(r"\[(?:USER|USER PROMPT|TOOL (?:INPUT|RESULT): (?P<call>[^\]\n]{1,256}))\]\n")
+_BETWEEN = re.compile(r"\n\n---\n\n(?=\[(?:USER|TOOL RESULT: [^\]\n]{1,256})\]\n)")
+_MAX_PARTS = 10_000  # of what a model was given since its last call
+_WITHHELD = re.compile(r"<(?:\d{1,20} chars; )?not recorded(?:: \w{1,100})?>")
+
+
+def content(value: Value) -> Value:
+    """What follows the line that names the kind of a text; any other value as it is, and a withheld
+    one as redacted.
+    """
+    header = _HEADER.match(value) if isinstance(value, str) else None
+    if header is None or not isinstance(value, str):
+        return value
+    inside = value[header.end() :]
+    return "<REDACTED>" if _WITHHELD.fullmatch(inside) else inside
+
+
+def returned_content(value: Value) -> Value:
+    """What a tool returned: the content blocks, or the text, after the line that names the tool."""
+    inside = content(value)
+    return blocks(inside) or inside
+
+
+def given(value: Value) -> Messages:
+    """The messages that a model was given since its last call: the user's text, and results by
+    their calls' ids.
+    """
+    if not isinstance(value, str) or _HEADER.match(value) is None:
+        return Messages(None)
+    return messages([without_reminders(_message(x)) for x in _BETWEEN.split(value, _MAX_PARTS)])
+
+
+def _message(part: str) -> dict[str, Any]:
+    header, inside = _HEADER.match(part), content(part)
+    if header is None or header["call"] is None:
+        return {"role": "user", "content": inside}
+    result = {
+        "type": "tool_result",
+        "tool_use_id": header["call"],
+        "content": blocks(inside) or inside,
+    }
+    return {"role": "user", "content": [result]}
+
+
+def request(attributes: Attributes, logs: Iterable[LogRecord]) -> Facts:
+    """A model call's input, instructions and tools, as far as its span contains them, or records of
+    what it names.
+    """
+    recorded = [x.attributes for x in logs if name_of(x) in events.DEFINING]
+    messages_given = given(attributes.get("new_context"))
+    return _system(attributes, recorded) | {
+        "input": messages_given.messages,
+        "tools": _tools(attributes.get("tools"), recorded),
+    }
+
+
+def _is_whole(preview: str | None, length: int | None) -> bool:
+    """Whether a preview is as long as what it is of, in JavaScript's units."""
+    return (
+        preview is not None
+        and length is not None
+        and len(preview.encode("utf-16-le")) // 2 >= length
+    )
+
+
+def _system(attributes: Attributes, recorded: Iterable[Attributes]) -> Facts:
+    """The instructions: whole as a record, or as a preview that is no shorter than they are; else
+    those of the user.
+
+    A preview that is shorter is what is left of them.
+    """
+    record = next((x for x in (text(y.get("system_prompt")) for y in recorded) if x), None)
+    preview, own = (
+        text(attributes.get(x)) for x in ("system_prompt_preview", "user_system_prompt")
+    )
+    is_whole = _is_whole(preview, count(attributes.get("system_prompt_length")))
+    shown = (record, preview if is_whole else None, own, preview)
+    found = next(
+        (x for x in shown if x and not _WITHHELD.fullmatch(x) and not is_redacted(x)), None
+    )
+    if found is None:
+        return {"damaged": frozenset({"system"}) if preview or record else frozenset()}
+    is_damaged = is_cut(found) or (found is preview and not is_whole)
+    return {"system": without_header(found), "damaged": frozenset({"system"} if is_damaged else ())}
+
+
+def _tools(named: Value, recorded: Iterable[Attributes]) -> tuple[Tool, ...] | None:
+    """The tools on offer, by the span; with the definitions of those that were recorded, which is
+    once a process.
+    """
+    defined = {digest: x.get("tool") for x in recorded if (digest := text(x.get("tool_hash")))}
+    listed = structure(named).value
+    if not isinstance(listed, list):
+        return tools([x for x in defined.values() if isinstance(x, str)]) or None
+    return tools([_definition(x, defined) for x in listed if isinstance(x, dict)])
+
+
+def _definition(tool: Mapping[str, Any], defined: Mapping[str, Value]) -> Any:
+    digest = tool.get("hash")
+    definition = structure(defined.get(digest)).value if isinstance(digest, str) else None
+    return definition if isinstance(definition, dict) else {"name": tool.get("name")}
+
+
+_FACTS: Final[tuple[tuple[StepFact, str], ...]] = (
+    ("input", "messages"),
+    ("system", "system"),
+    ("tools", "tools"),
+)
+"""The facts of a request and their members, in the order in which Claude Code writes them."""
+
+_BEGIN, _END = "<system-reminder>", "</system-reminder>"
+_BILLING_HEADER = "x-anthropic-billing-header:"
+_NOTHING = re.compile(r"\([\w.-]{1,256} completed with no output\)")
+"""The text by which a model is given an empty result."""
+
+
+def read_request(body: object) -> Facts:
+    """What a model was given: messages, instructions and tools, and which of them were cut."""
+    if not isinstance(body, str):
+        return {"damaged": frozenset()}
+    request, cut = _members(body)
+    facts: Facts = {
+        "damaged": frozenset(x for x, key in _FACTS if cut and (key == cut or key not in request))
+    }
+    listed, system, offered = (request.get(key) for _, key in _FACTS)
+    if isinstance(listed, list):
+        facts["input"] = messages([without_reminders(x) for x in listed]).messages
+    if isinstance(system, (str, list)):
+        facts["system"], _ = system_text(without_header(system))
+    if isinstance(offered, list):
+        facts["tools"] = tools(offered)
+    return facts
+
+
+def _members(body: str) -> tuple[Mapping[str, Any], str | None]:
+    """The members of a request, and the one in the middle of which it was cut."""
+    parsed = structure(body).value
+    return (parsed, None) if isinstance(parsed, dict) else whole_members(body)
+
+
+def without_reminders(message: Any) -> Any:
+    """A message without the reminders around the user's text; a notice contains what a call
+    returned.
+    """
+    if not isinstance(message, dict) or message.get("role") != "user":
+        return message
+    content = message.get("content")
+    if isinstance(content, str):
+        content = _results_in_notice({"text": content}) or content
+    if not isinstance(content, list):
+        return message
+    blocks = [_as_returned(x) for x in content if not _is_reminder(x)]
+    return {**message, "content": [y for x in blocks for y in _results_in_notice(x) or [x]]}
+
+
+def _results_in_notice(block: Any) -> list[dict[str, Any]]:
+    """The results of calls that ran in the background, which a text contains, as blocks; empty for
+    any other block.
+    """
+    results = notice_results(block.get("text")) if isinstance(block, dict) else ()
+    return [{"type": "tool_result", "tool_use_id": x.call_id, "content": x.value} for x in results]
+
+
+def _is_reminder(block: Any) -> bool:
+    text = block.get("text") if isinstance(block, dict) else None
+    return isinstance(text, str) and text.startswith(_BEGIN) and text.rstrip().endswith(_END)
+
+
+def _as_returned(block: Any) -> Any:
+    """A tool's result as the tool returned it: without the reminder after it; a text for an empty
+    one is opened.
+    """
+    content = (
+        block.get("content")
+        if isinstance(block, dict) and block.get("type") == "tool_result"
+        else None
+    )
+    if isinstance(content, list):
+        texts = [
+            x.get("text") if isinstance(x, dict) and x.get("type") == "text" else None
+            for x in content
+        ]
+        content = (
+            "\n".join(x for x in texts if isinstance(x, str))
+            if all(isinstance(x, str) for x in texts)
+            else None
+        )
+    if not isinstance(content, str):
+        return block
+    at = content.rfind("\n\n" + _BEGIN)
+    if at >= 0 and content.rstrip().endswith(_END):
+        content = content[:at]
+    return {**block, "content": "" if _NOTHING.fullmatch(content) else content}
+
+
+def without_header(system: Any) -> Any:
+    """Instructions without the line that is for the bill."""
+    if isinstance(system, str) and system.startswith(_BILLING_HEADER):
+        return system.partition("\n")[2].lstrip("\n") or None
+    if not isinstance(system, list):
+        return system
+    return [
+        x
+        for x in system
+        if not (isinstance(x, dict) and str(x.get("text")).startswith(_BILLING_HEADER))
+    ]

@@ -5,11 +5,9 @@ each belongs.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from spanscore.dialects.forms.ids import first_identity, identity
 from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import count, first_text, text
-from spanscore.dialects.keys.gen_ai import GEN_AI_TOOL_CALL_ID
-from spanscore.dialects.keys.opentelemetry import SESSION_ID
+from spanscore.dialects.forms.values import count, first_identity, first_text, identity, text
+from spanscore.dialects.keys import GEN_AI_TOOL_CALL_ID, SESSION_ID
 from spanscore.dialects.log_turns import (
     Calls,
     LogTurns,

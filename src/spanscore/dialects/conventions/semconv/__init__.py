@@ -6,19 +6,35 @@ message each; either kind of event comes as a span event or as a log record of t
 in the body or in the attributes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from spanscore.dialects.conventions.semconv.content_switches import SWITCHES
-from spanscore.dialects.conventions.semconv.conversation import read_conversation
-from spanscore.dialects.conventions.semconv.events import DETAILS, EVENTS, events_of, with_details
-from spanscore.dialects.conventions.semconv.kinds import COUNTS, FUNCTIONS, kind_of
-from spanscore.dialects.conventions.semconv.tool_calls import read_tool
-from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms import react_text
-from spanscore.dialects.forms.ids import identity
-from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import Facts, text
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.conventions.semconv.conversation import (
+    CHOICE,
+    DETAILS,
+    EVENTS,
+    Events,
+    events_of,
+    read_conversation,
+    with_details,
+)
+from spanscore.dialects.dialect import (
+    CAPTURE,
+    LATEST,
+    OPENTELEMETRY,
+    OPENTELEMETRY_EVENTS,
+    ContentSwitch,
+    Context,
+    Dialect,
+)
+from spanscore.dialects.forms import react_text, tool_results
+from spanscore.dialects.forms.arguments import arguments, call_id
+from spanscore.dialects.forms.messages import messages
+from spanscore.dialects.forms.status import status_error
+from spanscore.dialects.forms.structure import is_redacted, opened, structure
+from spanscore.dialects.forms.tool_results import tool_output
+from spanscore.dialects.forms.values import Facts, first_value, identity, text
+from spanscore.dialects.keys import (
     GEN_AI_AGENT_NAME,
     GEN_AI_COMPLETION,
     GEN_AI_CONVERSATION_ID,
@@ -32,17 +48,149 @@ from spanscore.dialects.keys.gen_ai import (
     GEN_AI_RETRIEVAL_DOCUMENTS,
     GEN_AI_RETRIEVAL_QUERY_TEXT,
     GEN_AI_SYSTEM,
+    GEN_AI_TOOL_CALL_ARGUMENTS,
     GEN_AI_TOOL_CALL_ID,
+    GEN_AI_TOOL_CALL_RESULT,
+    GEN_AI_TOOL_INPUT,
+    GEN_AI_TOOL_MESSAGE,
     GEN_AI_TOOL_NAME,
-    MCP_METHOD_NAME,
-)
-from spanscore.dialects.keys.openinference import (
+    GEN_AI_TOOL_OUTPUT,
+    GEN_AI_USAGE_COMPLETION_TOKENS,
+    GEN_AI_USAGE_INPUT_TOKENS,
+    GEN_AI_USAGE_OUTPUT_TOKENS,
+    GEN_AI_USAGE_PROMPT_TOKENS,
+    INPUT_VALUE,
     LLM_INPUT_MESSAGES,
     LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
     LLM_MODEL_NAME,
+    LLM_TOKEN_COUNT_COMPLETION,
+    LLM_TOKEN_COUNT_PROMPT,
+    MCP_METHOD_NAME,
+    OUTPUT_VALUE,
+    USER_ID,
 )
-from spanscore.dialects.keys.opentelemetry import USER_ID
+from spanscore.model.json import Json
 from spanscore.model.span import Attributes, LogRecord, Span
+from spanscore.model.step import Message, StepFact, StepKind
+
+_OPERATIONS: Final[dict[str, StepKind]] = {
+    "chat": "model",
+    "generate_content": "model",
+    "text_completion": "model",
+    "completion": "model",
+    "fetch_response": "model",
+    "invoke_agent": "agent",
+    "handle_conversation_turn": "agent",
+    "invoke_workflow": "workflow",
+    "execute_task": "workflow",
+    "execute_tool": "tool",
+    "retrieval": "retrieval",
+    "create_agent": "other",
+    "embeddings": "other",
+    "plan": "other",
+    # from here on: names that are not in the conventions, and that emitters use
+    **dict.fromkeys(("call_llm", "llm_call", "llm_request", "generate", "response"), "model"),
+    **dict.fromkeys(("agent_call", "agent.run"), "agent"),
+    **dict.fromkeys(
+        ("agent_step", "invoke_graph", "invoke_swarm", "user_prompt", "workflow.run"), "workflow"
+    ),
+    **dict.fromkeys(("tool_call", "tool.execute"), "tool"),
+    **dict.fromkeys(("execute_event_loop_cycle", "schedule_tool_calls", "system_prompt"), "other"),
+    "vector_db_retrieve": "retrieval",
+}
+
+COUNTS = frozenset(
+    {
+        GEN_AI_USAGE_INPUT_TOKENS,
+        GEN_AI_USAGE_OUTPUT_TOKENS,
+        GEN_AI_USAGE_PROMPT_TOKENS,
+        GEN_AI_USAGE_COMPLETION_TOKENS,
+        LLM_TOKEN_COUNT_PROMPT,
+        LLM_TOKEN_COUNT_COMPLETION,
+    }
+)
+"""The numbers of tokens that people set on the span of a model's call, in either convention."""
+
+FUNCTIONS = frozenset({INPUT_VALUE, OUTPUT_VALUE})
+"""What a function took and returned; of a span that states no more it is a function's."""
+
+_MESSAGES = frozenset({GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES})
+_CONTENT = _MESSAGES | frozenset(
+    {
+        GEN_AI_PROMPT,
+        GEN_AI_COMPLETION,
+        LLM_MODEL_NAME,
+        LLM_INPUT_MESSAGES,
+        LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
+    }
+)
+"""What a span of an operation that is not known has only where it is a model's; the last ones are
+OpenInference's.
+"""
+
+_OF_UNNAMED = _CONTENT | COUNTS | frozenset({GEN_AI_RESPONSE_MODEL})
+"""What a span without an operation has only where it is a model's."""
+
+
+def kind_of(attributes: Attributes, events: Events, *, is_whole: bool) -> StepKind:
+    """The kind of a span's step; `is_whole`: none of its attributes was dropped.
+
+    An operation decides where it is known. Else the span is of a tool that it names, or of a model
+    where it contains what only a model's span does.
+    """
+    operation = attributes.get(GEN_AI_OPERATION_NAME)
+    kind = _OPERATIONS.get(operation) if isinstance(operation, str) else None
+    if kind is not None:
+        return kind
+    method = attributes.get(MCP_METHOD_NAME)
+    if method is not None and method != "tools/call":
+        return "other"  # MCP's transport
+    if text(attributes.get(GEN_AI_TOOL_NAME)):
+        return "tool"
+    if operation is None and method is None:
+        return _kind_of_unnamed(attributes, events, is_whole=is_whole)
+    content = _CONTENT if is_whole else _MESSAGES
+    return "model" if events or not content.isdisjoint(attributes) else "other"
+
+
+def _kind_of_unnamed(attributes: Attributes, events: Events, *, is_whole: bool) -> StepKind:
+    """The kind of a step by what its span contains, where that states no operation."""
+    if GEN_AI_TOOL_CALL_ID in attributes:
+        return "tool"
+    content = _OF_UNNAMED if is_whole else _MESSAGES
+    if events or GEN_AI_REQUEST_MODEL in attributes or not content.isdisjoint(attributes):
+        return "model"
+    return "workflow" if is_whole and not FUNCTIONS.isdisjoint(attributes) else "other"
+
+
+_TRACELOOP = "set TRACELOOP_TRACE_CONTENT=true"
+_EITHER = (
+    f"{_TRACELOOP} where it is Traceloop's, {CAPTURE}=SPAN_ONLY with {LATEST} where it is"
+    " OpenTelemetry's"
+)
+_AZURE = (
+    f"set {CAPTURE}=true, for older versions AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED=true"
+)
+_DOTNET = f"set EnableSensitiveData in UseOpenTelemetry, or {CAPTURE}=true"
+
+SWITCHES = (
+    ContentSwitch(_EITHER, "opentelemetry.instrumentation."),
+    ContentSwitch(_TRACELOOP, "opentelemetry.instrumentation.openai.v"),
+    ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.openai_v2"),
+    ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.genai."),
+    ContentSwitch(OPENTELEMETRY, "opentelemetry.instrumentation.google_genai"),
+    ContentSwitch(OPENTELEMETRY_EVENTS, "opentelemetry.instrumentation.botocore"),
+    ContentSwitch(OPENTELEMETRY, "opentelemetry.util.genai"),
+    ContentSwitch(f"set {CAPTURE}=true", "io.opentelemetry."),
+    ContentSwitch(
+        "set captureMessageContent of its configuration to true",
+        "@opentelemetry/instrumentation-",
+    ),
+    ContentSwitch(_TRACELOOP, "@traceloop/"),
+    ContentSwitch(_AZURE, "azure."),
+    ContentSwitch(_DOTNET, "Experimental.Microsoft."),
+)
+
 
 __all__ = ["DETAILS", "DIALECT", "matches", "read"]
 
@@ -136,3 +284,135 @@ DIALECT = Dialect(
     content=SWITCHES,
     by_hand=True,
 )
+
+
+_ARGUMENTS = (GEN_AI_TOOL_CALL_ARGUMENTS, GEN_AI_TOOL_INPUT)
+
+_RESULT = (GEN_AI_TOOL_CALL_RESULT, GEN_AI_TOOL_OUTPUT)
+"""Of each the conventions' name, and what others write."""
+
+_EXECUTES = "execute_tool "  # how the conventions have the name of a tool's span begin
+
+_ANSWER = frozenset({"name", "tool_call_id", "content"})
+"""The fields of a message that answers a call, in place of the call's result."""
+
+
+def read_tool(span: Span, attributes: Attributes, events: Events, facts: Facts) -> None:
+    """Add a tool's name, call id, arguments, result and error to `facts`, and which are hidden."""
+    facts["tool_name"] = _tool_name(span, attributes)
+    facts["call_id"] = call_id(attributes.get(GEN_AI_TOOL_CALL_ID))
+    facts["error"] = status_error(span)
+    damaged: set[StepFact] = set()
+    given = first_value(attributes, _ARGUMENTS)
+    returned: Any = first_value(attributes, _RESULT)
+    has_result = returned is not None or _RESULT[0] in attributes
+    for name, payload in events:  # Strands
+        if name == GEN_AI_TOOL_MESSAGE and given is None:
+            given = payload.get("content")
+        elif name == CHOICE and not has_result:
+            returned = tool_results.content_of_blocks(opened(payload.get("message")))
+        facts["call_id"] = facts["call_id"] or call_id(payload.get("id"))
+    if is_redacted(given):
+        damaged.add("arguments")
+    elif given is not None:
+        facts["arguments"] = arguments(given)
+    if is_redacted(returned):
+        damaged.add("result")
+    elif returned is not None or has_result:
+        damaged |= _read_result(opened(returned), facts)
+    facts["damaged"] = frozenset(damaged)
+    _read_tool_messages(events, facts)
+
+
+def _read_tool_messages(events: Events, facts: Facts) -> None:
+    """A tool's call and result as messages: before there were attributes for them, and where a run
+    failed.
+
+    Where neither a call nor a result is in them, their texts are the arguments, as an object, and
+    the result.
+    """
+    details = [payload for name, payload in events if name == DETAILS]
+    if not details:
+        return
+    if facts.get("arguments") is None and "arguments" not in facts["damaged"]:
+        facts["arguments"] = _arguments_in(_messages_of(details, GEN_AI_INPUT_MESSAGES, "user"))
+    if not facts.get("has_result") and "result" not in facts["damaged"]:
+        _read_result_message(_messages_of(details, GEN_AI_OUTPUT_MESSAGES, "assistant"), facts)
+
+
+def _messages_of(details: list[Mapping[str, Any]], key: str, role: str) -> list[Message]:
+    found: list[Message] = []
+    for payload in details:
+        found += messages(payload.get(key), role).messages or ()
+    return found
+
+
+def _arguments_in(given: list[Message]) -> Json:
+    """The arguments of the first call in messages; without a call, the object that the first text
+    is.
+    """
+    call = next((x for message in given for x in message.calls), None)
+    if call is not None:
+        return call.arguments
+    value = opened(next((x.text for x in given if x.text), None), scalars=False)
+    return value if isinstance(value, dict) else None
+
+
+def _read_result_message(messages: list[Message], facts: Facts) -> None:
+    result = next((x for message in messages for x in message.results), None)
+    text_only = next((x.text for x in messages if x.text is not None), None)
+    if result is not None:
+        facts["result"], facts["has_result"] = (
+            tool_results.content_of_blocks(result.value),
+            True,
+        )
+        facts["error"] = facts["error"] or result.error
+    elif text_only is not None:
+        facts["result"], facts["has_result"] = opened(text_only), True
+
+
+def _tool_name(span: Span, attributes: Attributes) -> str | None:
+    """The tool's name; that of the span where nothing but the call's id shows that it is a
+    tool's.
+    """
+    name = text(attributes.get(GEN_AI_TOOL_NAME))
+    return (
+        name
+        if name or GEN_AI_OPERATION_NAME in attributes
+        else span.name.removeprefix(_EXECUTES) or None
+    )
+
+
+def _read_result(returned: Json, facts: Facts) -> set[StepFact]:
+    """Read what a tool returned, or the message that answers the call, as the tracer of
+    langchain-azure-ai records it.
+
+    Returns the facts that are hidden.
+    """
+    answer = (
+        tool_output(returned, known=True)
+        if isinstance(returned, dict) and _answers(returned, facts)
+        else None
+    )
+    facts["result"], facts["has_result"] = (returned if answer is None else answer.value), True
+    if answer is not None:
+        facts["call_id"], facts["error"] = (
+            facts["call_id"] or answer.call_id,
+            facts["error"] or answer.error,
+        )
+        if is_redacted(answer.value):
+            facts["result"], facts["has_result"] = None, False
+            return {"result"}
+    return set()
+
+
+def _answers(returned: dict[str, Json], facts: Facts) -> bool:
+    """Whether an object is the message that answers a span's call: it names that very call, or else
+    its tool.
+    """
+    if returned.keys() != _ANSWER:
+        return False
+    answered_id = call_id(returned["tool_call_id"])
+    if answered_id and facts["call_id"]:
+        return answered_id == str(facts["call_id"])
+    return isinstance(returned["name"], str) and returned["name"] == str(facts["tool_name"])

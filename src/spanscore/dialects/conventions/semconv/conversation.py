@@ -1,27 +1,31 @@
-"""Read what a model or an agent was given and what it produced: messages, instructions, tools and
-tokens.
-"""
+"""Events and messages of a model's or an agent's span, with tokens."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
-from spanscore.dialects.conventions.semconv.events import (
-    CHOICE,
-    COMPLETION,
-    PROMPT,
-    ROLES_OF_EVENTS,
-    Events,
-)
+from spanscore.dialects.conventions.adot import moved
+from spanscore.dialects.dialect import Context
 from spanscore.dialects.forms.arguments import tools
-from spanscore.dialects.forms.ids import identity
-from spanscore.dialects.forms.message_cache import MessageCache
-from spanscore.dialects.forms.messages import Messages, message, messages, system_text
+from spanscore.dialects.forms.messages import (
+    MessageCache,
+    Messages,
+    message,
+    messages,
+    system_text,
+    with_blocks,
+)
 from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import Facts, first_count, first_value, text
-from spanscore.dialects.keys.gen_ai import (
+from spanscore.dialects.forms.values import Facts, first_count, first_value, identity, text
+from spanscore.dialects.keys import (
     GEN_AI_AGENT_TOOLS,
+    GEN_AI_ASSISTANT_MESSAGE,
+    GEN_AI_CHOICE,
+    GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS,
     GEN_AI_COMPLETION,
+    GEN_AI_CONTENT_COMPLETION,
+    GEN_AI_CONTENT_PROMPT,
+    GEN_AI_EVENT_CONTENT,
     GEN_AI_INPUT_MESSAGES,
     GEN_AI_OUTPUT_MESSAGES,
     GEN_AI_PROMPT,
@@ -32,14 +36,68 @@ from spanscore.dialects.keys.gen_ai import (
     GEN_AI_RESPONSE_MODEL,
     GEN_AI_RESPONSE_PROMPT_TOKENS,
     GEN_AI_SYSTEM_INSTRUCTIONS,
+    GEN_AI_SYSTEM_MESSAGE,
     GEN_AI_TOOL_DEFINITIONS,
+    GEN_AI_TOOL_MESSAGE,
     GEN_AI_USAGE_COMPLETION_TOKENS,
     GEN_AI_USAGE_INPUT_TOKENS,
     GEN_AI_USAGE_OUTPUT_TOKENS,
     GEN_AI_USAGE_PROMPT_TOKENS,
+    GEN_AI_USER_MESSAGE,
 )
-from spanscore.model.span import Attributes
+from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, StepFact, ToolResult
+
+Events: TypeAlias = list[tuple[str, Mapping[str, Any]]]
+"""Names and payloads, in order."""
+
+DETAILS = GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS
+"""The event with all of a call's messages, recorded beside the span or in place of its
+attributes.
+"""
+
+ROLES_OF_EVENTS = {
+    GEN_AI_SYSTEM_MESSAGE: "system",
+    GEN_AI_USER_MESSAGE: "user",
+    GEN_AI_ASSISTANT_MESSAGE: "assistant",
+    GEN_AI_TOOL_MESSAGE: "tool",
+}
+
+CHOICE = GEN_AI_CHOICE
+PROMPT, COMPLETION = GEN_AI_CONTENT_PROMPT, GEN_AI_CONTENT_COMPLETION
+EVENTS = frozenset({DETAILS, CHOICE, PROMPT, COMPLETION, *ROLES_OF_EVENTS})
+
+
+def events_of(span: Span, context: Context) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Name and payload of the span's events and log records."""
+    for event in span.events:
+        yield event.name, _payload(None, event.attributes)
+    for log in context.logs:
+        yield from moved(span, log)
+        # LiteLLM writes it with an underscore
+        name = log.event_name or log.attributes.get("event_name")
+        yield str(name), _payload(log.body, log.attributes)
+
+
+def _payload(body: Value, attributes: Attributes) -> Mapping[str, Any]:
+    content = attributes.get(GEN_AI_EVENT_CONTENT)  # .NET's Microsoft.Extensions.AI
+    parsed = structure(body if content is None else content).value
+    return {**attributes, **parsed} if isinstance(parsed, dict) else with_blocks(attributes)
+
+
+def with_details(attributes: Attributes, events: Events) -> Attributes:
+    """The span's attributes, completed by those of its `operation.details` events: each may carry
+    another half.
+    """
+    details = [payload for name, payload in events if name == DETAILS]
+    if not details:
+        return attributes
+    merged: dict[str, Value] = {}
+    for payload in reversed(details):
+        merged.update((k, v) for k, v in payload.items() if v is not None)
+    merged.update((k, v) for k, v in attributes.items() if v is not None)
+    return merged
+
 
 _INPUT_TOKENS = (
     GEN_AI_USAGE_INPUT_TOKENS,

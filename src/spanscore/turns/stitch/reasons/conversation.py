@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 from spanscore.model.step import Step
 from spanscore.turns.basis import stitch_keys, tool_boundary
-from spanscore.turns.basis.times import MAX_SKEW_NS
 from spanscore.turns.basis.tool_boundary import ToolBoundary, may_meet
-from spanscore.turns.stitch.fragment import Clue, TraceFragment
-from spanscore.turns.stitch.groups import Groups, agree, latest, order, shown
-from spanscore.turns.stitch.read_trace import ReadTrace
-from spanscore.turns.stitch.reason import Reason
+from spanscore.turns.basis.tree import MAX_SKEW_NS
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.groups import Groups, Reason, agree, latest, order, shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,11 +16,9 @@ from spanscore.model.json import Json, dumps, loads
 from spanscore.model.step import Reading
 from spanscore.model.trace import AgentTrace
 from spanscore.turns.basis import stitch_keys
-from spanscore.turns.basis.times import MAX_SKEW_NS, Times, may_lie_in
-from spanscore.turns.stitch.fragment import Clue, TraceFragment
-from spanscore.turns.stitch.groups import Group, Groups, agree, agree_in_user, shown
-from spanscore.turns.stitch.read_trace import ReadTrace
-from spanscore.turns.stitch.reason import Reason
+from spanscore.turns.basis.tree import MAX_SKEW_NS, Times, may_lie_in
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.groups import Group, Groups, Reason, agree, agree_in_user, shown
 
 _MIN_CHARS = 24
 """Characters of question and answer together: shorter ones may be alike by chance."""

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 
 from spanscore.turns.basis import stitch_keys
 from spanscore.turns.stitch import gateway
-from spanscore.turns.stitch.fragment import Clue, TraceFragment
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
 from spanscore.turns.stitch.gateway import Reports
-from spanscore.turns.stitch.groups import Groups
-from spanscore.turns.stitch.read_trace import ReadTrace
-from spanscore.turns.stitch.reason import Reason
+from spanscore.turns.stitch.groups import Groups, Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from spanscore.turns.basis import stitch_keys
-from spanscore.turns.stitch.fragment import Clue, TraceFragment
-from spanscore.turns.stitch.groups import Group, Groups, latest
-from spanscore.turns.stitch.read_trace import ReadTrace
-from spanscore.turns.stitch.reason import Reason
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.groups import Group, Groups, Reason, latest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,8 @@ from operator import attrgetter
 from spanscore.model.span import Span
 from spanscore.model.step import Reading
 from spanscore.turns.basis import stitch_keys
-from spanscore.turns.stitch.fragment import Clue, TraceFragment
-from spanscore.turns.stitch.groups import Group, Groups, shown
-from spanscore.turns.stitch.read_trace import ReadTrace
-from spanscore.turns.stitch.reason import Reason
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.groups import Group, Groups, Reason, shown
 
 _MAX_LINKS = 20
 """Traces that one trace may link to: one that links to more gathers unrelated work."""

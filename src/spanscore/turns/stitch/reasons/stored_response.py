@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from spanscore.model.span import STATUS_ERROR
 from spanscore.model.step import Step
 from spanscore.turns.basis import stitch_keys
-from spanscore.turns.stitch.fragment import Clue, TraceFragment
-from spanscore.turns.stitch.groups import MAX_ALIKE, Groups, shown
-from spanscore.turns.stitch.read_trace import ReadTrace
-from spanscore.turns.stitch.reason import Reason
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.groups import MAX_ALIKE, Groups, Reason, shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

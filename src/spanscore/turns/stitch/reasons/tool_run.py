@@ -5,13 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spanscore.turns.basis import stitch_keys
-from spanscore.turns.basis.times import MAX_SKEW_NS
 from spanscore.turns.basis.tool_boundary import UNRECORDED, Wanted, is_same, wanted
 from spanscore.turns.basis.tool_boundary import latest as latest_calls
-from spanscore.turns.stitch.fragment import Clue, TraceFragment
-from spanscore.turns.stitch.groups import Groups, agree, latest, shown
-from spanscore.turns.stitch.read_trace import ReadTrace
-from spanscore.turns.stitch.reason import Reason
+from spanscore.turns.basis.tree import MAX_SKEW_NS
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.groups import Groups, Reason, agree, latest, shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

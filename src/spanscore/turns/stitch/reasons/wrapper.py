@@ -7,10 +7,8 @@ from typing import TypeAlias
 
 from spanscore.model.step import Step
 from spanscore.turns.basis import stitch_keys
-from spanscore.turns.stitch.fragment import Clue, TraceFragment
-from spanscore.turns.stitch.groups import Groups, latest
-from spanscore.turns.stitch.read_trace import ReadTrace
-from spanscore.turns.stitch.reason import Reason
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.groups import Groups, Reason, latest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,370 @@
+"""Google's Gen AI SDK under OpenTelemetry's instrumentation: functions the SDK itself calls, one
+attribute a value.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Error
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.text_format import Parse, ParseError
+
+from spanscore.dialects.conventions import semconv
+from spanscore.dialects.dialect import OPENTELEMETRY, ContentSwitch, Context, Dialect, Items, Quirk
+from spanscore.dialects.forms import arguments
+from spanscore.dialects.forms.messages import blocks, message
+from spanscore.dialects.forms.structure import STRING, opened, opened_repr, structure
+from spanscore.dialects.forms.values import Facts, objects, text
+from spanscore.dialects.keys import (
+    GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_PROVIDER_NAME,
+    GEN_AI_SYSTEM,
+    GEN_AI_TOOL_DESCRIPTION,
+)
+from spanscore.model.json import Json
+from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value
+from spanscore.model.step import Message, Step
+from spanscore.model.trace import Tool
+
+_MLFLOW_TYPE = "mlflow.spanType"
+
+
+def logged_by_mlflow(span: Span) -> bool:
+    """Whether MLflow wrote a model call of this SDK, in its own attributes or in the semantic
+    conventions.
+    """
+    attributes = span.attributes
+    if _MLFLOW_TYPE in attributes:
+        return opened(attributes.get("mlflow.message.format")) == "gemini"
+    return attributes.get(GEN_AI_PROVIDER_NAME) == "gemini"
+
+
+def complete(_span: Span, facts: Facts) -> None:
+    """Open the results in a model call's messages, in place."""
+    if facts["kind"] == "model":
+        arguments.without_envelopes(facts, objects=True)
+
+
+_SCOPES = (
+    "opentelemetry.instrumentation.google_generativeai",
+    "opentelemetry.instrumentation.vertexai",
+)
+
+# a chat's, and the call that it makes for it
+_SENT, _GENERATED = "gemini.send_message", "gemini.generate_content"
+_OLDEST = "Gemini"  # what they called the system
+_UNKNOWN = "unknown"  # the model of a chat
+_MAX_CHARS = 256 * 1024
+_FIELDS = r"(?:[a-z_]+=None ?)*+"
+_PART = re.compile(
+    rf"{_FIELDS}(function_call|function_response)=(Function(?:Call|Response)\(\n.*\n\)) ?{_FIELDS}",
+    re.DOTALL,
+)
+_ELISIONS = re.compile(
+    rf"(?:{STRING})|(<(?:dict len=\d+|\.\.\. [^<>'\"\n]{{1,80}} \.\.\.)>)", re.DOTALL
+)
+"""What the SDK prints of objects that are large or deep: their values are lost."""
+
+_BEGIN = "function_response {\n"
+_PROTO_PART = re.compile(
+    r'function_response \{\n  name: "([\w.:-]{1,256})"\n(?:  response \{\n((?: {4}.*\n)*+)  \}\n)?+'
+    r'(?:  id: "([\w.:-]{1,256})"\n)?+\}\n?\n?'
+)
+
+
+def opened_items(span: Span, items: Items) -> Items:
+    """Flattened messages, each with its parts as they were before they were printed."""
+    return [_opened_item(span, x) for x in items]
+
+
+def _opened_item(span: Span, item: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a message, whose content or blocks may be parts that were printed.
+
+    The oldest instrumentations put a line break behind all that was sent, and first had no role.
+    """
+    is_first = "user" in item and "content" not in item
+    content = item["user"] if is_first else item.get("content")
+    parts = [opened for x in blocks(content) or () for opened in _opened_block(x)] or _proto_parts(
+        content
+    )
+    if isinstance(content, str) and (is_first or span.attributes.get(GEN_AI_SYSTEM) == _OLDEST):
+        content = content.removesuffix("\n")
+    role = {"role": "user"} if is_first else {}
+    return {**item, **role, "content": parts or content}
+
+
+def _opened_block(block: Any) -> list[Any]:
+    content = block.get("text") if isinstance(block, dict) else None
+    return _proto_parts(content) or [unprinted_part(block)]
+
+
+def unprinted_part(block: Any) -> Any:
+    r"""A text block, or the call or the result that it contains as str() prints a part of the Gen
+    AI SDK.
+
+    >>> unprinted_part(
+    ...     {"type": "text", "text": "function_call=FunctionCall(\n  name='f'\n) text=None"}
+    ... )
+    {'function_call': {'name': 'f'}}
+    """
+    content = block.get("text") if isinstance(block, dict) else None
+    found = _PART.fullmatch(content) if isinstance(content, str) else None
+    value = opened_repr(found[2]) if found else None
+    if found is None or not isinstance(value, dict):
+        return block
+    if any(x[1] for x in _ELISIONS.finditer(found[2])):
+        value |= dict.fromkeys(("args", "response") & value.keys(), _ELIDED)
+    return {found[1]: value}
+
+
+def _proto_parts(content: object) -> list[Any]:
+    """The results that a text consists of, as str() prints protobuf messages; empty for any other
+    text.
+    """
+    if not isinstance(content, str) or not content.startswith(_BEGIN) or len(content) > _MAX_CHARS:
+        return []
+    parts: list[Any] = []
+    at = 0
+    while at < len(content):
+        found = _PROTO_PART.match(content, at)
+        value = None if found is None else _struct(found[2] or "")
+        if found is None or value is None:
+            return []
+        identity = {} if found[3] is None else {"id": found[3]}
+        parts.append({"function_response": {"name": found[1], "response": value, **identity}})
+        at = found.end()
+    return parts
+
+
+def _struct(printed: str) -> dict[str, Json] | None:
+    """The JSON object that str() of a protobuf Struct prints; None for what is none."""
+    struct = Struct()
+    try:
+        Parse(printed, struct)
+        value = MessageToDict(struct)
+    except (ParseError, Error, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def complete_traceloop(span: Span, facts: Facts) -> None:
+    """Open a model call's envelopes, in place.
+
+    Where it answered nothing but calls, these are left out.
+    """
+    if facts["kind"] != "model":
+        return
+    arguments.without_envelopes(facts, objects=True)
+    if facts.get("model") == _UNKNOWN:
+        facts["model"] = None
+    is_whole = not span.dropped_attributes_count and span.status_code != STATUS_ERROR
+    if (
+        is_whole
+        and facts.get("output") is None
+        and facts.get("input")
+        and facts.get("output_tokens")
+    ):
+        facts["output"] = ()
+
+
+def refine_trace(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps, of a chat's calls those that show what was sent; the call that each makes is
+    bookkeeping.
+    """
+    sent = [x for x in steps if x.span.name == _SENT]
+    if not sent:
+        return steps
+    changed = dict[str, Step]()
+    inner = iter(
+        sorted((x for x in steps if x.span.name == _GENERATED), key=lambda x: x.span.start_ns)
+    )
+    call = next(inner, None)
+    for step in sorted(sent, key=lambda x: x.span.start_ns):
+        while call is not None and call.span.start_ns < step.span.start_ns:
+            call = next(inner, None)
+        if call is not None and _is_inside(call, step):
+            changed[call.span.span_id] = replace(call, kind="other")
+            changed[step.span.span_id] = replace(step, model=step.model or text(call.model))
+    return [changed.get(x.span.span_id, x) for x in steps]
+
+
+def _is_inside(call: Step, chat: Step) -> bool:
+    same = (
+        call.span.parent_span_id == chat.span.parent_span_id
+        and call.output_tokens == chat.output_tokens
+    )
+    return (
+        same and chat.span.start_ns <= call.span.start_ns and call.span.end_ns <= chat.span.end_ns
+    )
+
+
+_TRACELOOP_QUIRKS = (
+    Quirk(
+        name="google_genai",
+        under="openllmetry",
+        scopes=_SCOPES,
+        items=opened_items,
+        complete=complete_traceloop,
+        refine_trace=refine_trace,
+    ),
+)
+
+
+def complete_openinference(span: Span, facts: Facts) -> None:
+    """The same; early versions write results as the user's text."""
+    if facts["kind"] == "model" and (given := facts.get("input")):
+        facts["input"] = tuple(arguments.with_results(given))
+    complete(span, facts)
+
+
+_OTHER_QUIRKS = (
+    Quirk(
+        name="google_genai",
+        under="openinference",
+        scopes=("openinference.instrumentation.google_genai",),
+        omits_empty_arguments=True,
+        complete=complete_openinference,
+        returns_state=True,
+    ),
+    Quirk(name="google_genai", under="mlflow", matches=logged_by_mlflow, complete=complete),
+)
+
+
+_SCOPE = "opentelemetry.instrumentation.google_genai"
+_SHARED_SCOPE, _PROVIDERS = "opentelemetry.util.genai.handler", ("gemini", "vertex_ai")
+_PARAMETER, _RETURN = "code.function.parameters.", "code.function.return"
+_VALUE, _TYPE = ".value", ".type"
+_PIECE = '"finish_reason":""'  # of a message that is not the end of an answer, which was streamed
+_ELIDED = "<elided>"  # where content is not to be recorded
+
+
+def read(span: Span, context: Context) -> Facts:
+    """The facts of one of its spans: a model call, maybe with the tools that the SDK ran for it, or
+    such a tool.
+    """
+    facts = semconv.read(span, context)
+    if facts["kind"] == "tool":
+        _read_function(span.attributes, facts)
+    elif facts["kind"] == "model":
+        if facts.get("input") is None and facts.get("output") is None:
+            facts["input"], facts["output"] = _from_list(span.attributes.get("events"))
+        elif _PIECE in str(span.attributes.get(GEN_AI_OUTPUT_MESSAGES)):
+            _read_streamed(facts)
+        arguments.without_envelopes(facts, objects=True)
+    return facts
+
+
+def _read_streamed(facts: Facts) -> None:
+    """Read a streamed conversation: each piece of an answer is a message, and so is each answer
+    that called tools.
+    """
+    given, answered = _combined(facts.get("input") or ()), _combined(facts.get("output") or ())
+    if answered and not answered[-1].calls:  # the tools of those before it were run meanwhile
+        given, answered = [*given, *answered[:-1]], answered[-1:]
+    facts["input"], facts["output"] = tuple(given) or None, tuple(answered) or None
+
+
+def _combined(pieces: Sequence[Message]) -> list[Message]:
+    messages: list[Message] = []
+    for piece in pieces:
+        last = messages[-1] if messages else None
+        if (
+            last is not None
+            and piece.role == last.role == "assistant"
+            and last.text
+            and not last.calls
+        ):
+            messages[-1] = replace(piece, text=last.text + (piece.text or ""))
+        else:
+            messages.append(piece)
+    return messages
+
+
+def _from_list(events: Value) -> tuple[tuple[Message, ...] | None, tuple[Message, ...] | None]:
+    """What a model was given and what it answered, of the events that Logfire puts into one
+    attribute.
+    """
+    shown = [x for x in objects(structure(events).value) if x.get("content") != _ELIDED]
+    given = [message(_content(x), "user") for x in shown if "index" not in x]
+    pieces = [x["message"] for x in shown if isinstance(x.get("message"), dict)]
+    answer = message({"content": _joined(pieces)}, "assistant") if pieces else None
+    return tuple(x for x in given if x is not None) or None, None if answer is None else (answer,)
+
+
+def _content(event: dict[str, Any]) -> dict[str, Any]:
+    """The message inside an event, or the event."""
+    inner = event.get("content")
+    return inner if isinstance(inner, dict) else event
+
+
+def _joined(pieces: Sequence[dict[str, Any]]) -> list[Any]:
+    """The parts of an answer that was streamed in pieces, each of which has some of its text."""
+    parts: list[Any] = []
+    for part in (y for x in pieces if isinstance(x.get("content"), list) for y in x["content"]):
+        if isinstance(part, str) and parts and isinstance(parts[-1], str):
+            parts[-1] += part
+        else:
+            parts.append(part)
+    return parts
+
+
+def _read_function(attributes: Attributes, facts: Facts) -> None:
+    """What a function was called with and returned, before version 1.0 by attributes of its own."""
+    if facts.get("arguments") is None:
+        given = {
+            key.removeprefix(_PARAMETER).removesuffix(_VALUE): _given(
+                value, attributes.get(_typed(key))
+            )
+            for key, value in attributes.items()
+            if key.startswith(_PARAMETER) and key.endswith(_VALUE)
+        }
+        empty = (
+            attributes.get("code.args.positional.count")
+            == attributes.get("code.args.keyword.count")
+            == 0
+        )
+        facts["arguments"] = given if given or empty else None
+    if not facts.get("has_result") and _RETURN + _VALUE in attributes:
+        facts["result"] = _python(attributes[_RETURN + _VALUE], attributes.get(_RETURN + _TYPE))
+        facts["has_result"] = True
+    if facts["tool_name"] is not None:
+        facts["tools"] = (Tool(facts["tool_name"], text(attributes.get(GEN_AI_TOOL_DESCRIPTION))),)
+
+
+def _typed(key: str) -> str:
+    return key.removesuffix(_VALUE) + _TYPE
+
+
+def _given(value: Value, kind: Value) -> Json:
+    """An argument: text stays text, even where it is JSON, for it was given as text."""
+    return value if isinstance(value, str) and kind == "str" else _python(value, kind)
+
+
+def _python(value: Value, kind: Value) -> Json:
+    """A recorded value: text as it was, numbers as they are, all else as JSON."""
+    return opened(value, scalars=kind != "str")
+
+
+def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
+    """Whether it is of the instrumentation since 1.0, whose spans have the scope of the library
+    that it shares.
+    """
+    return (
+        span.scope.name == _SHARED_SCOPE and span.attributes.get(GEN_AI_PROVIDER_NAME) in _PROVIDERS
+    )
+
+
+QUIRKS = (*_OTHER_QUIRKS, *_TRACELOOP_QUIRKS)
+
+DIALECT = Dialect(
+    "google_genai",
+    read,
+    scopes=(_SCOPE,),
+    matches=matches,
+    matching_scopes=(_SHARED_SCOPE,),
+    prefilters=(b"google_genai", _SHARED_SCOPE.encode()),
+    content=(ContentSwitch(OPENTELEMETRY),),
+)

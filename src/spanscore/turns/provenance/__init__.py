@@ -1,1 +1,0 @@
-"""Which span and attribute each fact of a turn came from."""

@@ -1,1 +1,0 @@
-"""Which steps of a trace are one turn."""
