@@ -57,6 +57,8 @@ def pytest_configure():
     for name in ("NO_PROXY", "no_proxy"):
         others = os.environ.get(name, "").split(",")
         os.environ[name] = ",".join(filter(None, ["localhost", "127.0.0.1", "::1", *others]))
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    os.environ.setdefault("SPANSCORE_CACHE", f"{caches}/spanscore")  # what is built once stays so
 
 
 @pytest.hookimpl(tryfirst=True)

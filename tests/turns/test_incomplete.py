@@ -9,6 +9,7 @@ import pytest
 
 from spanscore import dialects, turns
 from spanscore.cli import demo
+from spanscore.otlp import codec
 
 
 def recorded_turns():
