@@ -1,4 +1,4 @@
-"""The one configuration, read from YAML, with its errors in words."""
+"""The configuration, read from YAML."""
 
 import dataclasses
 import difflib

@@ -1,4 +1,4 @@
-"""Agent traces without content: which instrumentation wrote them, and what makes it record some."""
+"""Agent traces without content, and advice to record it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Find the components of a collection: modules of a package, what distributions register, what a
-user names.
-"""
+"""Components found in a package, an entry point or a file."""
 
 import hashlib
 import importlib

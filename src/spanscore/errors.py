@@ -1,5 +1,4 @@
-"""Every error spanscore raises on purpose, sorted by what the person or program that gets it should
-do.
+"""Every error that spanscore raises on purpose.
 
 ::
 

@@ -1,5 +1,4 @@
-"""The filter language of lists, after https://google.aip.dev/160: text to a condition on a table of
-fields.
+"""The filter language of lists, after AIP-160.
 
 ::
 

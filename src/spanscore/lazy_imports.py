@@ -1,4 +1,4 @@
-"""Packages imported at the first use: numpy, litellm, public names of packages.
+"""Packages imported at first use.
 
 numpy takes 12 MB and 60 ms of CPU, which a server that has received nothing yet, and most commands,
 need not spend.

@@ -1,4 +1,4 @@
-"""Files on disk: private ones, and ones read again when changed."""
+"""Private files, and files read again when changed."""
 
 import contextlib
 import errno

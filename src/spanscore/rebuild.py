@@ -1,6 +1,4 @@
-"""From spans and log records to agent traces: reading and turning in one step, for whoever has
-whole traces.
-"""
+"""Agent traces from spans and log records."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""From agent traces to committed scores: evaluate what is new, commit it, and only then hand it to
-the exporters.
-"""
+"""Agent traces to committed scores."""
 
 import asyncio
 import logging

@@ -1,6 +1,4 @@
-"""The attributes of spans that rules read, and tags, kept with the agent traces that are rebuilt:
-these alone, and bounded.
-"""
+"""Span attributes that rules read."""
 
 from __future__ import annotations
 

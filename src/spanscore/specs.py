@@ -1,4 +1,4 @@
-"""What runs and monitors are asked to do."""
+"""Requests for runs and monitors."""
 
 import hashlib
 import json

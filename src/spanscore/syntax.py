@@ -1,4 +1,4 @@
-"""Python's syntax trees, made by one thread at a time."""
+"""Python's syntax trees, parsed in one thread."""
 
 import ast
 import inspect

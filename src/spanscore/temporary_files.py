@@ -1,6 +1,4 @@
-"""Files of one run that are gone with the process: tables that may be larger than memory, folders,
-and the error where there is no room for such files.
-"""
+"""Temporary tables and folders of one run."""
 
 import os
 import sqlite3

@@ -1,4 +1,4 @@
-"""Event loops, the API's request threads, and precedence of what is received."""
+"""Event loops, request threads and their precedence."""
 
 import asyncio
 import contextvars

@@ -1,6 +1,4 @@
-"""Functions run in other processes of this machine, so that work that takes long uses all its
-cores.
-"""
+"""A pool of worker processes for functions."""
 
 import contextlib
 import os

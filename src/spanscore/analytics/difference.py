@@ -1,6 +1,4 @@
-"""Two periods, two versions, or any two selections of scores: how far their figures differ, and how
-sure that is.
-"""
+"""The difference between two selections of scores."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

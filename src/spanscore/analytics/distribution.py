@@ -1,6 +1,4 @@
-"""How the values and labels of a metric are spread: shares with intervals, and quantiles with
-intervals.
-"""
+"""Distributions of a metric's values and labels."""
 
 import math
 from collections.abc import Mapping, Sequence

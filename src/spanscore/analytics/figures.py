@@ -1,4 +1,4 @@
-"""From sums to figures: a mean and a pass rate, each with n, an interval and what it rests on."""
+"""Means and pass rates from sums, with intervals."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,6 +1,4 @@
-"""Which scores a question is about, by what their figures are grouped, and which sessions are the
-worst of them.
-"""
+"""Selection and grouping of scores, and the worst sessions."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,6 +1,4 @@
-"""What the scores of each metric come to: all in all, and over time, in buckets as people name
-them.
-"""
+"""Summaries and trends of each metric's scores."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -1,3 +1,1 @@
-"""The control service: what a running spanscore is asked and told, over gRPC on a port of its
-own.
-"""
+"""The control API over gRPC and HTTP."""

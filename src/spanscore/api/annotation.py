@@ -1,4 +1,4 @@
-"""AnnotationService: what people should label, and judges' agreement with labels."""
+"""AnnotationService: labels wanted, and judges' agreement with labels."""
 
 import math
 import time

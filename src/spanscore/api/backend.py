@@ -1,4 +1,4 @@
-"""What the services need of a running spanscore."""
+"""The services' view of a running spanscore."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Calls of a method over any protocol, errors as a `Refusal`."""
+"""Calls of a method over any protocol."""
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

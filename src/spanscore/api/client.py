@@ -1,4 +1,4 @@
-"""Clients of a running spanscore, with tokens, retries and errors."""
+"""Clients of a running spanscore, with retries and errors."""
 
 import random
 import time

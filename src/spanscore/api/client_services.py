@@ -1,4 +1,4 @@
-"""The services as both clients have them, with keywords and pages."""
+"""The clients' methods, with keywords and pages."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack

@@ -1,4 +1,4 @@
-"""The methods of all services as an ASGI application that speaks the Connect protocol.
+"""An ASGI application that speaks the Connect protocol.
 
 connectrpc takes longer to import than the rest of the API, so this is imported when the first
 method is called.

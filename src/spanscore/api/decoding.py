@@ -1,4 +1,4 @@
-"""The control service's messages of scores as evaluations again, for whoever asks a server."""
+"""Evaluations from the API's messages of scores."""
 
 from spanscore.api.v1 import score_pb2 as pb
 from spanscore.model.json import loads

@@ -1,4 +1,4 @@
-"""Connections of the API over HTTP: how many there may be, and how large and how slow a request."""
+"""Bounds on connections of the API over HTTP."""
 
 import asyncio
 from dataclasses import dataclass

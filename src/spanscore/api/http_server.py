@@ -1,4 +1,4 @@
-"""The services as JSON over HTTP, with errors and page files.
+"""The services as JSON over HTTP, with page files.
 
 connectrpc speaks the protocol and uvicorn HTTP. Both are of the extra `api`: this module, and
 uvicorn with it, is imported when the first connection comes, connectrpc when the first method is

@@ -1,4 +1,4 @@
-"""Sockets, certificates and the page's path of the API over HTTP."""
+"""Sockets and certificates of the API over HTTP."""
 
 import socket
 import ssl

@@ -1,4 +1,4 @@
-"""Whether a request in JSON has the shape that the OpenAPI document gives it.
+"""Validation of JSON requests against the OpenAPI document.
 
 protobuf's own parser takes more than that: a list or a text as a message without fields, `true` as
 the number 1, `"1_0"` as 10, a number as a value of an enum. Here each of these is an error that

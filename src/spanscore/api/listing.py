@@ -1,6 +1,4 @@
-"""Lists of scores and agent traces: requests as queries of the store, and what these give as
-messages.
-"""
+"""Lists of scores and traces: requests to queries, and back."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar

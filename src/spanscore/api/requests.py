@@ -1,4 +1,4 @@
-"""What requests have in common: names, ids, masks, sealed pages.
+"""Names, ids, masks and page tokens of requests.
 
 A page token is sealed, since a place is often a number that all tenants' rows are counted by: by
 authenticated encryption with a synthetic nonce (SIV, RFC 5297), with keyed BLAKE2b in the place of

@@ -1,4 +1,4 @@
-"""ScoreService: what was measured, and what others gave, and can change here."""
+"""ScoreService: measured scores and imported ones."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""The services over gRPC, and the one list of them.
+"""The services over gRPC.
 
 Services are imported when the first of them is called: most servers are only sent telemetry.
 """

@@ -1,4 +1,4 @@
-"""What a service is in Python: a class with a coroutine for each method of a service in proto/.
+"""Base classes of the services: one coroutine a method.
 
 It knows neither gRPC nor HTTP. A method gets the request and the `Call`, and returns the response;
 a method that streams is an asynchronous generator of responses. What is wrong it raises, as one of

@@ -1,4 +1,4 @@
-"""TraceService and ViewService, imported traces, and answers kept by request."""
+"""TraceService and ViewService."""
 
 import asyncio
 import hashlib

@@ -1,1 +1,1 @@
-"""Spans to whole traces: when is a trace, and a session, complete."""
+"""Spans to whole traces and sessions."""

@@ -1,4 +1,4 @@
-"""Decide when a trace is complete: pure bookkeeping over fragments, with the time passed in."""
+"""The assembler: completes traces, with time passed in."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator

@@ -1,6 +1,4 @@
-"""What has been acknowledged and is not dealt with: journal, assembler and decoded requests, kept
-in step.
-"""
+"""Acknowledged requests that are not finished yet."""
 
 import asyncio
 import logging

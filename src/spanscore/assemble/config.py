@@ -1,4 +1,4 @@
-"""When a trace, and a session, counts as complete."""
+"""Configuration of when traces and sessions are complete."""
 
 import difflib
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Requests cut into fragments: all that the assembler knows of one."""
+"""Requests split into fragments of traces."""
 
 import logging
 from collections.abc import Callable, Iterator

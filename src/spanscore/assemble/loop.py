@@ -1,4 +1,4 @@
-"""The assembler's clock, open sessions and the queues of what was cut."""
+"""The assembler's clock, sessions and queues."""
 
 import asyncio
 from collections import OrderedDict

@@ -1,6 +1,4 @@
-"""Decide when the traces of a turn that is spread over several are all there: pure, with the time
-passed in.
-"""
+"""Turns that wait for the rest of their traces."""
 
 import heapq
 from collections import OrderedDict, defaultdict

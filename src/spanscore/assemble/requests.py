@@ -1,6 +1,4 @@
-"""The spans and log records of a trace, out of its requests: from memory while they last, else
-re-read.
-"""
+"""The spans and log records of a trace, from its requests."""
 
 import threading
 from collections import OrderedDict

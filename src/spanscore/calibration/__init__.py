@@ -1,6 +1,4 @@
-"""Human labels beside scores: how far a judge can be trusted, and pass rates corrected for its
-measured error.
-"""
+"""Judges held against human labels."""
 
 from spanscore.calibration.labels import Label, Matched, label_of, match, read_rows
 from spanscore.calibration.labels import read as read_labels

@@ -1,6 +1,4 @@
-"""Human labels, JSON Lines or CSV, read strictly since a label misread would make a judge look bad;
-and beside the scores of the same things, several people's as one.
-"""
+"""Human labels from JSON Lines or CSV, matched to scores."""
 
 import codecs
 import csv

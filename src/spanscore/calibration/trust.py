@@ -1,6 +1,4 @@
-"""What labels show about a judge: the measures with their intervals, also as the labels grew, the
-calibration that is kept of them, and what it makes of pass rates.
-"""
+"""Agreement of a judge with labels, and corrected pass rates."""
 
 import hashlib
 import json

@@ -1,6 +1,4 @@
-"""Scores as calibration sees them: what was scored, by whom, and whether it passed; and what they
-count together, sampled ones and those of one session.
-"""
+"""Scores as verdicts to calibrate."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,1 +1,1 @@
-"""The command line: one file a command, imported only when it is the one that runs."""
+"""The command line: one module a command, imported late."""

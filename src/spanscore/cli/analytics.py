@@ -1,6 +1,4 @@
-"""`spanscore analytics`: figures over the scores of a server or a store, each with its n and an
-interval.
-"""
+"""`spanscore analytics`: figures over stored scores."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime

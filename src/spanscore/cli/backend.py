@@ -1,6 +1,4 @@
-"""The backends that the environment names for each signal, as any OpenTelemetry SDK would
-understand it.
-"""
+"""OTLP backends named by the OTEL_* variables."""
 
 import socket
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,4 @@
-"""`spanscore best-of`: which of several agents answers the conversations of a suite best, by a
-judge's comparison.
-"""
+"""`spanscore best-of`: a tournament of agents."""
 
 import argparse
 import asyncio

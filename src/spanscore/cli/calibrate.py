@@ -1,6 +1,4 @@
-"""`spanscore calibrate`: hold a judge's scores against human labels, and keep its error for later
-pass rates.
-"""
+"""`spanscore calibrate`: a judge against human labels."""
 
 import argparse
 import time

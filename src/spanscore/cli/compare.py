@@ -1,6 +1,4 @@
-"""`spanscore compare`: whether one run is better than another, how sure that is, and whether it is
-a regression.
-"""
+"""`spanscore compare`: is one run better than another?"""
 
 import argparse
 import math

@@ -1,6 +1,4 @@
-"""Whether one run is better than another: each measure over the cases that both have, with what is
-sure of it.
-"""
+"""Differences between two runs, measure by measure."""
 
 import contextlib
 import math

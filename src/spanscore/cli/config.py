@@ -1,6 +1,4 @@
-"""`spanscore config`: a configuration file to start from, checked before it runs, and the schema
-for editors.
-"""
+"""`spanscore config`: write, check and describe a configuration."""
 
 import argparse
 import json

@@ -1,6 +1,4 @@
-"""`spanscore demo`: the whole way, from a recorded agent's spans to its scores, on this machine and
-without a key.
-"""
+"""`spanscore demo`: recorded spans to scores, without a key."""
 
 import argparse
 import contextlib

@@ -1,4 +1,4 @@
-"""`spanscore doctor`: is all well that scores depend on, and what to do where it is not."""
+"""`spanscore doctor`: find what is wrong, with remedies."""
 
 import argparse
 import asyncio

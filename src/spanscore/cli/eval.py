@@ -1,6 +1,4 @@
-"""`spanscore eval`: score the agent traces in files, for a person, for machines, or as a gate in
-CI.
-"""
+"""`spanscore eval`: score the agent traces in files."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,6 +1,4 @@
-"""`spanscore inspect`: the agent traces in files as they are rebuilt, for a person to read or as
-JSON lines.
-"""
+"""`spanscore inspect`: agent traces in files, as rebuilt."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,4 @@
-"""The entry point of `spanscore`: finds the command, imports only that one, and turns its errors
-into one line.
-"""
+"""The entry point of `spanscore`."""
 
 import argparse
 import importlib

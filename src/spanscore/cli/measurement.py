@@ -1,6 +1,4 @@
-"""Scores that a command needs and that nobody has given: made now, with a judge's answers kept from
-one run to the next, and shown or written while they are made.
-"""
+"""Scores that a command makes, with cached answers."""
 
 import argparse
 import asyncio

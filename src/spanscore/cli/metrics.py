@@ -1,6 +1,4 @@
-"""`spanscore metrics`: what can be measured, what each metric means, and what a judge is asked for
-it.
-"""
+"""`spanscore metrics`: the metrics and their questions."""
 
 import argparse
 import inspect

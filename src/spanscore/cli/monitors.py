@@ -1,6 +1,4 @@
-"""`spanscore monitors`: what watches scores on a running server, or starts evaluation runs, at
-times of its own.
-"""
+"""`spanscore monitors`: scheduled watches and runs."""
 
 import argparse
 from collections.abc import Iterator

@@ -1,6 +1,4 @@
-"""A server for the run of one program: in this process, on free ports, and flushed when the program
-has ended.
-"""
+"""A server in this process for one program's run."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""`spanscore quarantine`: the requests that a server acknowledged but could not read."""
+"""`spanscore quarantine`: acknowledged requests that cannot be read."""
 
 import argparse
 import dataclasses

@@ -1,6 +1,4 @@
-"""Labels of `calibrate` that are recorded: scores that people gave, in the telemetry or in a
-server's store.
-"""
+"""Labels recorded as scores, in telemetry or a store."""
 
 import argparse
 import sys

@@ -1,6 +1,4 @@
-"""`spanscore report`: recorded traces, their scores and the runs of suites as one HTML file to look
-at.
-"""
+"""`spanscore report`: traces, scores and runs as HTML."""
 
 import argparse
 import sys

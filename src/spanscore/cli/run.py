@@ -1,6 +1,4 @@
-"""`spanscore run -- PROGRAM`: receives what one program emits, scores it, and shows the scores when
-it has ended.
-"""
+"""`spanscore run -- PROGRAM`: score what one program emits."""
 
 import argparse
 import asyncio

@@ -1,6 +1,4 @@
-"""The options of `spanscore runs create`, and the run that they ask for, with the agent traces in
-files, or at URLs, that it sends.
-"""
+"""The options and files of `spanscore runs create`."""
 
 import argparse
 import sys

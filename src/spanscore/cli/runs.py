@@ -1,4 +1,4 @@
-"""`spanscore runs`: evaluation runs over what a running server has stored."""
+"""`spanscore runs`: evaluation runs over stored traces."""
 
 import sys
 from collections.abc import Sequence

@@ -1,6 +1,4 @@
-"""The actions of `spanscore scores` that ask a server: create, import, update and delete scores
-that people and programs give; what to label next, and how far a judge agrees.
-"""
+"""Actions of `spanscore scores` that ask a server."""
 
 import argparse
 from collections.abc import Callable

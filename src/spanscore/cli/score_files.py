@@ -1,6 +1,4 @@
-"""Scores in files: JSON lines of `spanscore eval`, runs of a suite, and what a server has exported
-by OTLP; one by itself, or two to compare.
-"""
+"""Scores in files, alone or two to compare."""
 
 import contextlib
 import json

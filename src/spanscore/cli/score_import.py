@@ -1,6 +1,4 @@
-"""`spanscore scores import`: a file of scores, checked line by line before any is sent, and sent in
-batches.
-"""
+"""`spanscore scores import`: send a file of scores."""
 
 import argparse
 import hashlib

@@ -1,4 +1,4 @@
-"""Lists of scores and of traces as a person reads them: two lines each, what matters first."""
+"""Lists of scores and of traces, two lines each."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime

@@ -1,6 +1,4 @@
-"""Scores of a run as a person reads them: a block for each trace and session, what could not be
-scored, and what all add up to, with n and an interval.
-"""
+"""Scores of a run as text, with totals."""
 
 import sys
 from collections import Counter, defaultdict

@@ -1,6 +1,4 @@
-"""`spanscore scores`: the scores of a server, or of files, newest first; and those that could not
-be delivered.
-"""
+"""`spanscore scores`: scores of a server or of files."""
 
 import argparse
 from collections import Counter, defaultdict

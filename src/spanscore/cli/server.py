@@ -1,6 +1,4 @@
-"""Where commands read: a server's store, its control service, or its API, whose answers are printed
-for people or as JSON.
-"""
+"""Servers and stores that commands read."""
 
 import argparse
 import time

@@ -1,6 +1,4 @@
-"""What `spanscore serve` says of its work: on a terminal one line that renews itself, else a log
-line now and then.
-"""
+"""The status line of `spanscore serve`."""
 
 import asyncio
 import contextlib

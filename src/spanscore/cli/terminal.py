@@ -1,6 +1,4 @@
-"""Printing: text from traces made harmless, tables and trees, colours only for a terminal, progress
-on standard error; and the files that options such as `--output` name.
-"""
+"""Terminal output: safe text, tables, trees and progress."""
 
 import json
 import os

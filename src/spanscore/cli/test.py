@@ -1,6 +1,4 @@
-"""`spanscore test`: hold recorded traces against a suite of cases, for a person, for machines, or
-as a gate in CI.
-"""
+"""`spanscore test`: traces against a suite of cases."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any

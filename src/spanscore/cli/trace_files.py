@@ -1,4 +1,4 @@
-"""The agent traces in the files that a command was given, and the sessions they make up."""
+"""Agent traces and sessions in files."""
 
 import logging
 import sys

@@ -1,6 +1,4 @@
-"""`spanscore traces`: the agent traces of a server, or in files, newest first, each with its
-verdict.
-"""
+"""`spanscore traces`: agent traces with their verdicts."""
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,3 +1,1 @@
-"""Evaluation of what is stored: which traces or sessions, by which metrics, and the runs that work
-them off.
-"""
+"""Evaluation runs and monitors of a running server."""

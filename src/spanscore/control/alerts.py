@@ -1,4 +1,4 @@
-"""The delivery of alerts, each until its receiver has taken it."""
+"""Delivery of alerts to their receivers."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The monitors of the configuration, in the store as the server that was started last had them."""
+"""Monitors of the configuration, kept in the store."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What a run would ask a judge, and cost at most."""
+"""Estimates of a run's questions and cost."""
 
 import asyncio
 import heapq

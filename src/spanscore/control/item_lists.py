@@ -1,4 +1,4 @@
-"""The traces or sessions that a target or source names."""
+"""The traces or sessions of a target."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""The engine of one run, its models, and costs booked ahead."""
+"""The engine and booked costs of one run."""
 
 import asyncio
 import hashlib

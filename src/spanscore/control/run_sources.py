@@ -1,4 +1,4 @@
-"""The configured backends and files whose traces runs may read."""
+"""Configured backends and files that runs may read."""
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,6 +1,4 @@
-"""Evaluation runs: created, worked off a few at a time, paused, retried and deleted, through any
-restart.
-"""
+"""Evaluation runs, from creation to deletion."""
 
 import asyncio
 import secrets

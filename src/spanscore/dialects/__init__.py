@@ -1,4 +1,4 @@
-"""What a span records, in any dialect: spans and log records in, steps out.
+"""Spans and log records in any dialect, to steps.
 
 One module, or one folder, is one framework, platform, coding agent or convention. It is found by
 scanning, and brings its `DIALECT`, the `QUIRKS` with which it appears in the spans of other

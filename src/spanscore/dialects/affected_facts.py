@@ -1,4 +1,4 @@
-"""Facts of steps that depend on values which an SDK cut or dropped.
+"""Facts that depend on cut or dropped values.
 
 In go the steps as their dialects read them, the spans, and their log records by span id; out come
 the same steps, with the names of facts in `damaged`. Under an SDK whose limit is 20 characters, a

@@ -1,4 +1,4 @@
-"""Dialects and quirks, with their content switches and ignored spans."""
+"""Dialects and quirks, with their switches and ignored spans."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The conventions' keys of attributes and events, each once, as a constant.
+"""Keys of the conventions' attributes and events.
 
 A name that ends in `_PREFIX` is how the keys of several attributes begin.
 """

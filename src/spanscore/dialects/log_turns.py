@@ -1,6 +1,4 @@
-"""Turns that are not one trace each: some emitters record them in log records, or in several
-traces.
-"""
+"""Turns recorded in log records or in several traces."""
 
 import hashlib
 from bisect import bisect_left

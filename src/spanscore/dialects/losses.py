@@ -1,4 +1,4 @@
-"""Losses before a span arrived, found by records, lengths and rereading."""
+"""Losses before a span arrived."""
 
 import re
 from collections import defaultdict

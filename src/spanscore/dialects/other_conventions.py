@@ -1,5 +1,4 @@
-"""Fill in facts that a span's own dialect did not find, from attributes of other conventions, as
-people set them by hand.
+"""Facts from other conventions' attributes, set by hand.
 
 Tracing backends accept a question, an answer, a call or a count under any of these names, whatever
 else the span records. Only missing facts are filled in, and none that is known to be cut or

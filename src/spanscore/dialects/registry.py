@@ -1,4 +1,4 @@
-"""The registry of dialects and quirks, found by scanning, in order."""
+"""The registry of dialects and quirks."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

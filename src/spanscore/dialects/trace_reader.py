@@ -1,4 +1,4 @@
-"""A trace's spans and log records read into steps by dialects."""
+"""A trace's spans and log records, read into steps."""
 
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence

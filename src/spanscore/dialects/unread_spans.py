@@ -1,6 +1,4 @@
-"""Describe spans and log records that no dialect reads, without their content: enough to report a
-new dialect, and to write one.
-"""
+"""Descriptions, without content, of spans nobody reads."""
 
 import re
 from collections.abc import Iterable, Iterator

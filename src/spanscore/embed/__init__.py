@@ -1,6 +1,4 @@
-"""Embeddings behind one port: a provider's, a local model's, or, where asked for by name, character
-n-grams.
-"""
+"""Embeddings: a provider's, a local model's, or n-grams."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What may be configured about embeddings: which one is used, and how a provider is asked."""
+"""Configuration of embeddings."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self

@@ -1,6 +1,4 @@
-"""Embedding by a static model in this process: a table of word vectors, on numpy, without a
-provider.
-"""
+"""Embedding by a static model in this process."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Embedding without any model: hashed character n-grams, which compare the spelling of texts."""
+"""Embedding by hashed character n-grams."""
 
 from __future__ import annotations
 

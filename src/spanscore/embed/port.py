@@ -1,6 +1,4 @@
-"""The embedding's one port, texts in, unit vectors out; and the vectors of recent texts, which
-metrics and the traces of a session share.
-"""
+"""The port of embeddings, and vectors of recent texts."""
 
 from __future__ import annotations
 

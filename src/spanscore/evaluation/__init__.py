@@ -1,4 +1,4 @@
-"""Which metrics run on what, in which order, and what becomes of their errors."""
+"""Metrics run on traces and sessions."""
 
 from spanscore.evaluation.config import Config, Overrides
 from spanscore.evaluation.engine import Engine

@@ -1,6 +1,4 @@
-"""Which metrics run, with which options, how often: the configuration, and what one run may change
-of it.
-"""
+"""Configuration of metrics, rules and runs."""
 
 import functools
 from collections.abc import Iterable, Mapping

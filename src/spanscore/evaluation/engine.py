@@ -1,6 +1,4 @@
-"""The engine: runs the metrics on a trace or a session, and turns all that may happen into
-evaluations.
-"""
+"""The engine: runs metrics on traces and sessions."""
 
 import asyncio
 import time

@@ -1,6 +1,4 @@
-"""What was measured as evaluations: their place beside those before, the order in which they
-matter, and what of them is worth another try.
-"""
+"""Evaluations placed among earlier ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,6 +1,4 @@
-"""A session scored by the rubric: one call of a judge for all criteria, or several where samples or
-a cascade are configured.
-"""
+"""A session graded by the rubric."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence

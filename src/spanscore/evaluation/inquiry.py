@@ -1,6 +1,4 @@
-"""One subject before a judge: its transcripts, what is asked about them, metric by metric, and what
-that would take, with nothing sent.
-"""
+"""One subject before a judge: transcripts and questions."""
 
 import asyncio
 import functools

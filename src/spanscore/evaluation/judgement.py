@@ -1,6 +1,4 @@
-"""How judged metrics ask a judge: staged (each metric on its own, stage by stage) or fused (all in
-shared calls); what is not valid is asked again.
-"""
+"""Judged metrics, staged or in shared calls."""
 
 import asyncio
 from collections import deque

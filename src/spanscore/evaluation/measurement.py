@@ -1,6 +1,4 @@
-"""How a metric is measured on a trace or a session: computed, by an embedding, by a judge (once, in
-samples, or after a cheaper model), or not at all.
-"""
+"""One metric measured on a trace or a session."""
 
 import asyncio
 import functools

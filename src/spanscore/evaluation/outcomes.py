@@ -1,6 +1,4 @@
-"""The outcomes of metrics: made of whatever a metric or a judge does, with who measured them at
-what cost, and counted.
-"""
+"""Outcomes of metrics, with their evaluator and cost."""
 
 import math
 import time

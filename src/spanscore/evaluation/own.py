@@ -1,6 +1,4 @@
-"""Metrics of one's own in the configuration: criteria in plain words, and modules that make
-metrics.
-"""
+"""Metrics that users configure."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path

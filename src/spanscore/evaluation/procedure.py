@@ -1,6 +1,4 @@
-"""How the traces and sessions are measured that one rule takes, or that none takes: by which
-metrics and judges, and what a run changes of that.
-"""
+"""The metrics and judges of one rule."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,6 +1,4 @@
-"""What a judge is sent for a set of questions, dealt into calls, and how its answer is read back by
-question.
-"""
+"""Questions in calls to a judge, and answers by question."""
 
 import functools
 import hashlib

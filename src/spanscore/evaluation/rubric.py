@@ -1,6 +1,4 @@
-"""Which criteria the rubric judge scores, how much each counts, the criteria that users add, and
-the overall score.
-"""
+"""The rubric's criteria, weights and overall score."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

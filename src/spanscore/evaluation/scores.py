@@ -1,6 +1,4 @@
-"""From a trace or a session as it is stored to its scores: nothing is read or written, so that any
-process can do it.
-"""
+"""The scores of a stored trace or session."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,4 @@
-"""The signals of a session: the scores of its traces, and those that others gave, as the session
-metrics use them, and why some are missing.
-"""
+"""The signals that session metrics combine."""
 
 import math
 from collections import defaultdict

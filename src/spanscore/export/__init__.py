@@ -1,4 +1,4 @@
-"""Scores out by OTLP and tools' APIs; opening of their exporters."""
+"""Scores sent by OTLP and by tools' APIs."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Batches of scores out of the outbox, encoded once and sent."""
+"""Batches of scores out of the outbox."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Delivery of requests to one backend: retries, losses, inline queues."""
+"""Delivery of requests to one backend."""
 
 import asyncio
 import logging

@@ -1,6 +1,4 @@
-"""Evaluations as the histogram `gen_ai.evaluation.score`: how the scores of an agent are
-distributed.
-"""
+"""Evaluations as the histogram `gen_ai.evaluation.score`."""
 
 from bisect import bisect_left
 from collections import OrderedDict, defaultdict

@@ -1,4 +1,4 @@
-"""Inline mode: requests leave at once, agents' spans wait for scores.
+"""Inline mode: agents' spans wait for their scores.
 
 The scores of a turn go to its outermost agent's span, or, where it has none or several, to the
 root. So an agent's span is held back unless an agent lies above it, and a root unless the trace has

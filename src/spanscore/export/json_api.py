@@ -1,6 +1,4 @@
-"""Requests with JSON bodies to the API of a tool, its answers sorted as those of an OTLP
-backend.
-"""
+"""JSON requests to a tool's API."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -1,6 +1,4 @@
-"""Scores as Langfuse's own, which it shows on traces, observations and sessions and adds up in its
-dashboards.
-"""
+"""Scores in Langfuse."""
 
 import base64
 import hashlib

@@ -1,6 +1,4 @@
-"""Scores as MLflow's own assessments, which it shows in the list of traces and beside each
-trace.
-"""
+"""Scores as MLflow's assessments."""
 
 import base64
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""A file of OTLP/JSON, one request a line, as the collector's file exporter writes it."""
+"""A file of OTLP/JSON, one request a line."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Scores as Phoenix's own annotations, which it shows in its lists, trees and headers."""
+"""Scores as Phoenix's annotations."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""The ports of export: exporters, tools, the outbox, and failures."""
+"""The ports of exporters, tools and outbox."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol

@@ -1,4 +1,4 @@
-"""spanscore's own metrics, sent by OTLP from time to time."""
+"""spanscore's own metrics, sent by OTLP."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The loops that send scores, and again those not delivered."""
+"""The loops that send scores, and resend them."""
 
 import asyncio
 import logging

@@ -1,6 +1,4 @@
-"""Evaluations as evaluation spans: what every tracing backend shows, in the evaluated span's own
-trace.
-"""
+"""Evaluations as evaluation spans."""
 
 import hashlib
 from collections.abc import Iterable, Iterator

@@ -1,5 +1,4 @@
-"""What an answer means for the sender, sorted as the OpenTelemetry Collector sorts it: pure tables,
-one a protocol.
+"""Answers of backends: delivered, refused or to be retried.
 
 But for two: what is refused for its credentials is sent again, since it is safe in the store until
 somebody renews a token, and so is, for a while, what a backend answers with a fault of its own. The

@@ -1,4 +1,4 @@
-"""TLS of the exporters that speak HTTP, with files that are read again when they are renewed."""
+"""TLS of the exporters over HTTP."""
 
 import ssl
 

@@ -1,4 +1,4 @@
-"""The words and attributes that every form of a score shares."""
+"""Words and attributes of scores in every form."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,4 @@
-"""LLM judges behind one port: how a model is asked about a transcript, at what cost, and what it is
-not shown.
-"""
+"""LLM judges behind one port."""
 
 import functools
 from collections.abc import Callable, Iterable

@@ -1,6 +1,4 @@
-"""From a model's words to a validated answer, and the schema that asks for one; of an answer of
-several parts what is valid is taken, also if it was cut off.
-"""
+"""Validated answers from a model's words."""
 
 import functools
 import json

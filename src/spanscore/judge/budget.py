@@ -1,6 +1,4 @@
-"""What judging may cost: an amount is reserved before a call and corrected after it, so that calls
-under way count.
-"""
+"""The budget of judging: reserved before, corrected after."""
 
 import asyncio
 from collections import defaultdict

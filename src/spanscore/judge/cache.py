@@ -1,6 +1,4 @@
-"""Answers that were paid for are kept by what was asked, in memory, in a file or as a recording,
-and the same question asked twice at once is asked once.
-"""
+"""Judge answers kept in memory, files and recordings."""
 
 import asyncio
 import hashlib

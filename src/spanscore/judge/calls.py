@@ -1,6 +1,4 @@
-"""One call of a model as the judge makes it: with room for an answer of its kind, paid for, in its
-turn, tried again where that helps, and counted.
-"""
+"""One call of a model, paid for and retried."""
 
 import math
 import time

@@ -1,6 +1,4 @@
-"""How the judge is configured: which models, how patiently, at what cost, and what is hidden from
-them.
-"""
+"""Configuration of the judge."""
 
 import json
 import re

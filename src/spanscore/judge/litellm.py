@@ -1,6 +1,4 @@
-"""The provider behind the judge: litellm, which speaks every model's API; imported when the first
-model is asked.
-"""
+"""The litellm provider."""
 
 import asyncio
 import os

@@ -1,5 +1,4 @@
-"""The marks that stand for what was withheld or left out, and those around a trace's text: none of
-them can be imitated by what a trace contains.
+"""Marks of withheld text, which traces cannot imitate.
 
 A genuine mark ends in the word of its transcript: `[REDACTED:email #bcdfghjklmnp]`. The word
 derives from all that the transcript contains: the same trace gives the same prompt, and nobody who

@@ -1,6 +1,4 @@
-"""The judge that asks language models: cached, budgeted, retried, repaired once, with other models
-to fall back on.
-"""
+"""The judge that asks language models."""
 
 import asyncio
 import copy

@@ -1,6 +1,4 @@
-"""Make a transcript fit its budget by leaving out what a judge misses least, and saying so where it
-stood.
-"""
+"""Transcripts shortened to their budget."""
 
 import re
 from bisect import bisect_left

@@ -1,5 +1,4 @@
-"""How fast one model may be called, learnt from its provider; and when a failed call is worth
-another try.
+"""The pace of one model's calls, and retries.
 
 The rate is a fixed point of small steps: each call that is sent raises it a little, each refusal
 lowers it by a few percent, so that it settles where about one call in fifty is refused (stochastic

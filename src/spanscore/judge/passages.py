@@ -1,6 +1,4 @@
-"""What a judge reads of an agent trace, in reading order: each fact once, each step numbered, no
-JSON dump; and what stands around the steps.
-"""
+"""The passages of a transcript, in reading order."""
 
 import functools
 import unicodedata

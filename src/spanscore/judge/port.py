@@ -1,6 +1,4 @@
-"""The judge's one port: ask a model a question about a transcript, get an answer in a schema; and
-the end of asking, after which no judge that hangs is waited for.
-"""
+"""The judge's port: a prompt to an answer."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence

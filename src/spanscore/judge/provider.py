@@ -1,6 +1,4 @@
-"""What the judge needs of a model provider, so that the asking knows no vendor's library: a call,
-the rate limits that answers state, and the prices in litellm's data files.
-"""
+"""The port of model providers, with their prices."""
 
 import functools
 import importlib.util

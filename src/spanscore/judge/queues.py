@@ -1,6 +1,4 @@
-"""The queues in which the calls of one or several judges wait: one for each model, address and key,
-at its pace, and places for all that are under way at once.
-"""
+"""Queues of calls, one a model."""
 
 import asyncio
 import heapq

@@ -1,5 +1,4 @@
-"""Secrets and personal data are replaced before a transcript leaves the process, without hiding
-what judging needs.
+"""Redaction of secrets and personal data.
 
 Every pattern runs in linear time: its repetitions are bounded, or cannot begin again inside what
 they have just passed over. Only ASCII neighbours can make a value part of something else: in

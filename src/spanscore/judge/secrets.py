@@ -1,6 +1,4 @@
-"""The rules by which secrets are found: by their own form, behind labels of several languages, in
-commands, HTTP's headers, and objects with a name and a value.
-"""
+"""Rules that find secrets."""
 
 import base64
 import re

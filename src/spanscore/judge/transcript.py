@@ -1,6 +1,4 @@
-"""What a judge reads of an agent trace or a session: numbered steps, within a token budget,
-redacted and fenced.
-"""
+"""Transcripts: numbered steps, redacted, fenced, within a budget."""
 
 import functools
 import math

@@ -1,6 +1,4 @@
-"""Does a model answer: tried when the server starts, when answers fail to come, and again until
-they come.
-"""
+"""Trials of whether a model answers."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The metrics: one file each, found by scanning, so that no list of them is kept."""
+"""The metrics: one file each, found by scanning."""
 
 import functools
 from collections.abc import Iterator

@@ -1,6 +1,4 @@
-"""What a metric is: the classes that every metric derives from, and that the engine, the docs and
-the tests read.
-"""
+"""The base classes of metrics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

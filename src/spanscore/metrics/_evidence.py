@@ -1,6 +1,4 @@
-"""What a trace's tool calls and texts hold, as far as anything of it is looked at: read off once,
-within bounds; and texts as words.
-"""
+"""Tool calls and texts of a trace, read once."""
 
 import string
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What every judge is told, and the questions that several metrics share."""
+"""Questions and instructions that judged metrics share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The reference page of the metrics, written from their classes by `make docs`."""
+"""The reference page of the metrics."""
 
 import inspect
 from collections.abc import Iterator

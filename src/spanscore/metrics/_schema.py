@@ -1,6 +1,4 @@
-"""A small JSON Schema validator: the keywords that tools' parameters use, bounded, since traces may
-be hostile.
-"""
+"""A bounded JSON Schema validator for untrusted schemas."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What is expected of an agent beside what it did: the tool calls, and the answer."""
+"""Expected tool calls and answers against the actual ones."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,1 +1,1 @@
-"""The types that the stages meet at: frozen, and free of any vendor."""
+"""The types that the stages share."""

@@ -1,6 +1,4 @@
-"""External scores, which people, programs and other evaluators gave, joined to the turns that they
-are of.
-"""
+"""External scores, joined to their turns."""
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

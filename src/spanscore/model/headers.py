@@ -1,4 +1,4 @@
-"""Headers of received requests that are kept, and the tenant among them."""
+"""Headers kept from requests, and the tenant."""
 
 from collections.abc import Iterable
 from typing import Final, TypeAlias

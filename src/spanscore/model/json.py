@@ -1,6 +1,4 @@
-"""The JSON value type, and the one way the project parses and prints JSON: fast, bounded and
-deterministic.
-"""
+"""JSON values, parsed and printed in one way."""
 
 import json as _json
 import re

@@ -1,4 +1,4 @@
-"""Options of a configuration, with their durations, quantities and moments."""
+"""Options, durations, sizes and moments of configurations."""
 
 import ast
 import functools

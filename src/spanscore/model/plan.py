@@ -1,4 +1,4 @@
-"""Steps of a plan: a list in a text, or what a tool for plans was given.
+"""The steps of a plan.
 
 Sentences are not read: "First I look it up, then I book it." is no plan.
 """

@@ -1,4 +1,4 @@
-"""A Score, a Skip or a Failure, and the Evaluation around it."""
+"""Score, Skip, Failure, and the Evaluation around them."""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Spans and log records without protobuf, and how records are declared."""
+"""Spans and log records without protobuf."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields

@@ -1,6 +1,4 @@
-"""What a dialect makes of one span: a Step; and the Reading of a whole trace that turns are built
-from.
-"""
+"""Steps, one a span, and the Reading of a trace."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field

@@ -1,4 +1,4 @@
-"""What a tool's name says of it: that it looks something up, or changes something."""
+"""Effects of tools, guessed from their names."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""AgentTrace: one turn of an agent, rebuilt from spans; and its session."""
+"""AgentTrace, one turn of an agent, and its session."""
 
 import hashlib
 import json

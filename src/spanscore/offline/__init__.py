@@ -1,6 +1,4 @@
-"""Scoring what was recorded: agent traces of files in, their scores out as they are made, in
-bounded memory.
-"""
+"""Scoring of recorded agent traces."""
 
 from spanscore.offline.scoring import OfflineScoring, Scored
 from spanscore.offline.selection import (

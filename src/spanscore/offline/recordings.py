@@ -1,6 +1,4 @@
-"""The agent traces in files of recorded telemetry or stored elsewhere, the scores that others gave
-them, and what is to be said about these.
-"""
+"""Agent traces and external scores in recordings."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Scores of recorded agent traces, given as soon as they are made."""
+"""Scores of recorded agent traces, as made."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Which metrics a run over recorded traces measures, and the engine that measures them."""
+"""The metrics and the engine of an offline run."""
 
 import difflib
 import time

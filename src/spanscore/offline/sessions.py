@@ -1,6 +1,4 @@
-"""The sessions of a run over recorded traces: their turns, and where these stand, are kept in files
-once they fill a bound in memory.
-"""
+"""Sessions of an offline run, kept in files."""
 
 import json
 from collections import OrderedDict

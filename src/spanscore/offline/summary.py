@@ -1,6 +1,4 @@
-"""What the scores of a run add up to, metric by metric: while they are made, in memory that does
-not grow with their number, or all at once.
-"""
+"""Totals of a run's scores, metric by metric."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence

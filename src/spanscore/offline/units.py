@@ -1,6 +1,4 @@
-"""The agent traces of units of large files, read in this process or in worker processes: the part
-of reading that takes long.
-"""
+"""Agent traces of large files, read in worker processes."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

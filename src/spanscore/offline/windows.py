@@ -1,6 +1,4 @@
-"""Traces that are too many for memory, a window at a time: of large files, and of stored traces
-that a URL names; what has been read, and waits no more.
-"""
+"""Traces too many for memory, a window at a time."""
 
 import heapq
 from collections import deque

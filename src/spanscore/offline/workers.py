@@ -1,4 +1,4 @@
-"""Traces and sessions scored in worker processes, where no model has a part in their scores."""
+"""Traces and sessions scored in worker processes."""
 
 import asyncio
 import pickle

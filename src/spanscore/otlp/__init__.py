@@ -1,1 +1,1 @@
-"""OTLP messages to and from the model, and the files that hold them."""
+"""OTLP messages, and the files that hold them."""

@@ -1,4 +1,4 @@
-"""Spans that cannot be used: named and refused, or mended."""
+"""Unusable spans, refused or mended."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

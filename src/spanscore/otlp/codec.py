@@ -1,4 +1,4 @@
-"""OTLP messages to the model and back, in plain loops."""
+"""OTLP messages to the model and back."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final

@@ -1,6 +1,4 @@
-"""Large recordings read a document at a time: the lines of all files by their time, and when a
-trace has been read.
-"""
+"""Large recordings, read a document at a time."""
 
 import base64
 import binascii

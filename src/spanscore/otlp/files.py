@@ -1,4 +1,4 @@
-"""Recorded telemetry in files: OTLP and Jaeger's JSON, read into the model."""
+"""Recorded telemetry in files: OTLP and Jaeger's JSON."""
 
 import base64
 import binascii

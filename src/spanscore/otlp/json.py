@@ -1,5 +1,4 @@
-"""OTLP/JSON: protobuf's JSON mapping as OTLP bends it (ids in hex, enums as integers), both ways
-and lenient on input.
+"""OTLP/JSON, both ways, lenient on input.
 
 Protobuf's own `json_format` reads ids as base64, has no bound on depth that fits ours, and takes
 many times as long.

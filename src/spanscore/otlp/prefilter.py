@@ -1,4 +1,4 @@
-"""Whether a raw request contains any of several byte strings, whatever else is in it."""
+"""Search of raw requests for any of several strings."""
 
 from collections.abc import Iterable
 from functools import cached_property

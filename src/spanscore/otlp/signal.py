@@ -1,4 +1,4 @@
-"""The three signals that OTLP carries, each as on the wire."""
+"""OTLP's three signals, each as on the wire."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args

@@ -1,4 +1,4 @@
-"""What a request will cost when it is decoded, found before it is decoded.
+"""The cost of decoding a request, found beforehand.
 
 An empty span has two bytes on the wire and 160 in memory; text stays as large as it is. So what
 grows is many short messages, each of which has its length on the wire, as a byte below 16. Requests

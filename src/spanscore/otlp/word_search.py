@@ -1,4 +1,4 @@
-"""Search for many byte strings in one pass over a body, by its words of four bytes.
+"""Search for many byte strings in one pass.
 
 Wherever a byte string of seven bytes or more begins, it contains a whole word of four bytes that
 begins at a multiple of four: one of its first four words. numpy finds the places in the body where

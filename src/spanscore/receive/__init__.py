@@ -1,1 +1,1 @@
-"""OTLP in: gRPC and HTTP servers that acknowledge what is in the journal."""
+"""OTLP servers, gRPC and HTTP."""

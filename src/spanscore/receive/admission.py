@@ -1,5 +1,4 @@
-"""Which requests may go on while memory is short: the bound on the bytes of all that are received
-and worked on.
+"""Bounds on requests while memory is short.
 
 A sender decides how long its request takes to arrive, and what has come of it takes memory
 meanwhile. So a request that has not arrived whole gives way to others: see `Admission`.

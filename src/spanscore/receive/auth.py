@@ -1,4 +1,4 @@
-"""Who may send or ask, and for which tenant: tokens and headers."""
+"""Tokens, and the tenants they are for."""
 
 import hmac
 import logging

@@ -1,6 +1,4 @@
-"""How the OTLP servers are reached and what they take, under the names that the OpenTelemetry
-Collector uses.
-"""
+"""Configuration of the OTLP servers, with the collector's names."""
 
 import re
 from pathlib import Path

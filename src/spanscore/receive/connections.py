@@ -1,6 +1,4 @@
-"""Bounds on HTTP connections: how many there are, and how long one may be open without a
-request.
-"""
+"""Bounds on HTTP connections."""
 
 import asyncio
 import time

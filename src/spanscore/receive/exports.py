@@ -1,4 +1,4 @@
-"""One export request from bytes to acknowledgement, for gRPC and HTTP."""
+"""An export request, from bytes to acknowledgement."""
 
 import asyncio
 import logging

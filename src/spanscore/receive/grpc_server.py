@@ -1,4 +1,4 @@
-"""OTLP over gRPC: the three export services, health and reflection."""
+"""OTLP over gRPC, with health and reflection."""
 
 import asyncio
 import logging

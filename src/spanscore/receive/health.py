@@ -1,4 +1,4 @@
-"""Health and metrics on ports of their own, apart from OTLP's."""
+"""Health and metrics on their own ports."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""Requests of OTLP over HTTP: protobuf and JSON, compressed or not."""
+"""OTLP requests over HTTP."""
 
 import asyncio
 import logging

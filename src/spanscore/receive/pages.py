@@ -1,6 +1,4 @@
-"""What a page is answered with, and who makes it; known before the HTTP server that sends it is
-imported.
-"""
+"""Pages of the health server, light to import."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

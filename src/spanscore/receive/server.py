@@ -1,6 +1,4 @@
-"""The receiving side as one thing that starts and stops: OTLP over gRPC and HTTP, and the health
-check.
-"""
+"""The receiving servers as one."""
 
 import asyncio
 import ipaddress

@@ -1,4 +1,4 @@
-"""The one table from spanscore's errors to what OTLP clients receive, over gRPC and over HTTP."""
+"""Errors to statuses of OTLP over gRPC and HTTP."""
 
 import math
 from dataclasses import dataclass

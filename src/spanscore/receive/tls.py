@@ -1,4 +1,4 @@
-"""TLS of the receiving servers, with certificates that are read again when they are renewed."""
+"""TLS of the receiving servers."""
 
 import ssl
 from pathlib import Path

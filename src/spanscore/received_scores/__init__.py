@@ -1,4 +1,4 @@
-"""Scores that come by OTLP: those that spanscore exported, and those that others gave."""
+"""Scores that come by OTLP."""
 
 from spanscore.received_scores.external import may_hold
 from spanscore.received_scores.external import read as read_external

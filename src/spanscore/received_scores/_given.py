@@ -1,4 +1,4 @@
-"""A score as somebody else recorded it, and the evaluation it becomes."""
+"""An external score as recorded, and its evaluation."""
 
 import hashlib
 import math

@@ -1,4 +1,4 @@
-"""Scores of people, programs and other evaluators, out of any OTLP."""
+"""External scores in OTLP."""
 
 import re
 from collections import defaultdict

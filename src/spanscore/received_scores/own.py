@@ -1,6 +1,4 @@
-"""Scores that spanscore itself exported, read back: evaluation spans, events, and attributes on
-agents' spans.
-"""
+"""spanscore's own exported scores, read back."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,4 @@
-"""A run as one self-contained HTML file: `Results` in, a page out that needs no network and no
-server.
-"""
+"""A run as one self-contained HTML file."""
 
 from spanscore.report.page import MAX_BYTES, page, save
 from spanscore.report.results import (

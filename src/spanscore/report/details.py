@@ -1,6 +1,4 @@
-"""One turn, session or test as a page shows it: its texts, its steps with their times, and its
-scores with what they rest on.
-"""
+"""One turn, session or test of a page."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

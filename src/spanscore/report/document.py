@@ -1,6 +1,4 @@
-"""The data of a report: an index of all turns, sessions and tests, and their details in blocks,
-what fails first.
-"""
+"""The data of a report, failures first."""
 
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence

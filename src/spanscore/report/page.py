@@ -1,6 +1,4 @@
-"""The page itself: one HTML file with its style, its program and its data, which opens from disk
-without a network.
-"""
+"""The HTML file: style, program and data."""
 
 import base64
 import hashlib

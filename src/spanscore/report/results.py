@@ -1,6 +1,4 @@
-"""What a report shows: a run's turns, scores and tests, the figures over them, and how it differs
-from another run.
-"""
+"""The turns, scores, tests and figures of a report."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,4 @@
-"""The list that a report begins with: a row for each turn and each session, what failed before what
-passed.
-"""
+"""The rows of turns and sessions, failures first."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

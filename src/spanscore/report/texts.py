@@ -1,6 +1,4 @@
-"""Text on its way into a report: redacted where that is asked for, cut to what a page shows, and
-packed into blocks that are read when somebody looks at them.
-"""
+"""Texts of a report: redacted, shortened, packed."""
 
 import base64
 import json

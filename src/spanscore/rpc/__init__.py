@@ -1,5 +1,4 @@
-"""Messages and services that gRPC programs share: statuses with details, health checks and
-reflection.
+"""Messages and services that gRPC programs share.
 
 They stand here because the packages that contain them (googleapis-common-protos,
 grpcio-health-checking, grpcio-reflection) each need one major version of protobuf, and so would

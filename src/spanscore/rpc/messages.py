@@ -1,4 +1,4 @@
-"""Messages that gRPC programs share: statuses, their classes, clients' metadata.
+"""Statuses with details, and clients' metadata.
 
 They are in a pool of their own: in the process's common one the same names may be there already,
 from the packages that publish them, and protobuf refuses a second definition.

@@ -1,4 +1,4 @@
-"""What runs inside the agent's own process.
+"""The SDK: spanscore inside the agent's process.
 
 Importing it imports no OpenTelemetry SDK and no judge.
 """

@@ -1,6 +1,4 @@
-"""The application's own providers: `instrument` finds or sets them, takes what they emit, and lets
-scores leave through them.
-"""
+"""The application's OpenTelemetry providers."""
 
 import asyncio
 import logging

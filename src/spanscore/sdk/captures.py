@@ -1,6 +1,4 @@
-"""Keeps apart what the instrumentations of one process emit for each piece of work, seen through
-every provider of the OpenTelemetry SDK in it.
-"""
+"""Telemetry captured for one piece of work."""
 
 import asyncio
 import functools

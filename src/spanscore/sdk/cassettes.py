@@ -1,6 +1,4 @@
-"""A judge's answers, and a provider's embeddings, in a file beside the tests: they get the same
-scores again, for nothing.
-"""
+"""Judge answers and embeddings recorded beside tests."""
 
 import asyncio
 import base64

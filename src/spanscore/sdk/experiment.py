@@ -1,6 +1,4 @@
-"""`spanscore.experiment`: runs an agent over cases, some times each, scores what its
-instrumentation emits, and says what that came to.
-"""
+"""`spanscore.experiment`: an agent over cases, scored."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""What a fork of the application's process means for the thread in it: the child begins anew."""
+"""Restart of the scoring thread after a fork."""
 
 import os
 import sys

@@ -1,6 +1,4 @@
-"""What the application's providers emit, gathered into traces until they are scored: in memory, and
-bounded.
-"""
+"""Emitted telemetry, gathered into traces."""
 
 import itertools
 import logging

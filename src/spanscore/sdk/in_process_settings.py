@@ -1,6 +1,4 @@
-"""The settings of scoring in an agent's own process: those of the server, but for what has no
-meaning there, with the metrics that a program names.
-"""
+"""Settings of scoring in an agent's process."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping

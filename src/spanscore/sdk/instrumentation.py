@@ -1,6 +1,4 @@
-"""`spanscore.instrument`: an application's own traces, scored in its own process; also without a
-changed line, by `opentelemetry-instrument`.
-"""
+"""`spanscore.instrument`: an application's traces, scored in place."""
 
 import atexit
 import logging

@@ -1,5 +1,4 @@
-"""Spans and log records of the OpenTelemetry SDK as the model's, as if they had been sent by OTLP
-and decoded.
+"""OpenTelemetry SDK spans and records as the model's.
 
 The SDK's objects are read by their attributes, so that its modules are not imported here and its
 older releases, whose log records have another shape, are read too.

@@ -1,6 +1,4 @@
-"""`spanscore.evaluate`: recorded agent traces scored from a script or a notebook, and these scores
-as a value: a table where it is shown, rows for a data frame, a page.
-"""
+"""`spanscore.evaluate`: recorded traces scored from Python."""
 
 import html
 import os

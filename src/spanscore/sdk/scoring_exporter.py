@@ -1,6 +1,4 @@
-"""`ScoringExporter`: an exporter around another, through which the scored spans leave with their
-scores on them.
-"""
+"""`ScoringExporter`: spans leave with their scores."""
 
 import logging
 import os

@@ -1,6 +1,4 @@
-"""The thread in which an application's traces are scored, with an event loop of its own, and the
-bounded queue into it.
-"""
+"""The thread that scores an application's traces."""
 
 import asyncio
 import logging

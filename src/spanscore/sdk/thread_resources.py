@@ -1,6 +1,4 @@
-"""What the scoring thread works with: threads that last until the very end of the process, its
-store, and a context in which nothing is traced.
-"""
+"""Threads, store and context of the scoring thread."""
 
 import logging
 import queue

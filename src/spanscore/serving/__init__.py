@@ -1,1 +1,1 @@
-"""A running server: requests in, traces cut, read and scored, scores out."""
+"""A running server, from requests to scores."""

@@ -1,6 +1,4 @@
-"""From traces that were cut to committed scores: read, evaluate, commit, and let go of the requests
-with the spans.
-"""
+"""Closed traces to committed scores."""
 
 import asyncio
 import logging

@@ -1,5 +1,4 @@
-"""From traces that were cut to scores that leave: what the server and an agent's own process have
-in common.
+"""Closed traces to delivered scores.
 
 Whoever uses it keeps the spans of the traces (a `Source`) and owns the event loop.
 """

@@ -1,6 +1,4 @@
-"""What got no answer is asked again: when a model answers again, the budget's next window begins,
-or after a while.
-"""
+"""Failed judgements, asked again later."""
 
 import asyncio
 import logging

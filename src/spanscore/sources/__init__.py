@@ -1,6 +1,4 @@
-"""Stored traces of other backends and of object stores, read by a URL; each backend is one
-module.
-"""
+"""Stored traces of other backends, by URL."""
 
 import os
 import time

@@ -1,5 +1,4 @@
-"""The tables of the OpenTelemetry Collector's ClickHouse exporter, `otel_traces` and `otel_logs`,
-over HTTP.
+"""The ClickHouse exporter's tables, over HTTP.
 
 Attributes are maps of texts, or JSON (`clickhouse_columns.py`). Names and values of a query are
 parameters of the statement, never part of its text.

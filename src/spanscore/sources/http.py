@@ -1,6 +1,4 @@
-"""Requests to the query API of a backend, in time, sent again where that may help, bounded:
-searches that have no pages, and answers as stored traces, also where they were cut off.
-"""
+"""Requests to a backend's query API."""
 
 import asyncio
 import base64

@@ -1,5 +1,4 @@
-"""Jaeger's query service over HTTP: searches by its older API, whole traces in OTLP by API v3 where
-it has that.
+"""Jaeger's query service.
 
 A search of the older API takes tags, which that of v3 does not over HTTP, and gives whole traces,
 of which only the ids are used here: in v3 times have nanoseconds and attributes their types. `raw`

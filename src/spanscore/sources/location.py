@@ -1,6 +1,4 @@
-"""Where stored traces are, as one URL: the backend, how to reach it, and which of its traces are
-wanted.
-"""
+"""The URL of stored traces."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""MLflow by its REST API, version 3: an experiment's traces, and the spans of each.
+"""MLflow's REST API.
 
 MLflow parses attributes that are JSON: an SDK can send no objects, so what is one here is its text
 again. It keeps no scope of a span, and of its resource the attributes as the trace's tags. What

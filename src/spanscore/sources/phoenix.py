@@ -1,4 +1,4 @@
-"""Arize Phoenix by its REST API: a project's traces, and the spans of each, as Phoenix keeps them.
+"""Arize Phoenix's REST API.
 
 Phoenix keeps neither resource nor scope nor kind of a span, times in whole microseconds, and reads
 some attributes that are JSON when they come: these are put together again here.

@@ -1,6 +1,4 @@
-"""What reading stored traces asks of a backend: which traces are wanted, and how much is read of
-one.
-"""
+"""The port of backends with stored traces."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

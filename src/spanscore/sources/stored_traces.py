@@ -1,6 +1,4 @@
-"""Stored traces as a stream, the oldest first, in bounded memory, also for whoever does not await:
-of backends, and of an object store, whose files are copied to disk.
-"""
+"""Stored traces as a stream, the oldest first."""
 
 import asyncio
 import contextlib

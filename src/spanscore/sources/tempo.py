@@ -1,6 +1,4 @@
-"""Grafana Tempo: searches in TraceQL, whole traces by `/api/v2/traces`, which says where a trace is
-partial.
-"""
+"""Grafana Tempo's API."""
 
 import re
 import time

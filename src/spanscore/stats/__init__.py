@@ -1,4 +1,4 @@
-"""Statistics with their intervals: pure functions of numbers, on numpy alone."""
+"""Statistics with intervals, on numpy alone."""
 
 from spanscore.stats.agreement import (
     Confusion,

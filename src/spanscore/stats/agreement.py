@@ -1,7 +1,4 @@
-"""How far a judge and a person agree: in verdicts (agreement, Cohen's kappa, the confusion), and in
-graded scores (the area under the ROC curve, the best threshold, between which scores the judge is
-unsure).
-"""
+"""Agreement of two raters, in verdicts and scores."""
 
 from __future__ import annotations
 

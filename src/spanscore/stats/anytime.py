@@ -1,5 +1,4 @@
-"""Statements about a mean that hold however often one looks: confidence sequences, and a test for a
-drop.
+"""Confidence sequences, and a test for a drop.
 
 Units come one after the other, are independent and have a value from 0 to 1: a session with the
 weighted mean of its turns. Each bet on the next unit is fixed before it is seen, so under the

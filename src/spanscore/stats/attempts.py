@@ -1,6 +1,4 @@
-"""pass@k and pass^k: what one task's trials say of k attempts at it, in the reference, Bayesian and
-unbiased forms; and their mean over the tasks of a suite.
-"""
+"""pass@k and pass^k."""
 
 from __future__ import annotations
 

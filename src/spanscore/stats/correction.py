@@ -1,6 +1,4 @@
-"""Pass rates, their differences and means freed of a judge's measured error: Rogan and Gladen's
-estimate, and what people's labels of some units say of all.
-"""
+"""Pass rates corrected for a judge's error."""
 
 from __future__ import annotations
 

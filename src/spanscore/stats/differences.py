@@ -1,6 +1,4 @@
-"""The difference between two sets of scores or two rates, paired by what was scored or of different
-things.
-"""
+"""Differences of scores or rates, paired or not."""
 
 import math
 from collections.abc import Hashable, Sequence

@@ -1,6 +1,4 @@
-"""The beta, normal and Student distributions on numbers and arrays, so that their tails need no
-scientific library.
-"""
+"""The beta, normal and Student distributions."""
 
 import math
 from collections.abc import Callable

@@ -1,6 +1,4 @@
-"""What every estimate is: a value, what it rests on, and the interval that says how sure it is; and
-where a limit without a formula lies.
-"""
+"""Estimates: a value with its interval."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

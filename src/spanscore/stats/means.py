@@ -1,6 +1,4 @@
-"""The mean of bounded scores, of units that may have weights or come in clusters, with an interval
-also for few; and the rate of a yes, also in a population of which a sample was looked at.
-"""
+"""Means of bounded scores, and rates."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Means, rates, totals and differences of scores whose units were drawn with unequal chances,
-sessions as clusters.
+"""Estimates from units drawn with unequal chances.
 
 A unit that was drawn with the chance p stands for 1/p units. Means and rates are Hajek's, sum(y /
 p) / sum(1 / p); totals and means over a population of known size are Horvitz and Thompson's, sum(y

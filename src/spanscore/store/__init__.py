@@ -1,1 +1,1 @@
-"""What is kept: the journal of requests, traces, scores and judge answers."""
+"""The journal, and the store of traces and scores."""

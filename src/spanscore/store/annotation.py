@@ -1,4 +1,4 @@
-"""What people label next, leased to one person at a time."""
+"""The annotation queue: leases items to annotators."""
 
 import hashlib
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Calibrations of judges, and the labels that they come from."""
+"""Calibrations of judges, and their labels."""
 
 import json
 from collections.abc import Mapping, Sequence

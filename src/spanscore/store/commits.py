@@ -1,6 +1,4 @@
-"""The thread that writes the journal: what waits while it commits goes into its next commit
-together.
-"""
+"""The thread that commits the journal."""
 
 import logging
 import queue

@@ -1,4 +1,4 @@
-"""The database while a server runs: ownership, log, secrets, retention."""
+"""The server's database: ownership, secrets, retention."""
 
 import logging
 import secrets

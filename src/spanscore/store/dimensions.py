@@ -1,4 +1,4 @@
-"""What scores have in common, as rows of their own: how they were made, and what was scored.
+"""Facts that many scores share, as rows.
 
 Their ids are hashes of what they contain, so none is looked up before it is written. A hash has 63
 bits: among a million of them two are equal with a chance of one in twenty million.

@@ -1,4 +1,4 @@
-"""External scores in the store: beside what spanscore measured, and never in the outbox."""
+"""External scores in the store."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace

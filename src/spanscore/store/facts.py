@@ -1,5 +1,4 @@
-"""The narrow rows that analytics reads: one for the newest score of each subject, metric and run,
-without its texts.
+"""Rows of the newest scores, for analytics.
 
 They are written with each commit, so as few as can be are looked up before: of traces that are new,
 none.

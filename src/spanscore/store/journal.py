@@ -1,4 +1,4 @@
-"""The journal: every acknowledged request, until its traces were dealt with.
+"""The journal of acknowledged requests.
 
 An SQLite file of its own through sqlite3, since it is on the path of every request. One thread
 writes; what waits while it commits goes into the next commit together. In WAL mode with

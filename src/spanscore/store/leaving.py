@@ -1,4 +1,4 @@
-"""What has left of each journalled request in inline mode: the statements of the journal for it."""
+"""The journal's record of what left inline."""
 
 import sqlite3
 from collections.abc import Iterable, Sequence

@@ -1,5 +1,4 @@
-"""Which requests the journal must contain: a file beside it, so that what its damaged database
-lacks is known.
+"""The ledger: requests that the journal must contain.
 
 SQLite opens a database whose write-ahead log is damaged, cut or gone without an error, as of an
 earlier commit. So each request that is kept, and each that is removed, is also noted here, in a

@@ -1,4 +1,4 @@
-"""Scores and agent traces, page by page, and their fields."""
+"""Scores and agent traces, page by page."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Monitors, their ticks, and the scores that they have read."""
+"""Monitors, their ticks, and the scores read."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What monitors read and keep, and alerts on their way."""
+"""Monitors' states, and alerts to deliver."""
 
 import json
 from collections.abc import Callable, Sequence

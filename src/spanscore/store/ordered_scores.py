@@ -1,6 +1,4 @@
-"""Scores by their value, or by when they were made: found by their facts, so that no record is read
-to sort them.
-"""
+"""Scores ordered by value or time."""
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Orders and filters of lists, as far as SQL has them."""
+"""Orders and filters of lists, in SQL."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar

@@ -1,6 +1,4 @@
-"""Requests put aside in the journal since they could not be read: bounded, and listed also beside a
-running server.
-"""
+"""Requests put aside because they cannot be read."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Sessions by how bad their scores are, and all scores that one trace or session ever had."""
+"""The worst sessions, and a subject's score history."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

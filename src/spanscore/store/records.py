@@ -1,4 +1,4 @@
-"""Traces and evaluations as JSON text, and filters on it."""
+"""Traces and evaluations as JSON text."""
 
 import base64
 import dataclasses

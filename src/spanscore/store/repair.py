@@ -1,4 +1,4 @@
-"""Copies what SQL reads of a damaged file into a new one."""
+"""Copies of damaged stores, as SQL reads them."""
 
 import heapq
 import re

@@ -1,4 +1,4 @@
-"""The store's tables, and the version by which a spanscore knows whether it can read them."""
+"""The store's tables, and their version."""
 
 from functools import cache
 

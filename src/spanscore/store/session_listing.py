@@ -1,4 +1,4 @@
-"""The sessions in a store, page by page: those that went on last first, or in another order."""
+"""Sessions, page by page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,6 +1,4 @@
-"""The store: what was rebuilt and scored, the outbox of what is to be sent, and the judge's
-answers.
-"""
+"""The store of traces, scores, outbox and answers."""
 
 import logging
 import time

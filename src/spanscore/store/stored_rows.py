@@ -1,4 +1,4 @@
-"""What one commit writes: rows of traces, sessions and evaluations.
+"""Rows of traces, sessions and evaluations.
 
 Up to where a session was evaluated is a row of `agent_traces`, and no time: rows rise from commit
 to commit, and commits come one after the other, so whatever a reading did not see has a higher row

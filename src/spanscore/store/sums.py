@@ -1,4 +1,4 @@
-"""Sums over many scores, and their spread, by the database.
+"""Sums and spreads of scores, by the database.
 
 One query reads the scores of some procedures once, in the order of their key, and gives a row for
 each figure; so memory does not grow with the number of scores.

@@ -1,4 +1,4 @@
-"""Transactions on the store's database, their errors sorted by what to do."""
+"""Transactions, with their errors sorted."""
 
 import os
 import sqlite3

@@ -1,6 +1,4 @@
-"""Which metrics of which traces and sessions have no score since nobody answered, and when to ask
-again.
-"""
+"""Metrics that wait for a judge's answer."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

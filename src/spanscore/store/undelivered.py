@@ -1,4 +1,4 @@
-"""Which scores an exporter could not deliver, and which of them somebody wants sent again.
+"""Scores that an exporter could not deliver.
 
 An operator's wish is a note in the table, which a server that runs takes up, else the next one: so
 it needs no connection to the server, and no score that has arrived is sent again.

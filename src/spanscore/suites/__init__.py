@@ -1,6 +1,4 @@
-"""Test suites: cases with what is expected of an agent, held against the traces that were recorded
-of it.
-"""
+"""Test suites over recorded traces."""
 
 from spanscore.suites.delivery import send, to_file
 from spanscore.suites.matches import suite_of

@@ -1,6 +1,4 @@
-"""A tournament: several agents' answers to the same conversation, two at a time before a judge,
-both ways round; its champions and its ranking.
-"""
+"""A tournament between agents."""
 
 import asyncio
 import functools

@@ -1,6 +1,4 @@
-"""The scores of a run on their way out: the same spans, events, histogram and annotations that a
-server sends.
-"""
+"""Delivery of a suite's scores."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -1,6 +1,4 @@
-"""Which recorded traces are of which case and which of them are one trial, turn by turn beside what
-the case expects; and what recordings state of themselves.
-"""
+"""Recorded traces matched to cases and trials."""
 
 import difflib
 import unicodedata

@@ -1,6 +1,4 @@
-"""What a run of a suite came to: trials, cases and the whole, with their rates and how sure they
-are; as text, JSON and JUnit XML.
-"""
+"""Results of a suite, as text, JSON and JUnit."""
 
 import hashlib
 import re

@@ -1,6 +1,4 @@
-"""Runs a suite over recorded traces: matches, checks what can be checked before a judge is asked,
-scores.
-"""
+"""A suite run over recorded traces."""
 
 import asyncio
 import difflib

@@ -1,6 +1,4 @@
-"""What a suite file may say, and how it is read: cases, what is expected of the agent in each, when
-the suite passes, and one line for each thing that is wrong.
-"""
+"""The suite file."""
 
 import math
 from collections import Counter

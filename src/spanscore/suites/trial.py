@@ -1,6 +1,4 @@
-"""One trial scored: its answers and tools, the metrics of the suite and the rubric, and whether it
-passed.
-"""
+"""One trial, scored."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The options of logs and own metrics, also from the environment."""
+"""Configuration of logs and own metrics."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""Every metric that spanscore has of itself, as data: a name that is not here can be neither
-counted nor shown.
+"""spanscore's own metrics, declared as data.
 
 Names follow the collector's own (`otelcol_receiver_accepted_spans`) with `spanscore_` in front;
 units are UCUM, as OpenTelemetry writes them. On `/metrics` the unit and `_total` are added, as

@@ -1,4 +1,4 @@
-"""Log lines on standard error, their subject, and bounded complaints."""
+"""Log lines on standard error, bounded."""
 
 import functools
 import logging

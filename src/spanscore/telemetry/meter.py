@@ -1,4 +1,4 @@
-"""Counts and measurements kept until read, the process's own included."""
+"""Counts and measurements, kept until read."""
 
 import os
 import threading

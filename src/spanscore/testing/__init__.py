@@ -1,4 +1,4 @@
-"""What the authors of metrics and dialects test theirs with.
+"""Test helpers for authors of metrics and dialects.
 
 >>> from spanscore import testing
 >>> trace = testing.agent_trace(user_input="Where is my order?", final_output="It arrives today.")

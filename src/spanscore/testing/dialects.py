@@ -1,6 +1,4 @@
-"""`check_dialect`: what holds for every dialect, whoever wrote it, on the spans that its author has
-recorded.
-"""
+"""`check_dialect`: laws that every dialect obeys."""
 
 import dataclasses
 import os

@@ -1,6 +1,4 @@
-"""Judges that ask nobody: one that says what a test wants, one that fails, one that never
-answers.
-"""
+"""Judges for tests: scripted, failing, hanging."""
 
 import asyncio
 import re

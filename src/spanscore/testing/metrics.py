@@ -1,6 +1,4 @@
-"""`measure` and `check_metric`: one metric on one trace or session, and what holds for every
-metric, whoever wrote it.
-"""
+"""`measure` and `check_metric`: laws of every metric."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""Agent traces and sessions to measure: made to order, and samples of what metrics meet."""
+"""Agent traces and sessions for tests."""
 
 import itertools
 from typing import Any

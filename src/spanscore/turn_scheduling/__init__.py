@@ -1,4 +1,4 @@
-"""Decide which traces are read when: each by itself, or the traces of one turn together."""
+"""Scheduling of turns: which traces are read when."""
 
 from spanscore.turn_scheduling.jobs import JobKind, JobReader, ReadJob, ReadResult, Source
 from spanscore.turn_scheduling.scheduler import TurnScheduler

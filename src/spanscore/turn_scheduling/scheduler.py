@@ -1,4 +1,4 @@
-"""Schedulers of turns: which traces of a tenant are read when."""
+"""The schedulers of tenants' turns."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The state of each trace from its cut to its scores, and all its transitions; docs/architecture.md
-has their table.
-"""
+"""The states of a trace, and their transitions."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

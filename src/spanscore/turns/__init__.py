@@ -1,5 +1,4 @@
-"""Steps to agent traces: one turn of a trace, several where the conversation shows it, or one over
-several traces.
+"""Steps to agent traces.
 
 Names are imported when they are first used: a server that no trace has reached needs none of them.
 """

@@ -1,4 +1,4 @@
-"""The attribute behind a fact, found by changing it and reading again."""
+"""The attribute behind a fact, found by rereading."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Agent traces built from steps: one or several turns of traces."""
+"""Agent traces built from steps."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType

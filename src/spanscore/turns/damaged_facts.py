@@ -1,6 +1,4 @@
-"""Find the damaged facts of a turn: those that arrived cut or redacted, and those that a cut part
-may have contained.
-"""
+"""Facts of a turn that arrived cut or redacted."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""The span and attribute that each fact of a turn came from."""
+"""The span and attribute behind each fact."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

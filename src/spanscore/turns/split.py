@@ -1,4 +1,4 @@
-"""The turns of a trace: mostly one, else by what questions show."""
+"""The turns of a trace."""
 
 import re
 from bisect import bisect_left, bisect_right

@@ -1,4 +1,4 @@
-"""Who reads the traces of jobs: threads of this process, or worker processes."""
+"""Reading of traces, in threads or processes."""
 
 from spanscore.workers.pool import WorkerPool
 from spanscore.workers.readers import (

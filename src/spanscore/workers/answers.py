@@ -1,4 +1,4 @@
-"""A worker process's answers: jobs read from the journal, sessions evaluated."""
+"""A worker's answers: jobs read, sessions evaluated."""
 
 import asyncio
 import logging

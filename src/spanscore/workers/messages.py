@@ -1,6 +1,4 @@
-"""What the server and its worker processes say to each other: pickled objects, each behind its
-length.
-"""
+"""Messages between the server and its workers."""
 
 import pickle
 import struct

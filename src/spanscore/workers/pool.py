@@ -1,4 +1,4 @@
-"""The worker processes: started, given batches, restarted where one dies."""
+"""The pool of worker processes."""
 
 import asyncio
 import itertools

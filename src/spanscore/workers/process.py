@@ -1,5 +1,4 @@
-"""What a worker process does: `python -m spanscore.workers.process SOCKET`, started by a
-`WorkerPool`.
+"""The program of a worker process.
 
 It ends when the server closes the other end of the socket, or has died. Signals that a terminal or
 a supervisor sends to all processes of a server are for the server, which finishes what is under way

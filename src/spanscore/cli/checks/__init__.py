@@ -1,4 +1,4 @@
-"""What `spanscore doctor` looks at; whether each is well, and if not, what to do."""
+"""The checks of `spanscore doctor`."""
 
 import re
 from dataclasses import dataclass

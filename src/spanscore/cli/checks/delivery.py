@@ -1,6 +1,4 @@
-"""Does a trace arrive: one small turn of an agent, sent to the running server until it comes out at
-the other end, and to the backends and tools that scores go to.
-"""
+"""Checks that a trace and its scores arrive."""
 
 import asyncio
 import base64

@@ -1,6 +1,4 @@
-"""Are spanscore's own ports answered, and by spanscore; has the running server refused requests for
-good; which rules decide what it evaluates.
-"""
+"""Checks of ports, refused requests and rules."""
 
 import asyncio
 import contextlib

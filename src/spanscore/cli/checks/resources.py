@@ -1,6 +1,4 @@
-"""What a server rests on: the disk of its journal and its store, the clocks of those it speaks to,
-and the models that it asks.
-"""
+"""Checks of disks, clocks and models."""
 
 import asyncio
 import errno

@@ -1,1 +1,1 @@
-"""Coding agents, which record much of a turn in log records beside the spans."""
+"""Coding agents, which record much in log records."""

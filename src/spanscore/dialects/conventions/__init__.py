@@ -1,3 +1,1 @@
-"""Conventions that many instrumentations write: OpenTelemetry's own, OpenInference, OpenLLMetry and
-AWS's variant.
-"""
+"""Conventions that many instrumentations write."""

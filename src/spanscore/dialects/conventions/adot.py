@@ -1,4 +1,4 @@
-"""Content that AWS's distribution of OpenTelemetry moves into log records."""
+"""Content that AWS's distribution moves into log records."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

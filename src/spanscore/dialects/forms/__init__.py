@@ -1,4 +1,4 @@
-"""The toolkit: forms in which values, messages and calls are recorded, whoever records them.
+"""Forms in which values, messages and calls are recorded.
 
 What dialects of other distributions may rest on is in `spanscore.dialects.reading`.
 """

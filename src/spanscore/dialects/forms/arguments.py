@@ -1,4 +1,4 @@
-"""Arguments, results and definitions of tools, in every provider's spelling."""
+"""Arguments, results and definitions of tools."""
 
 import json
 import re

@@ -1,6 +1,4 @@
-"""Read what decorators and wrappers recorded of a function's call: an agent's, a chain's or a
-tool's.
-"""
+"""Function calls recorded by decorators and wrappers."""
 
 from math import isfinite
 from typing import Any, TypeGuard

@@ -1,6 +1,4 @@
-"""Keep an agent's question or answer as text though it is JSON, if its model call received or
-produced this text.
-"""
+"""Questions and answers that are JSON, kept as text."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""LangChain's messages and states as it serializes them, and its agents.
+"""LangChain's serialized messages, states and agents.
 
 In goes parsed JSON, such as `{"messages": [{"type": "human", "data": {"content": "Hi"}}]}`; out
 come messages in their order, here `(Message("user", "Hi"),)`, or None where it contains none.

@@ -1,6 +1,4 @@
-"""Add up the parts of a message, in every provider's spelling: texts, thoughts, tool calls and
-their results.
-"""
+"""The parts of a message, in every provider's spelling."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias

@@ -1,4 +1,4 @@
-"""Messages in every provider's spelling, each read once in a trace."""
+"""Messages in every provider's spelling."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Messages in a whole request or response, of a provider or of LangChain.
+"""Messages in a whole request or response.
 
 In goes a body, as JSON text or parsed, such as
 `{"choices": [{"message": {"role": "assistant", "content": "Yes"}}]}`, and the role of content that

@@ -1,6 +1,4 @@
-"""Read the text in which LlamaIndex's ReAct agents call tools and answer, where a model has no
-calls of its own.
-"""
+"""Tool calls and answers in LlamaIndex's ReAct text."""
 
 from collections.abc import Iterator
 from typing import Any

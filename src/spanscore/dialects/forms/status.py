@@ -1,4 +1,4 @@
-"""Why a span failed, in the places where OpenTelemetry records it."""
+"""Errors of failed spans."""
 
 from spanscore.dialects.forms.arguments import failure, result
 from spanscore.dialects.forms.messages import blocks

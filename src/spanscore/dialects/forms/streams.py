@@ -1,4 +1,4 @@
-"""Combine the chunks of a stream into the response that the provider would have sent whole."""
+"""Chunks of a stream, combined into one response."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias

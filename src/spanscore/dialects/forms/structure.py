@@ -1,4 +1,4 @@
-"""Structure in attributes: JSON strings, OTLP maps, Python reprs, indexed keys."""
+"""Structure in attributes: JSON, maps, reprs, indexed keys."""
 
 import ast
 import json

@@ -1,6 +1,4 @@
-"""Open the message to a model that a tool's span has for a result: it names a call that a model of
-its trace requested, or states itself that it is a tool's result.
-"""
+"""Tool results recorded as chat messages."""
 
 from collections.abc import Sequence
 from dataclasses import replace

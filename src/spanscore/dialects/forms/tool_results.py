@@ -1,4 +1,4 @@
-"""Envelopes around a tool's result: frameworks', providers' and Bedrock's blocks."""
+"""Envelopes around a tool's result."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeGuard

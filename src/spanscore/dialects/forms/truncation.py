@@ -1,5 +1,4 @@
-"""Recognise values that were cut before they arrived: by a marker that an instrumentation adds, or
-by JSON that is not closed.
+"""Values that were cut before they arrived.
 
 What a limit of an SDK cuts has no marker: `losses.py` finds it by its length. Masks in place
 of hidden content are in `structure.is_redacted`.

@@ -1,4 +1,4 @@
-"""The facts of a span, and plain values and ids in attributes."""
+"""The facts of a span, and plain values and ids."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypedDict, cast

@@ -1,1 +1,1 @@
-"""Frameworks and model APIs whose telemetry has attributes or scopes of its own."""
+"""Frameworks and model APIs with telemetry of their own."""

@@ -1,6 +1,4 @@
-"""Open what is AG2's own in OpenInference's spans: chats between agents, replies by tools, and
-calls with a verdict.
-"""
+"""AG2's chats, replies and verdicts in OpenInference's spans."""
 
 from typing import Any
 

@@ -1,5 +1,4 @@
-"""Read what is Agno's own: in OpenInference's spans agents named by their node, and which results
-are errors.
+"""Agno's agents and errors in OpenInference's spans.
 
 In OpenLLMetry's spans a team is the agent that its members work for, and a tool's result is printed
 as Agno has it.

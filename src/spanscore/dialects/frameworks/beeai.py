@@ -1,6 +1,4 @@
-"""Open what is BeeAI's own in OpenInference's spans: events, options beside arguments, an answering
-tool.
-"""
+"""BeeAI's events and answering tool in OpenInference's spans."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Read what is the Claude Agent SDK's own: a query is one agent, results are as MCP has them."""
+"""The Claude Agent SDK's queries and results."""
 
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.arguments import result

@@ -1,4 +1,4 @@
-"""Cohere's SDK inside OpenLLMetry's spans: a text that is missing is printed as JSON."""
+"""Cohere's missing texts in OpenLLMetry's spans."""
 
 from spanscore.dialects.dialect import Items, Quirk
 from spanscore.model.span import Span

@@ -1,6 +1,4 @@
-"""Read what is CrewAI's own: agents named after a method, tools by the name that a model requests,
-what a task is.
-"""
+"""CrewAI's agents, tools and tasks."""
 
 import re
 from dataclasses import replace

@@ -1,6 +1,4 @@
-"""Open what is DSPy's own in OpenInference's and MLflow's spans: fields in text, trajectories,
-modules' inputs.
-"""
+"""DSPy's fields and trajectories in OpenInference's and MLflow's spans."""
 
 import re
 from collections.abc import Iterator, Mapping

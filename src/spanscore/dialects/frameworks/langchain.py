@@ -1,4 +1,4 @@
-"""LangChain and LangGraph inside the spans of OpenInference and OpenLLMetry."""
+"""LangChain and LangGraph in OpenInference's and OpenLLMetry's spans."""
 
 import re
 from collections.abc import Sequence

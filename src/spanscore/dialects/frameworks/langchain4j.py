@@ -1,6 +1,4 @@
-"""OpenInference's spans of LangChain4j: services that record only their progress, and messages that
-Java printed.
-"""
+"""LangChain4j's services and printed messages in OpenInference's spans."""
 
 from typing import Any
 

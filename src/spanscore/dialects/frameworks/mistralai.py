@@ -1,4 +1,4 @@
-"""Mistral's SDK inside OpenLLMetry's spans: a text that is missing is printed as JSON."""
+"""Mistral's missing texts in OpenLLMetry's spans."""
 
 from spanscore.dialects.dialect import Items, Quirk
 from spanscore.model.span import Span

@@ -1,4 +1,4 @@
-"""OpenAI's own SDK inside the spans of OpenInference and OpenLLMetry."""
+"""OpenAI's SDK in OpenInference's and OpenLLMetry's spans."""
 
 from dataclasses import replace
 from typing import Any

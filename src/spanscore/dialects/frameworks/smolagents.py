@@ -1,6 +1,4 @@
-"""Open what is smolagents' own in OpenInference's spans: the task it is given, and the tool that
-gives its answer.
-"""
+"""smolagents' task and answering tool in OpenInference's spans."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,1 +1,1 @@
-"""Tracing platforms and gateways whose SDKs write spans in a form of their own."""
+"""Tracing platforms' SDKs and gateways."""

@@ -1,4 +1,4 @@
-"""PostHog's names for a user and a session, which applications give the AI SDK as metadata."""
+"""PostHog's names for a user and a session."""
 
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.values import Facts, identity

@@ -1,4 +1,4 @@
-"""Which rule of `evaluation.rules` takes a trace, and with what chance it is evaluated."""
+"""Rules: which traces are evaluated, and how often."""
 
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

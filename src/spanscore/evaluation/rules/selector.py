@@ -1,6 +1,4 @@
-"""Which traces a rule takes: conditions by plain keys, all of which hold; `any` and `not` around
-others.
-"""
+"""Conditions that select traces."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Checks: what can be seen in a trace without a model, one fault a file."""
+"""Checks: faults found without a model."""
 
 from spanscore.metrics.check._check import Check, Finding, sharing_evidence
 

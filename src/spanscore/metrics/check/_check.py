@@ -1,4 +1,4 @@
-"""What a check is: it looks for one fault that the record itself shows, and says where."""
+"""The base of checks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What a user spells, letter by letter and digit by digit, put together."""
+"""Identifiers that a user spells out."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Answer present: is there a final output that is more than nothing?"""
+"""Answer present: is there a final output?"""
 
 import re
 from collections.abc import Iterator

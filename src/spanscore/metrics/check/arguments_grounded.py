@@ -1,4 +1,4 @@
-"""Arguments grounded: does each identifier that a tool was given come from somewhere?"""
+"""Arguments grounded: does each identifier come from somewhere?"""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""Arguments match schema: do the arguments of each call fit the schema of the tool?"""
+"""Arguments match schema: do they fit the tool's schema?"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Errors recovered: did a call succeed after the last one that failed?"""
+"""Errors recovered: did a later call succeed?"""
 
 import re
 from collections.abc import Iterable

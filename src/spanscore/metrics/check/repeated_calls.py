@@ -1,4 +1,4 @@
-"""Repeated calls: was a tool asked the same thing again and again, though nothing came of it?"""
+"""Repeated calls: was the same asked again in vain?"""
 
 import re
 from collections import Counter

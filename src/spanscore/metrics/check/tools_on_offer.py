@@ -1,4 +1,4 @@
-"""Tools on offer: was every tool that was called one that the agent had?"""
+"""Tools on offer: was each called tool offered?"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

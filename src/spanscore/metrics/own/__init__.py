@@ -1,4 +1,4 @@
-"""Metrics of one's own: made from a function by a decorator, or from a criterion in plain words."""
+"""Custom metrics: functions, and criteria in plain words."""
 
 from spanscore.metrics.own.criteria import CriterionMetric, SessionCriterionMetric, criterion
 from spanscore.metrics.own.functions import FunctionMetric, metric

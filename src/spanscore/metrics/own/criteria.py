@@ -1,6 +1,4 @@
-"""Metrics of one's own made of a criterion in plain words: how the criterion is asked about, and
-what becomes of the answer.
-"""
+"""Custom metrics from criteria in plain words."""
 
 import dataclasses
 import functools

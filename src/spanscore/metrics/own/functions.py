@@ -1,6 +1,4 @@
-"""Metrics of one's own made of a function: what its signature asks for, and what becomes of what it
-returns.
-"""
+"""Custom metrics from functions."""
 
 import asyncio
 import copy

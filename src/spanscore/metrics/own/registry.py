@@ -1,6 +1,4 @@
-"""Metrics of one's own by name: what is declared of one (its scale, its threshold, the facts that
-it needs), checked, and which there are.
-"""
+"""The registry of custom metrics."""
 
 import math
 import pkgutil

@@ -1,4 +1,4 @@
-"""Threads for functions of other people, which may take long, hang or try to end the process."""
+"""Threads for custom functions, which may hang."""
 
 import asyncio
 import contextvars

@@ -1,6 +1,4 @@
-"""The criteria of the rubric judge, one file each; how they are asked about in one call, and how
-they add up.
-"""
+"""The criteria of the rubric judge."""
 
 from spanscore.metrics.rubric._criteria import (
     ACCEPTABLE,

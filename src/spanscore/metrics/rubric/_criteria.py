@@ -1,4 +1,4 @@
-"""The criteria of the rubric, and how a judge is asked about all of them in one call."""
+"""The base of criteria, and their shared question."""
 
 import functools
 import math

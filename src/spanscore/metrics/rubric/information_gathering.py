@@ -1,6 +1,4 @@
-"""Information gathering: was what is needed collected before acting, and what was said used
-again?
-"""
+"""Information gathering: was what is needed collected first?"""
 
 from dataclasses import dataclass
 from typing import ClassVar

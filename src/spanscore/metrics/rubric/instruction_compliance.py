@@ -1,4 +1,4 @@
-"""Instruction compliance: were the explicit rules of the system prompt followed?"""
+"""Instruction compliance: were the system prompt's rules followed?"""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""The overall score of the rubric: the weighted criteria on a scale of 0 to 100."""
+"""The rubric's overall score, 0 to 100."""
 
 from dataclasses import dataclass
 from typing import ClassVar

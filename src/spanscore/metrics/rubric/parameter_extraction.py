@@ -1,4 +1,4 @@
-"""Parameter extraction: did the values that tools were given come from the conversation?"""
+"""Parameter extraction: did values come from the conversation?"""
 
 from dataclasses import dataclass
 from typing import ClassVar

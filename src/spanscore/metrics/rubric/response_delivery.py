@@ -1,4 +1,4 @@
-"""Response delivery: is what the agent says concise, natural and fit to be spoken?"""
+"""Response delivery: is it concise, natural, speakable?"""
 
 from dataclasses import dataclass
 from typing import ClassVar

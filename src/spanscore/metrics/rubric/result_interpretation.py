@@ -1,4 +1,4 @@
-"""Result interpretation: does what the agent says reflect what its tools returned?"""
+"""Result interpretation: do answers reflect what tools returned?"""
 
 from dataclasses import dataclass
 from typing import ClassVar

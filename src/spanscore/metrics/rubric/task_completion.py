@@ -1,4 +1,4 @@
-"""Task completion, as a criterion: was the main task done, yes or no?"""
+"""Task completion, as a criterion of the rubric."""
 
 from dataclasses import dataclass
 from typing import ClassVar

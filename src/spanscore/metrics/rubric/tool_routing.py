@@ -1,4 +1,4 @@
-"""Tool routing: were the right tools called, in the right order?"""
+"""Tool routing: were the right tools called in order?"""
 
 from dataclasses import dataclass
 from typing import ClassVar

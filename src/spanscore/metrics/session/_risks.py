@@ -1,6 +1,4 @@
-"""The arithmetic that the session metrics share: which signals count, what each trace risks, what
-is missing.
-"""
+"""The arithmetic that session metrics share."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Agent consistency: how stable is the agent over a session?"""
+"""Agent consistency: how stable is the agent?"""
 
 import math
 from collections.abc import Mapping

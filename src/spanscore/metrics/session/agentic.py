@@ -1,4 +1,4 @@
-"""Agentic: is every interaction of a conversation right, by what a test expects of it?"""
+"""Agentic: does each interaction match what is expected?"""
 
 import functools
 from collections.abc import Mapping, Sequence

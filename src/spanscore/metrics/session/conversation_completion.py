@@ -1,4 +1,4 @@
-"""Conversation completion: did the user have, in the end, what the user wanted?"""
+"""Conversation completion: was the user served in the end?"""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

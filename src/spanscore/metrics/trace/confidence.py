@@ -1,4 +1,4 @@
-"""Confidence: were the agent's actions decisive, fitting and well founded?"""
+"""Confidence: were actions decisive and well founded?"""
 
 from dataclasses import dataclass
 from typing import ClassVar

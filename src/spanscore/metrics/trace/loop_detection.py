@@ -1,4 +1,4 @@
-"""Loop detection: does the agent say again what it has just said?"""
+"""Loop detection: does the agent repeat itself?"""
 
 from __future__ import annotations
 

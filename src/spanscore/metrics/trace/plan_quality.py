@@ -1,4 +1,4 @@
-"""Plan quality: was the agent's plan a good one, whether or not it was followed?"""
+"""Plan quality: was the plan a good one?"""
 
 from dataclasses import dataclass
 from typing import ClassVar

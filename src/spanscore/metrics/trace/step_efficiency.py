@@ -1,4 +1,4 @@
-"""Step efficiency: was the work as little as the task allowed?"""
+"""Step efficiency: was the work minimal?"""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

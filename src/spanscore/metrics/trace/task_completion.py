@@ -1,4 +1,4 @@
-"""Task completion: did the agent do what the user asked?"""
+"""Task completion: was the user's wish met?"""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,5 +1,4 @@
-"""What a hand-written agent, or its test, says of itself: turns, tools, plans, expectations and
-scores.
+"""Turns, tools, plans and scores recorded by hand.
 
 Everything is written with OpenTelemetry's API alone, as spans of the scope `spanscore.sdk`. Where
 the application has set up no TracerProvider nothing is recorded, and nothing else changes.

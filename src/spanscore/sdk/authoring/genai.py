@@ -1,6 +1,4 @@
-"""Tools, messages and responses as OpenTelemetry's GenAI conventions have them, made of functions
-and of what providers take and return.
-"""
+"""Tools, messages and responses as the GenAI conventions have them."""
 
 import enum
 import inspect

@@ -1,6 +1,4 @@
-"""`spanscore.record_score`: what a person or a program thinks of a turn, as a span or an event in
-its trace.
-"""
+"""`spanscore.record_score`: someone's score of a turn."""
 
 import math
 import re

@@ -1,6 +1,4 @@
-"""A span that the SDK writes: its names, how it is begun and made current while the agent's own
-code runs, and how that is followed to its end.
-"""
+"""The spans that the SDK writes."""
 
 import contextlib
 import functools

@@ -1,6 +1,4 @@
-"""`spanscore.tool` and `spanscore.model_call`: the steps of a turn that no instrumentation records,
-as spans of OpenTelemetry's `execute_tool` and `chat`.
-"""
+"""`spanscore.tool` and `spanscore.model_call`: steps as spans."""
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping

@@ -1,6 +1,4 @@
-"""`spanscore.turn` and `spanscore.session`: one turn of an agent that is written by hand, as a span
-of OpenTelemetry's `invoke_agent`, and the conversation that turns belong to.
-"""
+"""`spanscore.turn` and `spanscore.session`."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,6 +1,4 @@
-"""Turn any Python value into bounded JSON text, whatever it is and however large; what goes wrong
-while recording is kept away from the agent.
-"""
+"""Python values as bounded JSON text."""
 
 import dataclasses
 import functools

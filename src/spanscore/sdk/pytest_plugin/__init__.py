@@ -1,5 +1,4 @@
-"""The pytest plugin: the fixture `spanscore`, trials of a test, recorded answers of a judge, and
-reports.
+"""The pytest plugin.
 
 Every pytest run of whoever has installed spanscore loads this file. It imports nothing but pytest;
 the rest is imported when the first test asks for it.

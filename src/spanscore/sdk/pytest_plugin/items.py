@@ -1,6 +1,4 @@
-"""From pytest's items and options to what the fixture needs, each run once or several times, and
-from there to pytest's reports.
-"""
+"""Trials of pytest's items, and their reports."""
 
 import copy
 import hashlib

@@ -1,6 +1,4 @@
-"""What the fixture `spanscore` gives to a test: the turns that its agent emitted, scored, and held
-against what the test expects of them.
-"""
+"""The fixture `spanscore`: recorded turns and expectations."""
 
 import functools
 import os

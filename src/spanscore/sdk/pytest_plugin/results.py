@@ -1,6 +1,4 @@
-"""What tests recorded and came to, as it travels between processes, and what all of them came to:
-the section at the end of pytest's output, and the HTML report.
-"""
+"""Results of tests, gathered across processes."""
 
 import json
 import time

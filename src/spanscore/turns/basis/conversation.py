@@ -1,4 +1,4 @@
-"""A conversation divided: the question, the history before it, the messages after."""
+"""A conversation: question, history, and what follows."""
 
 from collections.abc import Sequence
 

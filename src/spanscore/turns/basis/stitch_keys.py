@@ -1,4 +1,4 @@
-"""The keys under which traces that have to do with each other are found, each spelled here only."""
+"""The keys under which related traces are found."""
 
 _TOOL_CALL = "id "
 _WITHOUT_CALLS = "unsaid "

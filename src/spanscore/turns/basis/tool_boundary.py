@@ -1,6 +1,4 @@
-"""The boundary at which a turn may continue in another trace: between a model's tool calls and
-their results.
-"""
+"""The boundary between tool calls and their results."""
 
 import hashlib
 from collections import defaultdict

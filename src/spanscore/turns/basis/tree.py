@@ -1,4 +1,4 @@
-"""Where and when each step stands in its trace, cycles notwithstanding."""
+"""The tree of a trace's steps."""
 
 from typing import TypeAlias
 

@@ -1,1 +1,1 @@
-"""Tool calls: the request, the span and the result that the next model call was given are one."""
+"""Tool calls: request, span and result in one."""

@@ -1,4 +1,4 @@
-"""Places where one tool call appears, and how calls and results pair."""
+"""Appearances of one tool call, paired with results."""
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The facts of one tool call, and the calls known so far."""
+"""The facts of one tool call."""
 
 from bisect import insort_right
 from collections import defaultdict

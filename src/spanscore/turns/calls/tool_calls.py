@@ -1,4 +1,4 @@
-"""The tool calls of a turn, each once, however often recorded."""
+"""The tool calls of a turn, each once."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence

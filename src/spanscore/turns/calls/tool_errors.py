@@ -1,4 +1,4 @@
-"""The error in a tool's result, unless it was looked up."""
+"""The error in a tool's result."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The identity of a model call, how reports agree, and their merging."""
+"""The identity of a model call."""
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence

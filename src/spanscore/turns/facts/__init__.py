@@ -1,1 +1,1 @@
-"""Where each fact of a turn is taken from: its sources, in their order."""
+"""The facts of a turn, and their sources."""

@@ -1,4 +1,4 @@
-"""The name, instructions and offered tools of a turn's agent."""
+"""The agent's name, instructions and tools."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""The session, user, test and counted tokens of a turn."""
+"""The session, user, test and tokens of a turn."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""The answer of a turn: what its last model call or its outermost agent answered."""
+"""The answer of a turn."""
 
 from collections.abc import Sequence
 from functools import partial

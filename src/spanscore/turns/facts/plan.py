@@ -1,6 +1,4 @@
-"""The plan of a turn: as a span states it, as its main agent wrote it before the first tool calls,
-or as the arguments of a call of a tool for plans.
-"""
+"""The plan of a turn."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""A source of a fact, and what the agent's spans state themselves."""
+"""A source of a fact."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,6 +1,4 @@
-"""The steps of one turn sorted by what they are, which is how the sources of its facts are
-found.
-"""
+"""The steps of one turn, by kind."""
 
 from collections.abc import Callable, Sequence
 

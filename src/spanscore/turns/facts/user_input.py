@@ -1,4 +1,4 @@
-"""The question of a turn, and the messages before it."""
+"""The question of a turn, and its history."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -1,1 +1,1 @@
-"""Which traces are parts of one turn, by what the spans record of each other."""
+"""Traces joined into turns."""

@@ -1,4 +1,4 @@
-"""A trace that may be part of a turn, and its clues."""
+"""A trace that may be part of a turn."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,6 +1,4 @@
-"""Find the model calls that two traces report, an application's and its gateway's, so that each is
-counted once.
-"""
+"""Model calls that a gateway reports again."""
 
 import re
 from bisect import bisect_left, insort_right

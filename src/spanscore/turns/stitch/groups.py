@@ -1,4 +1,4 @@
-"""Traces joined so far into turns, and what reasons may join them."""
+"""Groups of traces joined so far."""
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right

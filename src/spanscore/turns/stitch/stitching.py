@@ -1,4 +1,4 @@
-"""Traces of one turn: found by the `reasons`, then combined into one."""
+"""The traces of one turn, found and combined."""
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,6 +1,4 @@
-"""Claude Code's log records: which belong to one prompt, and to which of its model and tool calls
-each belongs.
-"""
+"""Claude Code's log records, by prompt and call."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Events and messages of a model's or an agent's span, with tokens."""
+"""Events and messages of model and agent spans."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,1 +1,1 @@
-"""The reasons to join traces: each module is one, and is found by scanning this folder."""
+"""The reasons to join traces: one a module."""

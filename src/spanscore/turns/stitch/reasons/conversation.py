@@ -1,4 +1,4 @@
-"""A trace that goes on with the conversation of one that ended in requested tool calls."""
+"""A trace that goes on after requested tool calls."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

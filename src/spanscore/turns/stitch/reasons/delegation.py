@@ -1,4 +1,4 @@
-"""A sub-agent in a trace of its own, and the tool call that called it.
+"""A sub-agent's trace, and the call that started it.
 
 A call over A2A, MCP or HTTP makes two such traces if it does not pass on the trace context. The
 only call and the only turn of one question and one answer belong together.

@@ -1,4 +1,4 @@
-"""A trace that only repeats the model calls of another one, as a gateway's does."""
+"""A trace that repeats another's model calls."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Log records that name no trace, and the trace without an answer that they are about."""
+"""Log records without a trace, and theirs."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

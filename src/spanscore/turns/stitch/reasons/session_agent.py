@@ -1,4 +1,4 @@
-"""An agent without model calls, and the fragments of its session that ran while it did."""
+"""An agent's span, and fragments of its session."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

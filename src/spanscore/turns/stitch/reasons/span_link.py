@@ -1,4 +1,4 @@
-"""A trace whose outermost span links to another one, for whose turn it works."""
+"""A trace whose outermost span links to another."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

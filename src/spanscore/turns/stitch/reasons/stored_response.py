@@ -1,4 +1,4 @@
-"""An answer that one trace requested and another fetched, as with background responses."""
+"""An answer requested in one trace, fetched in another."""
 
 from collections import defaultdict
 from collections.abc import Iterable

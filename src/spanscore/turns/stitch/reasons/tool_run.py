@@ -1,4 +1,4 @@
-"""A trace in which only tools ran, and the one whose model requested them."""
+"""A trace of tools, and the one that requested them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

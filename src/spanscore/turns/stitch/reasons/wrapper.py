@@ -1,4 +1,4 @@
-"""One run that is reported twice: by an SDK around it, and by hooks of the framework inside it."""
+"""One run reported by an SDK and by hooks."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
