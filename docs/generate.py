@@ -10,7 +10,7 @@ from spanscore import config
 from spanscore.metrics import _reference
 from spanscore.telemetry import declared, formats
 from spanscore.turns import provenance as sources
-from spanscore.turns.stitch import stitching
+from spanscore.turns.stitch import stitcher
 
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER))  # also when a test runs this file from somewhere else
@@ -109,7 +109,7 @@ def agent_trace() -> str:
     is not.
     """
     page = (FOLDER / "agent-trace.md").read_text(encoding="utf-8")
-    with_reasons = _between(_REASONS, _END_OF_REASONS, page, stitching.reference())
+    with_reasons = _between(_REASONS, _END_OF_REASONS, page, stitcher.reference())
     return _between(_SOURCES, _END_OF_SOURCES, with_reasons, sources.reference())
 
 

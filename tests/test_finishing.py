@@ -5,7 +5,7 @@ import asyncio
 from spanscore.assemble.assembler import Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.loop import Sessions, WorkQueue
-from spanscore.serving.finishing import Finishing
+from spanscore.serving.completion import Finishing
 from spanscore.telemetry import Meter
 from spanscore.turn_scheduling import ReadJob, ReadResult
 from spanscore.workers import InThreads

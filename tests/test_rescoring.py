@@ -16,7 +16,7 @@ from spanscore.judge.trial import Trials
 from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip
 from spanscore.model.trace import AgentTrace, Target
 from spanscore.scoring import Scoring
-from spanscore.serving.rescoring import ConfiguredMetrics, Rescoring
+from spanscore.serving.judge_retries import ConfiguredMetrics, Rescoring
 from spanscore.store.config import Config
 from spanscore.store.store import Store, StoredTrace
 from spanscore.telemetry import Meter

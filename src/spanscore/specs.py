@@ -308,7 +308,7 @@ def _condition(where: str, scope: ScopeKind) -> Filter[Any] | None:
 def _fields(scope: ScopeKind) -> Fields[Any]:
     """What a filter can name; imported here, since only few configurations have such a filter."""
     from spanscore.store.listing import TRACE_FIELDS  # noqa: PLC0415 - it loads SQLAlchemy
-    from spanscore.store.session_listing import SESSION_FIELDS  # noqa: PLC0415 - as above
+    from spanscore.store.session_lists import SESSION_FIELDS  # noqa: PLC0415 - as above
 
     return SESSION_FIELDS if scope == "session" else TRACE_FIELDS
 

@@ -9,7 +9,7 @@ from spanscore.analytics import selection as sessions
 from spanscore.analytics.selection import Selection
 from spanscore.errors import FieldError
 from spanscore.stats.weighted import crossed, moments, weighted_difference, weighted_mean
-from spanscore.store import ranking
+from spanscore.store import session_ranks
 
 SCALES = {"task_completion": (0.0, 1.0), "coherence": (0.0, 1.0), "rubric.tone": (1.0, 5.0)}
 QUANTILES = (0.1, 0.5, 0.9)
@@ -247,7 +247,7 @@ def test_a_history_has_every_revision_run_and_author(population):
 
     def history(metric, trace_id):
         return population.store.read(
-            lambda connection: ranking.history(connection, metric, "", trace_id=trace_id)
+            lambda connection: session_ranks.history(connection, metric, "", trace_id=trace_id)
         )
 
     measured = history("task_completion", trace.id)

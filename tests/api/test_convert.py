@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanscore.api.convert import decode_trace, encode_score, encode_trace
-from spanscore.api.decoding import decode_score
+from spanscore.api.decoder import decode_score
 from spanscore.api.v1 import score_pb2
 from spanscore.model.headers import with_headers
 from spanscore.model.json import loads

@@ -14,7 +14,7 @@ from spanscore.errors import RetryableError
 from spanscore.export.config import Inline
 from spanscore.export.inline import Passing
 from spanscore.model.headers import TENANT, tenant_in
-from spanscore.store.leaving import Leaving
+from spanscore.store.departures import Leaving
 
 TRACE = b"t" * 16
 

@@ -8,8 +8,8 @@ import pytest
 from spanscore.errors import ConfigError, RetryableError
 from spanscore.store import commits, quarantine
 from spanscore.store.config import JournalConfig
+from spanscore.store.departures import Leaving
 from spanscore.store.journal import Journal
-from spanscore.store.leaving import Leaving
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from spanscore.store import listing, records
 from spanscore.store.config import Config
 from spanscore.store.listing import SCORE_FIELDS, TRACE_FIELDS, ScoreQuery, TraceQuery
 from spanscore.store.ordering import Order
-from spanscore.store.session_listing import SESSION_FIELDS, SessionQuery
+from spanscore.store.session_lists import SESSION_FIELDS, SessionQuery
 
 HUMAN = Evaluator("HUMAN", "helpful", "", source="human")
 

@@ -10,7 +10,7 @@ from spanscore.model.score import Evaluator, Score, Skip
 from spanscore.store import ordering
 from spanscore.store.listing import SCORE_FIELDS, ScoreQuery
 from spanscore.store.ordered_scores import FIELDS
-from spanscore.store.session_listing import SessionQuery
+from spanscore.store.session_lists import SessionQuery
 
 ORDERS = [
     "value",

@@ -9,7 +9,7 @@ import pytest
 from spanscore.analytics.selection import Selection, worst
 from spanscore.model.score import Annotation, Evaluator
 from spanscore.model.trace import ModelCall, Target
-from spanscore.store import ranking
+from spanscore.store import session_ranks
 
 ADA = Evaluator("HUMAN", "review", "1", source="human", author="ada")
 
@@ -38,7 +38,7 @@ def history(store):
 
     def read(trace_id):
         with store._database.reading() as connection:
-            found = ranking.history(connection, "helpful", "", trace_id=trace_id)
+            found = session_ranks.history(connection, "helpful", "", trace_id=trace_id)
         return [x.evaluated_at_ns for x in found]
 
     return read

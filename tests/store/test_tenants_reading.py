@@ -13,7 +13,7 @@ from spanscore.model.trace import in_scope
 from spanscore.store import external
 from spanscore.store.config import Config
 from spanscore.store.listing import SCORE_FIELDS, TRACE_FIELDS, ScoreQuery, TraceQuery
-from spanscore.store.session_listing import SESSION_FIELDS, SessionQuery
+from spanscore.store.session_lists import SESSION_FIELDS, SessionQuery
 
 TENANTS = ("acme", "blue")
 LATE = 2**62

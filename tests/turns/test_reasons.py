@@ -21,7 +21,7 @@ from spanscore.otlp import files
 from spanscore.rebuild import explain_all, rebuild_all, unit_of
 from spanscore.turn_scheduling import JobKind, TurnScheduler
 from spanscore.turns.stitch import reasons
-from spanscore.turns.stitch.stitching import Stitching, all_reasons, reference
+from spanscore.turns.stitch.stitcher import Stitching, all_reasons, reference
 
 SECOND = 10**9
 GOLDEN = Path(__file__).parent.parent / "golden"

@@ -15,7 +15,7 @@ from spanscore.workers.answers import Evaluating
 from spanscore.workers.messages import LENGTH, EvaluationSetup, SessionKeys, decode, encode
 from spanscore.workers.readers import ReadFailedError
 
-LOG = logging.getLogger("spanscore.serving.finishing")
+LOG = logging.getLogger("spanscore.serving.completion")
 WORDS = "the user's own words"
 
 

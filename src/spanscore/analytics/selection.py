@@ -9,9 +9,9 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import FieldError, nearest
 from spanscore.filters import And, Comparison, Field, Fields, Node, Not, parse, test_of
-from spanscore.store import ranking, selections
-from spanscore.store.ranking import Ranked
+from spanscore.store import selections, session_ranks
 from spanscore.store.selections import Context, Procedure
+from spanscore.store.session_ranks import Ranked
 from spanscore.store.sums import CONTEXT_FIELDS, Groups, Scores
 
 OURS: Final = "spanscore"
@@ -278,6 +278,6 @@ def worst(connection: Connection, selection: Selection, limit: int, offset: int)
         for x in scored
         if x.low is not None and x.high is not None and x.low < x.high
     }
-    return ranking.worst(
+    return session_ranks.worst(
         connection, selection.tenant, selected.scores(scored), scales, limit, offset
     )

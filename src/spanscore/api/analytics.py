@@ -22,8 +22,8 @@ from spanscore.api.v1 import analytics_service_pb2 as pb
 from spanscore.errors import FieldError, InputError, NotFoundError
 from spanscore.rpc.messages import text_of
 from spanscore.stats import Estimate
-from spanscore.store import ranking
-from spanscore.store.ranking import Ranked
+from spanscore.store import session_ranks
+from spanscore.store.session_ranks import Ranked
 from spanscore.threads import in_thread
 
 ItemT = TypeVar("ItemT")
@@ -190,7 +190,7 @@ def history(
     if named is None:
         raise FieldError("trace_id", "is empty; name a trace or a session")
     subject_id = trace_id(request.trace_id) if named == "trace_id" else request.session_id
-    found = ranking.history(connection, request.metric, call.tenant, **{named: subject_id})
+    found = session_ranks.history(connection, request.metric, call.tenant, **{named: subject_id})
     if not found:
         raise NotFoundError(
             f"{shown(request.metric)} has no score of {shown(subject_id)}:"

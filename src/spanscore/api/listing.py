@@ -29,8 +29,8 @@ from spanscore.store.lookup import SessionRecord
 from spanscore.store.ordered_scores import FIELDS as SCORE_ORDERS
 from spanscore.store.ordered_scores import NUMBERS, OrderedPage
 from spanscore.store.ordering import Order
-from spanscore.store.session_listing import ORDERS as SESSION_ORDERS
-from spanscore.store.session_listing import (
+from spanscore.store.session_lists import ORDERS as SESSION_ORDERS
+from spanscore.store.session_lists import (
     SESSION_FIELDS,
     SessionQuery,
     ended_ns,

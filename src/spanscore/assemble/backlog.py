@@ -16,8 +16,8 @@ from spanscore.model.headers import Headers, tenant_in
 from spanscore.model.span import LogRecord, Span
 from spanscore.otlp import weight
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
+from spanscore.store.departures import Leaving
 from spanscore.store.journal import Journal, Request
-from spanscore.store.leaving import Leaving
 from spanscore.telemetry import Meter, declared
 
 _log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from spanscore.api.decoding import decode_score as evaluation
+from spanscore.api.decoder import decode_score as evaluation
 from spanscore.api.v1.trace_service_pb2 import TraceSummary
 from spanscore.cli.terminal import console, on_one_line
 from spanscore.model.score import Evaluation

@@ -208,7 +208,7 @@ def _in_order(
 
 
 def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
-    from spanscore.api.decoding import (  # noqa: PLC0415 - gRPC, which reading a store does not need
+    from spanscore.api.decoder import (  # noqa: PLC0415 - gRPC, which reading a store does not need
         decode_score,
     )
     from spanscore.api.v1.score_service_pb2 import ListScoresRequest  # noqa: PLC0415 - likewise

@@ -22,7 +22,7 @@ from spanscore.export.wording import annotate
 from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
 from spanscore.otlp.signal import Signal
-from spanscore.store.leaving import Leaving
+from spanscore.store.departures import Leaving
 from spanscore.telemetry import Meter, declared
 
 _MAX_ANCESTRY_SPANS: Final = 200_000

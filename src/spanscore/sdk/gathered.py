@@ -47,7 +47,7 @@ class _Row:
 
 
 class Gathered:
-    """The `finishing.Spans` of a process. Belongs to one event loop, but for `load`."""
+    """The `completion.Spans` of a process. Belongs to one event loop, but for `load`."""
 
     def __init__(self, config: Config, meter: Meter, *, max_bytes: int = MAX_BYTES) -> None:
         self.assembler = Assembler(config, goes_on=dialects.goes_on)

@@ -148,7 +148,7 @@ class Board:
     """What all exporters of the process know of traces: which spans may still get scores, and the
     scores of those.
 
-    The `finishing.HoldsBack` of the process. Thread-safe.
+    The `completion.HoldsBack` of the process. Thread-safe.
     """
 
     def __init__(self) -> None:

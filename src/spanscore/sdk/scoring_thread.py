@@ -322,7 +322,7 @@ def _load_reading() -> None:
     fork.
     """
     from spanscore import dialects, turns  # noqa: PLC0415 - loaded in the thread
-    from spanscore.turns.stitch.stitching import all_reasons  # noqa: PLC0415 - likewise
+    from spanscore.turns.stitch.stitcher import all_reasons  # noqa: PLC0415 - likewise
 
     for package in (dialects, turns):
         for name in package.__all__:

@@ -36,7 +36,7 @@ from spanscore.store.journal import Journal
 from spanscore.store.listing import Page, Place, ScoreQuery, TraceQuery, TraceScores
 from spanscore.store.ordered_scores import OrderedPage
 from spanscore.store.ordering import Order
-from spanscore.store.session_listing import SessionQuery
+from spanscore.store.session_lists import SessionQuery
 from spanscore.store.store import SessionRecord, Store
 from spanscore.telemetry import Meter, declared, logs
 from spanscore.telemetry.meter import watch

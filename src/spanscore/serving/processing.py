@@ -25,8 +25,8 @@ from spanscore.judge import open_judge, redactor
 from spanscore.judge.port import Ending, Judge
 from spanscore.model.score import Evaluation
 from spanscore.scoring import Scoring, SessionsFailedError, refuse_misplaced
-from spanscore.serving.finishing import Finishing, HoldsBack, Spans
-from spanscore.serving.rescoring import Rescoring, configured_metrics, open_trials
+from spanscore.serving.completion import Finishing, HoldsBack, Spans
+from spanscore.serving.judge_retries import Rescoring, configured_metrics, open_trials
 from spanscore.store.judge_answers import SharedAnswers
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared

@@ -19,10 +19,10 @@ from urllib.parse import quote
 
 from spanscore.errors import RetryableError
 from spanscore.model.headers import Headers
-from spanscore.store import leaving, ledger, quarantine, recovery
+from spanscore.store import departures, ledger, quarantine, recovery
 from spanscore.store.commits import Commits
 from spanscore.store.config import JournalConfig
-from spanscore.store.leaving import Leaving
+from spanscore.store.departures import Leaving
 from spanscore.store.ledger import Entry
 from spanscore.store.locks import FileLock
 from spanscore.store.recovery import Lost
@@ -127,7 +127,7 @@ class Journal:
         Raises RetryableError, here or from the future, when the journal is full or the disk
         refuses.
         """
-        text = leaving.text_of(headers)
+        text = departures.text_of(headers)
         with self._counting:
             if self._is_full_for(len(body)):
                 self._refused_bytes = len(body)
@@ -141,7 +141,7 @@ class Journal:
 
         def insert(db: sqlite3.Connection) -> int:
             db.execute("INSERT INTO requests VALUES (?, ?, ?, ?)", (row, signal, received_ns, body))
-            leaving.keep_headers(db, row, text)
+            departures.keep_headers(db, row, text)
             return row
 
         future = self._commits.submit(insert, len(body), keeps={row: entry})
@@ -156,7 +156,7 @@ class Journal:
 
         def remove(db: sqlite3.Connection) -> None:
             db.executemany("DELETE FROM requests WHERE row = ?", [(row,) for row in rows])
-            leaving.forget(db, rows)
+            departures.forget(db, rows)
 
         future = self._commits.submit(remove, owed=True, removes=rows)
         future.add_done_callback(lambda done: None if done.exception() else self._uncount(rows))
@@ -166,18 +166,18 @@ class Journal:
         """Remember that all of a request but the spans `held` back has left again, in inline
         mode.
         """
-        return self._commits.submit(lambda db: leaving.rest_left(db, row, held), owed=True)
+        return self._commits.submit(lambda db: departures.rest_left(db, row, held), owed=True)
 
     def mark_span_left(self, row: int, span: bytes) -> "Future[None]":
         """Remember that a span held back has left, or need not: after a restart it is not sent a
         second time.
         """
-        return self._commits.submit(lambda db: leaving.span_left(db, row, span), owed=True)
+        return self._commits.submit(lambda db: departures.span_left(db, row, span), owed=True)
 
     def leaving(self, row: int) -> Leaving:
         """What has left of a request."""
         with self._reading, _explained_errors():
-            return leaving.read(self._reader, row)
+            return departures.read(self._reader, row)
 
     def close_traces(
         self, closed: Sequence[tuple[bytes, int, int]], parts: Sequence[bytes] = ()
@@ -251,7 +251,7 @@ class Journal:
         if entry is not None and entry.checksum not in (None, ledger.checksum(body, headers or "")):
             self._give_up(row, "its checksum differs")
             return None
-        return Request(row, signal, received_ns, body, leaving.headers_from(headers))
+        return Request(row, signal, received_ns, body, departures.headers_from(headers))
 
     def _give_up(self, row: int, why: str) -> None:
         """A request is damaged: nothing can be made of it."""
@@ -357,4 +357,4 @@ class JournalReader:
             raise RetryableError(
                 f"row {row} of the journal is damaged: its checksum differs", why="journal_fault"
             )
-        return Request(row, signal, received_ns, body, leaving.headers_from(headers))
+        return Request(row, signal, received_ns, body, departures.headers_from(headers))

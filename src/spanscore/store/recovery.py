@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from spanscore import local_files
 from spanscore.errors import ConfigError
-from spanscore.store import leaving, ledger, quarantine
+from spanscore.store import departures, ledger, quarantine
 from spanscore.store.ledger import Entry, Ledger
 
 _log = logging.getLogger(__name__)
@@ -172,7 +172,7 @@ def prepare(writer: sqlite3.Connection) -> None:
     if writer.execute("PRAGMA user_version").fetchone()[0] == 0:
         writer.executescript(f"BEGIN;{SCHEMA}PRAGMA user_version = {_SCHEMA_VERSION};COMMIT;")
     writer.execute(_PARTS)
-    leaving.create(writer)
+    departures.create(writer)
 
 
 def _saved(
@@ -281,7 +281,7 @@ def _put_right(
                 writer.execute("INSERT OR REPLACE INTO headers VALUES (?, ?)", (row, headers))
         rows = list(removed)
         writer.executemany("DELETE FROM requests WHERE row = ?", [(row,) for row in rows])
-        leaving.forget(writer, rows)
+        departures.forget(writer, rows)
     writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 

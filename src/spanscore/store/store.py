@@ -26,7 +26,7 @@ from spanscore.store import (
     placement,
     records,
     schema,
-    session_listing,
+    session_lists,
     stored_rows,
     unanswered,
 )
@@ -353,11 +353,11 @@ class Store:
             return listing.traces(connection, query, limit, after)
 
     def list_sessions(
-        self, query: session_listing.SessionQuery, limit: int, after: listing.Place | None = None
+        self, query: session_lists.SessionQuery, limit: int, after: listing.Place | None = None
     ) -> listing.Page[SessionRecord]:
-        """A page of sessions; see `session_listing.sessions`."""
+        """A page of sessions; see `session_lists.sessions`."""
         with self._database.reading() as connection:
-            return session_listing.sessions(connection, query, limit, after)
+            return session_lists.sessions(connection, query, limit, after)
 
     def read(self, ask: Callable[[Connection], ItemT]) -> ItemT:
         """What `ask` gives of what is stored, as of one moment."""

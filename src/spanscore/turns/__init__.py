@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         DelegationIndex,
         hints_of,
     )
-    from spanscore.turns.stitch.stitching import (
+    from spanscore.turns.stitch.stitcher import (
         Stitching,
         UnmatchedContinuations,
         delegating_calls,
@@ -56,18 +56,18 @@ _HOMES = {
     "Explanation": "spanscore.turns.provenance",
     "Join": "spanscore.turns.stitch.fragment",
     "Origin": "spanscore.turns.provenance",
-    "Stitching": "spanscore.turns.stitch.stitching",
+    "Stitching": "spanscore.turns.stitch.stitcher",
     "TraceFragment": "spanscore.turns.stitch.fragment",
     "TurnSteps": "spanscore.turns.facts.turn_steps",
-    "UnmatchedContinuations": "spanscore.turns.stitch.stitching",
+    "UnmatchedContinuations": "spanscore.turns.stitch.stitcher",
     "Watch": "spanscore.turns.builder",
     "build": "spanscore.turns.builder",
-    "delegating_calls": "spanscore.turns.stitch.stitching",
+    "delegating_calls": "spanscore.turns.stitch.stitcher",
     "explain": "spanscore.turns.provenance",
     "hints_of": "spanscore.turns.stitch.reasons.delegation",
     "ids_of_calls": "spanscore.turns.stitch.gateway",
-    "is_settled": "spanscore.turns.stitch.stitching",
-    "is_whole": "spanscore.turns.stitch.stitching",
+    "is_settled": "spanscore.turns.stitch.stitcher",
+    "is_whole": "spanscore.turns.stitch.stitcher",
     "shows_whole": "spanscore.turns.builder",
     "without_repeats": "spanscore.turns.stitch.gateway",
 }

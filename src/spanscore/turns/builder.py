@@ -26,7 +26,7 @@ from spanscore.turns.facts.source import Sourced, first
 from spanscore.turns.facts.sources import SOURCES
 from spanscore.turns.facts.turn_steps import TurnSteps
 from spanscore.turns.split import split
-from spanscore.turns.stitch.stitching import merge
+from spanscore.turns.stitch.stitcher import merge
 
 
 @record()

@@ -8,7 +8,7 @@ from spanscore.model.trace import Tool, ToolCall
 from spanscore.turns.basis import conversation
 from spanscore.turns.facts.source import Sourced
 from spanscore.turns.facts.turn_steps import TurnSteps
-from spanscore.turns.stitch.stitching import OF_OTHER_PARTS
+from spanscore.turns.stitch.stitcher import OF_OTHER_PARTS
 
 _RECORDED_IN: dict[str, frozenset[StepFact]] = {
     "user_input": frozenset({"input"}),
