@@ -32,11 +32,11 @@ from spanscore.model.score import Evaluation, Evaluator, Score, Skip
 from spanscore.model.trace import Target
 from spanscore.store import connections, records
 from spanscore.store.config import Config
+from spanscore.store.connections import snapshot, transaction
 from spanscore.store.dimensions import Dimensions, OfTrace, Scored, hashed
 from spanscore.store.schema import evaluations, score_facts
 from spanscore.store.store import Store
 from spanscore.store.stored_rows import put_rows
-from spanscore.store.transactions import snapshot, transaction
 
 METRICS, CHUNK = 9, 45_000
 START_NS, STEP_NS = 1_780_000_000 * 10**9, 70 * 10**9

@@ -27,7 +27,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from spanscore.embed import Config as EmbedConfig
 from spanscore.embed import open_embedder
 from spanscore.evaluation import Config, Engine
-from spanscore.export import batches, histogram
+from spanscore.export import batches, events
 from spanscore.export.config import Config as ExportConfig
 from spanscore.export.sender import Sender
 from spanscore.model.score import Evaluation
@@ -174,12 +174,12 @@ class Way:
 
     def encode(self) -> None:
         """The requests that carry all scores so far, in the server's batches."""
-        told, after = histogram.CumulativeCounts(START_NS), 0
+        told, after = events.CumulativeCounts(START_NS), 0
         while pairs := self._store.outbox(after, self._export.batch.max_size):
             after = pairs[-1][0]
             with self._clock.step("encode"):
                 for part in batches.parts(pairs, self._export):
-                    histogram.request(part.evaluations, told, START_NS)
+                    events.histogram_request(part.evaluations, told, START_NS)
 
     async def _traces(self, traces: Sequence[AgentTrace]) -> None:
         with self._clock.step("new"):

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from spanscore.evaluation.config import AskAgain
-from spanscore.evaluation.evaluations import FIRST_WAIT_NS
+from spanscore.evaluation.outcomes import FIRST_WAIT_NS
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.trial import Trials
 from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip

@@ -10,7 +10,7 @@ import pytest
 
 from spanscore.errors import FieldError, PermanentError, RetryableError
 from spanscore.evaluation import Config, Engine, Overrides
-from spanscore.evaluation.scores import BatchScores, FirstScores, SessionScores
+from spanscore.evaluation.engine import BatchScores, FirstScores, SessionScores
 from spanscore.model.score import Evaluation, Evaluator, Failure
 from spanscore.model.trace import Session
 from spanscore.scoring import Scoring, SessionsFailedError

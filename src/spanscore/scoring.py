@@ -16,16 +16,16 @@ from spanscore import metrics
 from spanscore.assemble.assembler import Cut
 from spanscore.errors import InputError, PermanentError, RetryableError
 from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS, Engine, Overrides, outcomes
-from spanscore.evaluation import evaluations as unanswered
-from spanscore.evaluation.evaluations import parted, placed, wait_for
-from spanscore.evaluation.rubric import is_rubric
-from spanscore.evaluation.scores import (
+from spanscore.evaluation import outcomes as unanswered
+from spanscore.evaluation.engine import (
     BatchScores,
     FirstScores,
     SessionScores,
     digest_of,
     session_scores,
 )
+from spanscore.evaluation.outcomes import parted, placed, wait_for
+from spanscore.evaluation.rubric import is_rubric
 from spanscore.export.sender import Sender
 from spanscore.model.score import Evaluation, Skip
 from spanscore.model.span import changed

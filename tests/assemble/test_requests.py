@@ -7,7 +7,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.assemble import fragments
-from spanscore.assemble.requests import Requests
+from spanscore.assemble.backlog import Requests
 from spanscore.model.headers import headers_of, with_headers
 from spanscore.otlp.signal import ExportLogsServiceRequest
 

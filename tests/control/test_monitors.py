@@ -25,9 +25,9 @@ from spanscore.model.trace import Target
 from spanscore.specs import Monitor
 from spanscore.store import connections
 from spanscore.store.config import Config
+from spanscore.store.connections import snapshot
 from spanscore.store.monitor_tables import MonitorTables
 from spanscore.store.store import Store
-from spanscore.store.transactions import snapshot
 from spanscore.telemetry import Meter
 
 MINUTE = 60 * 10**9

@@ -4,7 +4,7 @@ there.
 
 from typing import get_type_hints
 
-from spanscore.dialects.forms.values import NOT_RECORDED, Facts, add_damaged, add_missing
+from spanscore.dialects.forms.structure import NOT_RECORDED, Facts, add_damaged, add_missing
 from spanscore.model.step import Step
 
 

@@ -2,7 +2,7 @@
 
 from itertools import permutations
 
-from spanscore.evaluation.evaluations import tallied
+from spanscore.evaluation.outcomes import tallied
 from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip
 from spanscore.model.trace import Target
 

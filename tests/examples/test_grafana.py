@@ -11,7 +11,7 @@ import pytest
 import yaml
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from spanscore.export import histogram
+from spanscore.export import events
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import Target
 from spanscore.telemetry import Meter, declared, formats
@@ -74,7 +74,7 @@ def of_scores():
         **facts,
     )
     message = ExportMetricsServiceRequest.FromString(
-        histogram.request([score], 1, 2)
+        events.histogram_request([score], 1, 2)
     ).resource_metrics[0]
     (metric,) = message.scope_metrics[0].metrics
     point = metric.histogram.data_points[0]

@@ -6,7 +6,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from pydantic import BaseModel
 
-from spanscore.export import config, events, histogram, spans
+from spanscore.export import config, events, spans
 from spanscore.export.wording import annotate
 from spanscore.model.score import Result, Tally
 from spanscore.otlp.signal import WIRE
@@ -45,7 +45,7 @@ def test_every_attribute_is_documented(make):
     ]
     traces = WIRE["traces"].request.FromString(spans.request(scores, "child", 100))
     logs = WIRE["logs"].request.FromString(events.request(scores, 100))
-    metrics = WIRE["metrics"].request.FromString(histogram.request(scores, 1, 2))
+    metrics = WIRE["metrics"].request.FromString(events.histogram_request(scores, 1, 2))
     messages = [
         *traces.resource_spans[0].scope_spans[0].spans,
         *logs.resource_logs[0].scope_logs[0].log_records,

@@ -2,12 +2,12 @@
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from spanscore.export import histogram
+from spanscore.export import events
 
 
 def groups(evaluations, start_ns=1, end_ns=2):
     return ExportMetricsServiceRequest.FromString(
-        histogram.request(evaluations, start_ns, end_ns)
+        events.histogram_request(evaluations, start_ns, end_ns)
     ).resource_metrics
 
 
@@ -61,7 +61,7 @@ def test_a_value_is_a_share_of_its_scale(make):
 
 
 def test_a_value_off_its_scale_counts_as_its_end(make):
-    assert [histogram.normalised(make.score(value=x)) for x in (-3.0, 7.0)] == [0.0, 1.0]
+    assert [events.normalised(make.score(value=x)) for x in (-3.0, 7.0)] == [0.0, 1.0]
 
 
 def test_the_lowest_value_has_a_bucket_of_its_own(make):
@@ -108,7 +108,7 @@ def test_an_exemplar_is_of_the_time_of_its_evaluation(make):
 
 
 def test_a_series_goes_on_where_its_last_delivered_point_ended(make):
-    counts = histogram.CumulativeCounts(1)
+    counts = events.CumulativeCounts(1)
     counts.add([make.score("a")], 5)
     counts.add([make.score("b")], 7)
     found = {
@@ -119,14 +119,14 @@ def test_a_series_goes_on_where_its_last_delivered_point_ended(make):
 
 
 def test_a_point_that_was_not_delivered_leaves_no_gap(make):
-    counts = histogram.CumulativeCounts(1)
-    histogram.request([make.score()], counts, 5)
+    counts = events.CumulativeCounts(1)
+    events.histogram_request([make.score()], counts, 5)
     assert points([make.score()], counts, 9)[0].start_time_unix_nano == 1
 
 
 def test_what_is_remembered_of_series_is_bounded(make, monkeypatch):
-    monkeypatch.setattr(histogram, "_MAX_SERIES", 1)
-    counts = histogram.CumulativeCounts(1)
+    monkeypatch.setattr(events, "_MAX_SERIES", 1)
+    counts = events.CumulativeCounts(1)
     counts.add([make.score("a")], 5)
     counts.add([make.score("b")], 7)
     assert points([make.score("a")], counts, 9)[0].start_time_unix_nano == 5

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from spanscore.export import events, histogram, spans
+from spanscore.export import events, spans
 from spanscore.export.wording import annotate
 from spanscore.model.score import Result, Skip, SkipCause, Tally
 
@@ -156,7 +156,7 @@ def test_what_has_no_score_leaves_in_no_form(make, cause):
     left = (
         spans.request([skipped], "child", 100),
         events.request([skipped], 100),
-        histogram.request([skipped], 1, 2),
+        events.histogram_request([skipped], 1, 2),
     )
     assert (*left, len(user_span.attributes)) == (b"", b"", b"", 0)
     assert not skipped.is_shown

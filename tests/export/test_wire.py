@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans, Span
 
-from spanscore.export import wire
-from spanscore.export.wire import ByResource
+from spanscore.export import wording
+from spanscore.export.wording import ByResource
 from spanscore.otlp.signal import SIGNALS, WIRE
 
-REASON = wire.text_attribute(Span, "reason")
-VALUE = wire.Double(Span, "value")
+REASON = wording.text_attribute(Span, "reason")
+VALUE = wording.Double(Span, "value")
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
@@ -40,14 +40,14 @@ def test_a_number_reads_as_it_was(number):
 def test_a_field_reads_as_it_was_whatever_its_length(length):
     span = Span(name="x" * length)
     field = ScopeSpans.DESCRIPTOR.fields_by_name["spans"].number
-    whole = b"".join(wire.delimited(field, [span.SerializeToString()]))
+    whole = b"".join(wording.delimited(field, [span.SerializeToString()]))
     assert ScopeSpans.FromString(whole).spans[0] == span
 
 
 def test_parts_are_one_message_in_whatever_order():
     parts = [
         REASON("because"),
-        wire.attributes(Span, {"shared": True}),
+        wording.attributes(Span, {"shared": True}),
         VALUE(0.5),
         Span(name="x").SerializeToString(),
     ]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore.otlp import weight
+from spanscore.otlp import prefilter
 
 
 def messages_in(message):
@@ -47,51 +47,54 @@ JSON = st.recursive(
 @given(st.lists(st.tuples(st.text(), st.text(max_size=40)), max_size=20), st.integers(0, 50))
 def test_a_request_has_more_messages_than_a_limit_or_not(attributes, limit):
     request = request_of(*attributes)
-    found = weight.has_more_messages("traces", request.SerializeToString(), limit)
+    found = prefilter.has_more_messages("traces", request.SerializeToString(), limit)
     assert found == (messages_in(request) > limit)
 
 
 @given(st.binary())
 def test_short_messages_are_counted_alike_with_numpy_and_without(body):
     with pytest.MonkeyPatch.context() as patching:
-        patching.setattr(weight, "is_loaded", lambda: False)
-        without = weight.short_messages(body)
-        patching.setattr(weight, "is_loaded", lambda: True)
-        assert weight.short_messages(body) == without
+        patching.setattr(prefilter, "is_loaded", lambda: False)
+        without = prefilter.short_messages(body)
+        patching.setattr(prefilter, "is_loaded", lambda: True)
+        assert prefilter.short_messages(body) == without
 
 
 @pytest.mark.slow
 @given(JSON, st.integers(1, 40))
 def test_no_json_text_has_more_values_than_a_limit_unnoticed(parsed, limit):
     text = json.dumps(parsed).encode()
-    assert weight.has_more_values(text, limit) or values_in(parsed) <= limit
+    assert prefilter.has_more_values(text, limit) or values_in(parsed) <= limit
 
 
 def test_json_inside_a_string_is_one_value():
     text = json.dumps({"arguments": json.dumps([[1, 2]] * 1000)}).encode()
-    assert (weight.json_values(text) > 1000, weight.has_more_values(text, 10)) == (True, False)
+    assert (prefilter.json_values(text) > 1000, prefilter.has_more_values(text, 10)) == (
+        True,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
     "text", [b"[" * 10**6, b"[" + b"{}," * 10**6, b'["",' * 10**6, b'"' + b"{" * 10**6]
 )
 def test_texts_made_of_brackets_have_more_values_than_a_limit(text):
-    assert weight.has_more_values(text, 1000)
+    assert prefilter.has_more_values(text, 1000)
 
 
 @pytest.mark.parametrize("field", [b"\x0a\x00", b"\x0a\x02\x12\x00", b"\x0a\x04\x12\x02\x12\x00"])
 def test_empty_messages_are_counted_however_deep_they_lie(field):
-    assert weight.has_more_messages("traces", field * 10_000, 9_999)
+    assert prefilter.has_more_messages("traces", field * 10_000, 9_999)
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_can_be_counted(body):
-    assert weight.has_more_messages("logs", body, 200) is False
+    assert prefilter.has_more_messages("logs", body, 200) is False
 
 
 def test_empty_messages_weigh_many_times_their_bytes_and_text_hardly_more():
     empty, text = b"\x0a\x00" * 1000, b"long text " * 1000
     assert (
-        weight.decoded_bytes(empty) > 20 * len(empty),
-        weight.decoded_bytes(text) < 2 * len(text),
+        prefilter.decoded_bytes(empty) > 20 * len(empty),
+        prefilter.decoded_bytes(text) < 2 * len(text),
     ) == (True, True)

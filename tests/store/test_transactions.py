@@ -2,7 +2,7 @@
 
 from threading import Barrier
 
-from spanscore.store.transactions import in_threads
+from spanscore.store.connections import in_threads
 
 
 def test_of_tasks_that_are_done_together_the_callers_connection_does_its_part(store, monkeypatch):

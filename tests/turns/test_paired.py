@@ -6,7 +6,7 @@ from turn_spans import ANSWER, ASK, call, chat, told
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall
 from spanscore.rebuild import rebuild
-from spanscore.turns.calls.appearances import paired
+from spanscore.turns.calls.call_facts import paired
 
 
 def asks(*ids):

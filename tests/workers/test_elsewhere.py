@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from spanscore.evaluation.scores import BatchScores, SessionScores
+from spanscore.evaluation.engine import BatchScores, SessionScores
 from spanscore.telemetry import Meter
 from spanscore.workers import LoneTries, SessionsElsewhere
 from spanscore.workers.messages import Failed, Scored

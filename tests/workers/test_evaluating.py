@@ -6,7 +6,7 @@ import pytest
 
 from spanscore.embed.config import Config as Embedding
 from spanscore.evaluation import Config as Evaluation
-from spanscore.evaluation.scores import digest_of
+from spanscore.evaluation.engine import digest_of
 from spanscore.judge.config import Config as Judge
 from spanscore.model.trace import Session
 from spanscore.store import records

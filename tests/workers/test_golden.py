@@ -17,7 +17,7 @@ from spanscore.embed import Config as EmbeddingConfig
 from spanscore.embed import open_embedder
 from spanscore.evaluation import Config as EvaluationConfig
 from spanscore.evaluation import Engine
-from spanscore.evaluation.scores import evaluate_first
+from spanscore.evaluation.engine import evaluate_first
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.model.span import changed
 from spanscore.otlp.signal import WIRE

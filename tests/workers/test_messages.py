@@ -1,7 +1,7 @@
 """What worker processes answer: what cannot be sent is left to the server, and the rest arrives."""
 
 from spanscore.assemble.assembler import Cut
-from spanscore.evaluation.scores import SessionScores
+from spanscore.evaluation.engine import SessionScores
 from spanscore.turn_scheduling import ReadJob, ReadResult
 from spanscore.workers.messages import LENGTH, Answers, Failed, Scored, decode, encode_answer
 

@@ -20,9 +20,9 @@ from spanscore.analytics.summary import Summary, bounds_of, calibrations_of, sum
 from spanscore.calibration import Calibration
 from spanscore.stats import Estimate
 from spanscore.stats.weighted import Crossed, weighted_difference
+from spanscore.store.connections import in_threads
 from spanscore.store.selections import Compared, Shared, compared
 from spanscore.store.sums import Cell
-from spanscore.store.transactions import in_threads
 
 _UNSCALED = "the scale of the values is not recorded, so the difference has no interval"
 

@@ -13,8 +13,8 @@ from spanscore.analytics.selection import Part, Selected, Selection, groups_of, 
 from spanscore.calibration import Calibration
 from spanscore.errors import FieldError
 from spanscore.store import calibrations, selections, sums
+from spanscore.store.connections import in_threads
 from spanscore.store.sums import Cell
-from spanscore.store.transactions import in_threads
 from spanscore.time_zones import zone_of
 
 Unit: TypeAlias = Literal["hour", "day", "week", "month", "quarter", "year"]

@@ -164,7 +164,7 @@ def read(args: argparse.Namespace, ask: "Callable[[Connection], ItemT]") -> Item
 
     Raises ConfigError where there is none.
     """
-    from spanscore.store import connections, transactions  # noqa: PLC0415 - as above
+    from spanscore.store import connections  # noqa: PLC0415 - as above
 
     found = store_config(args)
     engine = connections.connect_reading(found)
@@ -173,7 +173,7 @@ def read(args: argparse.Namespace, ask: "Callable[[Connection], ItemT]") -> Item
             f"{connections.no_store(found)}, or name the store by --store, or a server by --server"
         )
     try:
-        with transactions.snapshot(engine) as connection:
+        with connections.snapshot(engine) as connection:
             return ask(connection)
     finally:
         engine.dispose()

@@ -14,7 +14,7 @@ from spanscore.control.item_lists import SourceListing
 from spanscore.control.measurer import Measurer
 from spanscore.control.run_sources import Sources
 from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS, Overrides
-from spanscore.evaluation.evaluations import cause_of, superseding
+from spanscore.evaluation.outcomes import cause_of, superseding
 from spanscore.metrics import SessionMetric
 from spanscore.model.score import Evaluation, Failure, JudgeUsage, Score, Skip
 from spanscore.model.trace import AgentTrace, Session

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias
 
 from spanscore.dialects.forms.messages import MessageCache
-from spanscore.dialects.forms.values import Facts, Side, text
+from spanscore.dialects.forms.structure import Facts, Side, text
 from spanscore.dialects.keys import (
     GEN_AI_EVALUATION_NAME,
     GEN_AI_OPERATION_NAME,

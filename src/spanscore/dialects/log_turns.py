@@ -6,8 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from spanscore.dialects.forms.structure import is_redacted
-from spanscore.dialects.forms.values import Facts, GivenFacts, count, first_identity, identity, text
+from spanscore.dialects.forms.structure import (
+    Facts,
+    GivenFacts,
+    count,
+    first_identity,
+    identity,
+    is_redacted,
+    text,
+)
 from spanscore.dialects.keys import ENDUSER_ID, SESSION_ID, USER_ID
 from spanscore.model.json import dumps
 from spanscore.model.span import Attributes, Link, LogRecord, Scope, Span, Value

@@ -18,17 +18,19 @@ from spanscore.dialects.forms.decorated_calls import (
 )
 from spanscore.dialects.forms.messages import Messages, message, messages, system_text
 from spanscore.dialects.forms.provider_bodies import conversation, offered
-from spanscore.dialects.forms.structure import Parsed, indexed, structure
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     NOT_RECORDED,
     Facts,
+    Parsed,
     Side,
     TokenCount,
     add_damaged,
     add_missing,
     first_count,
     first_text,
+    indexed,
     objects,
+    structure,
 )
 from spanscore.dialects.keys import (
     AGENT_NAME,

@@ -17,9 +17,9 @@ from spanscore.dialects.forms.decorated_calls import (
 from spanscore.dialects.forms.messages import Messages, message, messages, system_text
 from spanscore.dialects.forms.provider_bodies import conversation, offered, system_of
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     Facts,
+    Parsed,
     Side,
     add_damaged,
     change_messages,
@@ -29,6 +29,9 @@ from spanscore.dialects.forms.values import (
     first_text,
     first_value,
     identity,
+    is_redacted,
+    opened,
+    structure,
     text,
 )
 from spanscore.dialects.log_turns import (

@@ -18,7 +18,7 @@ from spanscore.dialects.dialect import (
     Quirks,
     switch_for,
 )
-from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.forms.structure import Facts
 from spanscore.dialects.log_turns import LogTurns, Part, unit_id
 from spanscore.errors import ConfigError
 from spanscore.model.span import Attributes, LogRecord, Span

@@ -10,10 +10,7 @@ from spanscore.dialects.affected_facts import with_damaged_facts
 from spanscore.dialects.dialect import NO_QUIRK, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments
 from spanscore.dialects.forms.messages import MessageCache
-from spanscore.dialects.forms.structure import is_redacted, structure
-from spanscore.dialects.forms.tool_messages import opened
-from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_cut_or_redacted
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     IDENTIFYING,
     SESSIONS,
     USERS,
@@ -22,9 +19,13 @@ from spanscore.dialects.forms.values import (
     add_missing,
     first_identity,
     identity,
+    is_redacted,
     pop_given,
+    structure,
     text,
 )
+from spanscore.dialects.forms.tool_messages import opened
+from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_cut_or_redacted
 from spanscore.dialects.keys import ENDUSER_ID, GEN_AI_CONVERSATION_ID, SESSION_ID, USER_ID
 from spanscore.dialects.losses import Rereader
 from spanscore.dialects.other_conventions import complete

@@ -9,10 +9,9 @@ from typing import Any
 
 from spanscore.embed.ngrams import Ngrams
 from spanscore.embed.port import Embedder, of_tenant
-from spanscore.evaluation.evaluations import Graded
 from spanscore.evaluation.inquiry import Case, PlannedCall
 from spanscore.evaluation.judgement import Judging
-from spanscore.evaluation.outcomes import Attempt, Measured, given, named, no_judge, valued
+from spanscore.evaluation.outcomes import Attempt, Graded, Measured, given, named, no_judge, valued
 from spanscore.evaluation.questions import digest
 from spanscore.evaluation.rubric import OVERALL, Rubric
 from spanscore.judge.config import Cascade, Config

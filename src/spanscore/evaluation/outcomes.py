@@ -3,16 +3,39 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import groupby
 from numbers import Real
 from pathlib import PurePath
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
 
-from spanscore.errors import BudgetExhaustedError, JudgeError, SpanscoreError
-from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
+from spanscore.errors import (
+    BudgetExhaustedError,
+    EmbeddingError,
+    JudgeError,
+    JudgeTimeoutError,
+    JudgeUnavailableError,
+    SpanscoreError,
+)
+from spanscore.judge.marks import without_word
+from spanscore.metrics import Metric
+from spanscore.model.score import (
+    Evaluation,
+    Evaluator,
+    Failure,
+    JudgeUsage,
+    Outcome,
+    Result,
+    ScopeKind,
+    Score,
+    Skip,
+    Tally,
+)
+from spanscore.model.span import changed
+from spanscore.model.trace import AgentTrace, Session
 from spanscore.telemetry import Meter, declared
 from spanscore.telemetry.logs import Complaints
 
@@ -207,3 +230,267 @@ def named(models: Iterable[str]) -> str:
     'openai/gpt-4o-mini, openai/gpt-4o'
     """
     return _BETWEEN.join(dict.fromkeys(models))
+
+
+class Graded(NamedTuple):
+    """What was measured under the name of a metric, on a scale; `threshold` None: its score gets no
+    label.
+    """
+
+    metric: str
+    scale: tuple[float, float]
+    threshold: float | None
+    measured: Measured
+
+
+def graded(metrics: Iterable[Metric], measured: Mapping[str, Measured]) -> list[Graded]:
+    """What was measured of each of `metrics`, which `measured` has by name, with the threshold that
+    applies to it.
+    """
+    return [_graded(metric, measured[metric.name]) for metric in metrics]
+
+
+def evaluations(
+    found: Iterable[Graded], subject: AgentTrace | Session, *, revision: int, now_ns: int
+) -> list[Evaluation]:
+    """`found` as evaluations of `subject`; those of a session have the target of its last trace."""
+    if isinstance(subject, AgentTrace):
+        return [_evaluation(x, subject, revision, now_ns) for x in found]
+    return [_of_whole(_evaluation(x, subject.traces[-1], revision, now_ns), subject) for x in found]
+
+
+def _graded(metric: Metric, measured: Measured) -> Graded:
+    with Attempt(f"the threshold of {metric.name}") as attempt:
+        threshold = metric.threshold_for(measured.evaluator.embedding)
+        return Graded(metric.name, metric.scale, threshold, measured)
+    return Graded(
+        metric.name, metric.scale, None, measured._replace(outcome=given(attempt.outcome))
+    )
+
+
+def _evaluation(found: Graded, trace: AgentTrace, revision: int, now_ns: int) -> Evaluation:
+    outcome, evaluator, usage = found.measured
+    if evaluator.kind == "LLM":
+        outcome = readable(outcome)
+    return Evaluation(
+        scope="trace",
+        subject_id=trace.id,
+        metric=found.metric,
+        outcome=valued(outcome, found.metric, found.scale),
+        threshold=found.threshold,
+        scale=found.scale,
+        evaluator=evaluator,
+        target=trace.target,
+        session_id=trace.session_id,
+        session_key=trace.session_key,
+        agent_name=trace.agent_name,
+        service_name=trace.service_name,
+        usage=usage,
+        revision=revision,
+        evaluated_at_ns=now_ns,
+        trial=trace.trial,
+    )
+
+
+def _of_whole(of_last: Evaluation, session: Session) -> Evaluation:
+    """What was measured on a session, from the same as if it were of its last trace."""
+    return changed(
+        of_last,
+        scope="session",
+        subject_id=session.id,
+        session_id=session.session_id,
+        session_key=session.id,
+        first_trace_id=session.traces[0].target.trace_id,
+    )
+
+
+def readable(outcome: Outcome) -> Outcome:
+    """`outcome` with the marks in its reason and metadata as `[REDACTED:email]`.
+
+    >>> score = Score(
+    ...     1.0, "To [REDACTED:email:2 #bcdfghjklmnp].", {"to": ["[REDACTED:card #bcdfghjklmnp]"]}
+    ... )
+    >>> readable(score).reason, readable(score).metadata
+    ('To [REDACTED:email:2].', {'to': ['[REDACTED:card]']})
+    """
+    if not isinstance(outcome, Score):
+        return outcome
+    return replace(outcome, reason=without_word(outcome.reason), metadata=_plain(outcome.metadata))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_word(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+def placed(
+    evaluations: Sequence[Evaluation],
+    before: Sequence[Evaluation],
+    ranking: Mapping[str, float],
+    run: ScopeKind,
+) -> list[Evaluation]:
+    """The evaluations, each with what it takes the place of, and its rank among those of the same
+    subject.
+    """
+    return tallied(superseding(evaluations, before), before, ranking, run=run)
+
+
+def superseding(
+    evaluations: Sequence[Evaluation], before: Sequence[Evaluation]
+) -> list[Evaluation]:
+    """The evaluations, each with the uid and label of the one before it of the same subject and
+    metric.
+    """
+    old = {(x.subject_id, x.metric): x for x in before}
+    return [
+        changed(x, supersedes=found.uid, label_before=found.label)
+        if (found := old.get((x.subject_id, x.metric)))
+        else x
+        for x in evaluations
+    ]
+
+
+def parted(
+    evaluations: Sequence[Evaluation], before: Sequence[Evaluation]
+) -> tuple[list[Evaluation], list[Evaluation]]:
+    """The evaluations that are news, and those that got no answer as the ones before them did."""
+    open_ = {(x.subject_id, x.metric) for x in before if cause_of(x) is not None}
+    in_vain = [
+        x for x in evaluations if (x.subject_id, x.metric) in open_ and cause_of(x) is not None
+    ]
+    return [x for x in evaluations if x not in in_vain], in_vain
+
+
+_Subject: TypeAlias = tuple[ScopeKind, str]
+
+_USUAL_WEIGHT = 1.0
+
+
+def tallied(
+    new: Sequence[Evaluation],
+    before: Iterable[Evaluation],
+    weights: Mapping[str, float],
+    *,
+    run: ScopeKind | None = None,
+) -> list[Evaluation]:
+    """`new` with ranks, and the first of each subject with the tally; those of one subject follow
+    one another.
+
+    `before` are the newest evaluations of the same subjects so far. What failed ranks first, then
+    by weight, then in the order of `new`. `run` is what was evaluated: a session's run measures
+    single metrics of its traces too, and these have a tally only where it differs from the one
+    before in what failed. None: both were.
+    """
+    known: dict[_Subject, dict[str, Evaluation]] = {}
+    for evaluation in before:
+        known.setdefault(_subject(evaluation), {})[evaluation.metric] = evaluation
+    found: list[Evaluation] = []
+    for subject, some in groupby(sorted(new, key=_subject), key=_subject):
+        ranked = _by_rank(list(some), weights)
+        old = known.get(subject, {})
+        whole = [*{**old, **{x.metric: x for x in ranked}}.values()] if old else ranked
+        is_news = run in {None, subject[0]} or _unfavourable(whole) != _unfavourable(old.values())
+        if ranked[0].is_shown and is_news:
+            now = _by_rank(whole, weights) if old else ranked
+            tally = _tally([*old.values()], now, ranked[0].revision)
+            if tally.results or tally.supersedes:
+                ranked[0] = changed(ranked[0], tally=tally)
+        found += [x if x.rank == rank else changed(x, rank=rank) for rank, x in enumerate(ranked)]
+    return found
+
+
+def _subject(evaluation: Evaluation) -> _Subject:
+    return evaluation.scope, evaluation.subject_id
+
+
+def _by_rank(evaluations: Sequence[Evaluation], weights: Mapping[str, float]) -> list[Evaluation]:
+    return sorted(evaluations, key=lambda x: (_urgency(x), -weights.get(x.metric, _USUAL_WEIGHT)))
+
+
+def _urgency(evaluation: Evaluation) -> int:
+    """0 for what a reader should see first."""
+    if not isinstance(evaluation.outcome, Score):
+        return 1 if evaluation.is_shown else 4
+    return {"fail": 0, "pass": 3}.get(evaluation.label or "", 2)
+
+
+def _tally(before: Sequence[Evaluation], now: Iterable[Evaluation], revision: int) -> Tally:
+    latest = max(
+        (x for x in before if x.tally), key=lambda x: (x.revision, x.evaluated_at_ns), default=None
+    )
+    if latest is None or latest.tally is None:
+        return Tally(_results(now))
+    is_same = latest.revision == revision
+    return Tally(_results(now), latest.tally_uid, latest.tally.label, is_same)
+
+
+def _results(evaluations: Iterable[Evaluation]) -> tuple[Result, ...]:
+    return tuple(_result(x) for x in evaluations if isinstance(x.outcome, Score | Failure))
+
+
+def _result(evaluation: Evaluation) -> Result:
+    return Result(
+        evaluation.metric,
+        evaluation.value,
+        evaluation.label,
+        evaluation.threshold,
+        _problem(evaluation),
+    )
+
+
+def _unfavourable(evaluations: Iterable[Evaluation]) -> set[tuple[str, str | None]]:
+    """What a reader of a tally would act on: metrics that failed, and the types of errors."""
+    return {
+        (x.metric, _problem(x))
+        for x in evaluations
+        if isinstance(x.outcome, Failure) or x.label == "fail"
+    }
+
+
+def _problem(evaluation: Evaluation) -> str | None:
+    return evaluation.outcome.type if isinstance(evaluation.outcome, Failure) else None
+
+
+Cause: TypeAlias = Literal["judge", "embedding", "budget"]
+
+FIRST_WAIT_NS: Final = 5 * 60 * 10**9
+_BY_ERROR: dict[str, Cause] = {
+    JudgeTimeoutError.__name__: "judge",
+    JudgeUnavailableError.__name__: "judge",
+    EmbeddingError.__name__: "embedding",
+}
+
+
+class Wait(NamedTuple):
+    """How long to wait before the next try, doubled for each time in vain where `doubles`."""
+
+    wait_ns: int
+    doubles: bool
+
+
+def cause_of(evaluation: Evaluation) -> Cause | None:
+    """Why there was no answer; None where there was one, or another time would bring none
+    either.
+    """
+    match evaluation.outcome:
+        case Failure(type=error):
+            return _BY_ERROR.get(error)
+        case Skip(cause="budget"):
+            return "budget"
+    return None
+
+
+def wait_for(cause: Cause, now_ns: int, window_ns: int) -> Wait:
+    """The wait for what has this cause: for a budget until its next window of `window_ns` begins.
+
+    >>> wait_for("budget", now_ns=70, window_ns=60)
+    Wait(wait_ns=50, doubles=False)
+    """
+    if cause == "budget":
+        return Wait(window_ns - now_ns % window_ns, doubles=False)
+    return Wait(FIRST_WAIT_NS, doubles=True)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from spanscore.embed.port import Embedder
 from spanscore.errors import FieldError
 from spanscore.evaluation.config import Config, Overrides, model_named
-from spanscore.evaluation.evaluations import Graded, evaluations, graded
 from spanscore.evaluation.judgement import Judging
 from spanscore.evaluation.measurement import Measuring, Panel
+from spanscore.evaluation.outcomes import Graded, evaluations, graded
 from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import OVERALL, Rubric, is_rubric
 from spanscore.evaluation.rubric import Config as RubricConfig

@@ -9,11 +9,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from spanscore.errors import InputError, JudgeAnswerError, JudgeTooLongError
-from spanscore.evaluation.evaluations import Graded
 from spanscore.evaluation.inquiry import LEAST_TOKENS, PlannedCall
 from spanscore.evaluation.measurement import cascade_of, combined
 from spanscore.evaluation.outcomes import (
     Attempt,
+    Graded,
     Measured,
     given,
     named,

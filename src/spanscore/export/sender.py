@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from google.protobuf.message import Message
 
 from spanscore.errors import PermanentError, RetryableError
-from spanscore.export import batches, histogram
+from spanscore.export import batches, events
 from spanscore.export.batches import Batch, Batches
 from spanscore.export.config import Config, GrpcConfig, HttpConfig, NetworkConfig
 from spanscore.export.delivery import Delivery, Forwarding, Surroundings, forward_to_all
@@ -350,7 +350,7 @@ class Sender:
 
     async def _export(self, delivery: Delivery) -> None:
         cursor = await self._first_cursor(delivery.name)
-        counts = histogram.CumulativeCounts(self._around.clock_ns())
+        counts = events.CumulativeCounts(self._around.clock_ns())
         while True:
             self._cursors[delivery.name] = cursor
             self._batches.window.forget(min(self._cursors.get(x.name, 0) for x in self._deliveries))
@@ -370,7 +370,7 @@ class Sender:
             if self._config.emit.metrics and "metrics" in signals:
                 now_ns = self._around.clock_ns()
                 for part in batch.parts:
-                    counted = histogram.request(part.evaluations, counts, now_ns)
+                    counted = events.histogram_request(part.evaluations, counts, now_ns)
                     if counted and not await delivery.deliver(
                         "metrics", counted, part.headers, at_most_once=True
                     ):

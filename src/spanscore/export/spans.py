@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from spanscore.export import wire, wording
-from spanscore.export.wire import ByResource, Provenance
+from spanscore.export import wording
+from spanscore.export.wording import ByResource, Provenance
 from spanscore.model.score import (
     Evaluation,
     Evaluator,
@@ -42,21 +42,21 @@ at one time.
 
 _NO_USAGE = JudgeUsage()
 
-_NAME = wire.Text(Span, lambda span, text: setattr(span, "name", text))
+_NAME = wording.Text(Span, lambda span, text: setattr(span, "name", text))
 _KIND = Span(kind=Span.SPAN_KIND_INTERNAL).SerializeToString()
-_START = wire.head(Span(start_time_unix_nano=1), 8)
-_SPAN_ID = wire.head(Span(span_id=bytes(8)), 8)
-_SUMMARY = wire.text_attribute(Span, "evaluation.summary")
-_OUTPUT = wire.text_attribute(Span, "output.value")
-_EVALUATED_AT = wire.text_attribute(Span, "spanscore.evaluated_at")
-_VERDICT = wire.text_attribute(Span, "spanscore.verdict")
-_VALUE = wire.Double(Span, "gen_ai.evaluation.score.value")
-_EXPLANATION = wire.text_attribute(Span, "gen_ai.evaluation.explanation")
-_METADATA = wire.text_attribute(Span, "spanscore.metadata")
-_SKIP_CAUSE = wire.text_attribute(Span, "spanscore.skip_cause")
-_ERROR_TYPE = wire.text_attribute(Span, "error.type")
-_LABEL_BEFORE = wire.text_attribute(Span, "spanscore.label_before")
-_SUPERSEDES = wire.text_attribute(Span, "spanscore.supersedes")
+_START = wording.head(Span(start_time_unix_nano=1), 8)
+_SPAN_ID = wording.head(Span(span_id=bytes(8)), 8)
+_SUMMARY = wording.text_attribute(Span, "evaluation.summary")
+_OUTPUT = wording.text_attribute(Span, "output.value")
+_EVALUATED_AT = wording.text_attribute(Span, "spanscore.evaluated_at")
+_VERDICT = wording.text_attribute(Span, "spanscore.verdict")
+_VALUE = wording.Double(Span, "gen_ai.evaluation.score.value")
+_EXPLANATION = wording.text_attribute(Span, "gen_ai.evaluation.explanation")
+_METADATA = wording.text_attribute(Span, "spanscore.metadata")
+_SKIP_CAUSE = wording.text_attribute(Span, "spanscore.skip_cause")
+_ERROR_TYPE = wording.text_attribute(Span, "error.type")
+_LABEL_BEFORE = wording.text_attribute(Span, "spanscore.label_before")
+_SUPERSEDES = wording.text_attribute(Span, "spanscore.supersedes")
 _provenance = Provenance(Span)
 
 
@@ -178,7 +178,7 @@ def _tallied(evaluation: Evaluation, tally: Tally) -> bytes:
         ),
     ]
     if evaluation.trial is not None:
-        parts.append(wire.attributes(Span, wording.trial(evaluation)))
+        parts.append(wording.attributes(Span, wording.trial(evaluation)))
     if tally.label is not None:
         parts.append(_VERDICT(tally.label))
     for result in tally.results:
@@ -209,13 +209,13 @@ def _same_for_tallies(scope: ScopeKind, revision: int, failed: tuple[str, ...]) 
         "spanscore.revision": revision,
         "spanscore.failed": list(failed),
     }
-    return wire.attributes(Span, shared)
+    return wording.attributes(Span, shared)
 
 
 @lru_cache(maxsize=256)
-def _of_metric(metric: str) -> tuple[wire.Double, wire.Text]:
+def _of_metric(metric: str) -> tuple[wording.Double, wording.Text]:
     """The attributes with which a summary shows a metric's score, and its label."""
-    return wire.Double(Span, f"spanscore.{metric}.score"), wire.text_attribute(
+    return wording.Double(Span, f"spanscore.{metric}.score"), wording.text_attribute(
         Span, f"spanscore.{metric}.label"
     )
 
@@ -253,9 +253,9 @@ def _content(evaluation: Evaluation, max_text_length: int) -> bytes:
     parts += _provenance(evaluation)
     parts += _superseded(evaluation)
     if evaluation.trial is not None:
-        parts.append(wire.attributes(Span, wording.trial(evaluation)))
+        parts.append(wording.attributes(Span, wording.trial(evaluation)))
     if evaluation.usage != _NO_USAGE:
-        parts.append(wire.attributes(Span, wording.named("spanscore.judge.", evaluation.usage)))
+        parts.append(wording.attributes(Span, wording.named("spanscore.judge.", evaluation.usage)))
     return b"".join(parts)
 
 
@@ -300,12 +300,12 @@ def _same_for_many(
     if label:
         shared["gen_ai.evaluation.score.label"] = label
     shared |= wording.bounds(scale, threshold) | wording.evaluator(evaluator)
-    return span.SerializeToString() + wire.attributes(Span, shared)
+    return span.SerializeToString() + wording.attributes(Span, shared)
 
 
 @lru_cache(maxsize=1024)
 def _revision(revision: int) -> bytes:
-    return wire.attributes(Span, {"spanscore.revision": revision})
+    return wording.attributes(Span, {"spanscore.revision": revision})
 
 
 def _iso(time_ns: int) -> str:

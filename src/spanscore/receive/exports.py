@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, Message
 
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.model.headers import Headers, tenant_in
-from spanscore.otlp import check, json, weight
+from spanscore.otlp import check, json, prefilter
 from spanscore.otlp.check import Refusal, mend
 from spanscore.otlp.signal import WIRE, Signal
 from spanscore.receive.admission import Admission, Allowance, Arrival, Pressure, Seldom
@@ -154,8 +154,10 @@ class Decoder:
         if as_json:
             if len(body) <= _SMALL_JSON_BYTES:
                 return decode_slowly(signal, body, as_json=True)
-            return await self._in_thread(weight.json_values(body), lambda: self._json(signal, body))
-        messages = weight.short_messages(body)
+            return await self._in_thread(
+                prefilter.json_values(body), lambda: self._json(signal, body)
+            )
+        messages = prefilter.short_messages(body)
         if len(body) <= _SMALL_BYTES and messages <= _SMALL_MESSAGES:
             with suppress(DecodeError):
                 return decode(signal, body)
@@ -173,12 +175,12 @@ class Decoder:
             lane.close()
 
     def _json(self, signal: Signal, body: bytes) -> Decoded:
-        if weight.has_more_values(body, self._max_elements):
+        if prefilter.has_more_values(body, self._max_elements):
             raise ValueError(self._too_many("values"))
         return decode_slowly(signal, body, as_json=True)
 
     def _protobuf(self, signal: Signal, body: bytes) -> Decoded:
-        if weight.has_more_messages(signal, body, self._max_elements):
+        if prefilter.has_more_messages(signal, body, self._max_elements):
             raise ValueError(self._too_many("spans, attributes and values"))
         return decode(signal, body)
 

@@ -29,9 +29,9 @@ from opentelemetry.trace import (
 
 from spanscore.config import Settings
 from spanscore.errors import ConfigError, PermanentError
-from spanscore.export import histogram
+from spanscore.export import events
 from spanscore.export.port import UnsupportedSignalError
-from spanscore.export.wire import SCOPE_NAME
+from spanscore.export.wording import SCOPE_NAME
 from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
 from spanscore.model.span import LogRecord, Span
@@ -114,10 +114,10 @@ class Histogram:
         }
         try:
             self._scores = meter.create_histogram(
-                histogram.NAME, **about, explicit_bucket_boundaries_advisory=histogram.BOUNDS
+                events.NAME, **about, explicit_bucket_boundaries_advisory=events.BOUNDS
             )
         except TypeError:  # older releases take no advice
-            self._scores = meter.create_histogram(histogram.NAME, **about)
+            self._scores = meter.create_histogram(events.NAME, **about)
 
     def record(self, evaluations: Sequence[Evaluation]) -> None:
         """Record those that have a value."""
@@ -128,8 +128,8 @@ class Histogram:
                     NonRecordingSpan(_context(target.trace_id, target.span_id))
                 )
                 value, attributes = (
-                    histogram.normalised(evaluation),
-                    histogram.attributes(evaluation),
+                    events.normalised(evaluation),
+                    events.attributes(evaluation),
                 )
                 self._scores.record(value, attributes, context=context)
 

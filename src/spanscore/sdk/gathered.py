@@ -11,7 +11,7 @@ from spanscore import dialects, received_scores
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import Fragment
-from spanscore.export.wire import SCOPE_NAME
+from spanscore.export.wording import SCOPE_NAME
 from spanscore.model.span import LogRecord, Span
 from spanscore.rebuild import Received
 from spanscore.telemetry import Meter, declared

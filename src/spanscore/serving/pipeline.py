@@ -12,9 +12,8 @@ from sqlalchemy.engine import Connection
 
 from spanscore import dialects, discovery, received_scores
 from spanscore.assemble import fragments
-from spanscore.assemble.backlog import Backlog, Journaled
+from spanscore.assemble.backlog import MAX_DECODED_BYTES, Backlog, Journaled
 from spanscore.assemble.fragments import Units
-from spanscore.assemble.requests import MAX_DECODED_BYTES
 from spanscore.config import Settings
 from spanscore.control.alerts import Events
 from spanscore.control.monitors import Monitors

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.model.external import HUMAN
 from spanscore.model.score import Evaluation
-from spanscore.store import connections, placement, records, transactions
+from spanscore.store import connections, placement, records
 from spanscore.store.config import Config
 from spanscore.store.database import Database
 from spanscore.store.schema import (
@@ -40,7 +40,7 @@ def keep(config: Config, records: Mapping[str, Any], now_ns: int) -> None:
     """
     engine = connections.connect(config)
     try:
-        with transactions.transaction(engine) as connection:
+        with connections.transaction(engine) as connection:
             write(connection, "", records, now_ns)
     finally:
         engine.dispose()
@@ -56,7 +56,7 @@ def kept(config: Config) -> list[Kept]:
     if engine is None:
         return []
     try:
-        with transactions.snapshot(engine) as connection:
+        with connections.snapshot(engine) as connection:
             query = select(calibrations.c.tenant, calibrations.c.record).order_by(
                 calibrations.c.stored_ns.desc()
             )

@@ -13,7 +13,7 @@ from sqlalchemy import Column, Table, delete, exists, func, select
 from sqlalchemy.engine import Connection, Engine
 
 from spanscore.errors import ConfigError, PermanentError, RetryableError
-from spanscore.store import connections, facts, schema, transactions
+from spanscore.store import connections, facts, schema
 from spanscore.store.config import Config
 from spanscore.store.locks import DatabaseLock, FileLock, Lock
 from spanscore.store.schema import (
@@ -91,10 +91,10 @@ class Database:
                 raise RetryableError("the store is closed", retry_after_s=1.0, why="store")
             self._look()
             try:
-                with transactions.transaction(self.engine) as connection:
+                with connections.transaction(self.engine) as connection:
                     yield connection
             except RetryableError as error:
-                if transactions.is_full(error.__cause__):
+                if connections.is_full(error.__cause__):
                     self._log.empty(self.engine)  # the room that it takes may be all there is
                 raise
             self._log.bound(self.engine)
@@ -106,7 +106,7 @@ class Database:
             if self._file is not None and _identity(self._file) != self._identity:
                 with self.one_at_a_time:
                     self._look()
-            with transactions.snapshot(self.engine) as connection:
+            with connections.snapshot(self.engine) as connection:
                 yield connection
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class Database:
         try:
             yield
         except RetryableError as error:
-            self._faults["damage" if error.why == transactions.DAMAGE else what] = str(error)
+            self._faults["damage" if error.why == connections.DAMAGE else what] = str(error)
             raise
         else:
             self._faults.pop(what, None)
@@ -138,7 +138,7 @@ class Database:
         if identity != self._identity:
             self._open_anew()
         elif not is_ours:
-            with transactions.snapshot(self.engine) as connection:
+            with connections.snapshot(self.engine) as connection:
                 self.changed(connection)
 
     def _open_anew(self) -> None:
@@ -150,7 +150,7 @@ class Database:
             self.engine = connections.connect(self._config)
         except ConfigError as error:
             raise RetryableError(str(error), retry_after_s=5.0, why="store") from error
-        with transactions.snapshot(self.engine) as connection:
+        with connections.snapshot(self.engine) as connection:
             self.changed(connection)
         self._identity = _identity(self._file)
         self._faults.pop("damage", None)

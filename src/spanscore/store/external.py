@@ -10,15 +10,7 @@ from sqlalchemy.engine import Connection
 from spanscore.model import external
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import scope_of_tenant, session_key
-from spanscore.store import (
-    connections,
-    facts,
-    lookup,
-    placement,
-    records,
-    stored_rows,
-    transactions,
-)
+from spanscore.store import connections, facts, lookup, placement, records, stored_rows
 from spanscore.store.config import Config
 from spanscore.store.schema import (
     deleted_scores,
@@ -148,7 +140,7 @@ def named(config: Config, name: str, tenant: str = "") -> external.Joined:
     if engine is None:
         raise connections.no_store(config)
     try:
-        with transactions.snapshot(engine) as connection:
+        with connections.snapshot(engine) as connection:
             wanted = (external_scores.c.metric == name, *stored_rows.is_of(external_scores, tenant))
             query = select(external_scores.c.row, external_scores.c.record).where(*wanted)
             newest_first = query.order_by(external_scores.c.row.desc()).limit(MAX_NAMED)

@@ -25,8 +25,8 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.store import connections, records, stored_rows
+from spanscore.store.connections import transaction
 from spanscore.store.schema import judge_answers
-from spanscore.store.transactions import transaction
 
 _MAX_KEYS = 500
 """Keys in one statement: SQLite takes 32,766 values, PostgreSQL's driver 65,535."""

@@ -12,7 +12,7 @@ from spanscore.filters import Field, Fields, Filter
 from spanscore.model.headers import without_headers
 from spanscore.model.score import Evaluation, Failure, Skip
 from spanscore.model.trace import AgentTrace, tags_of
-from spanscore.store import connections, lookup, ordering, records, stored_rows, transactions
+from spanscore.store import connections, lookup, ordering, records, stored_rows
 from spanscore.store.config import Config
 from spanscore.store.ordering import Order
 from spanscore.store.schema import (
@@ -311,7 +311,7 @@ def pages(
     count, place = 0, None
     try:
         while limit is None or count < limit:
-            with transactions.snapshot(engine) as connection:
+            with connections.snapshot(engine) as connection:
                 page = read(connection, place)
             yield from page.items if limit is None else page.items[: limit - count]
             count, place = count + len(page.items), page.next

@@ -19,9 +19,9 @@ from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.store import connections, records, schema, stored_rows
 from spanscore.store.config import Config
+from spanscore.store.connections import snapshot
 from spanscore.store.schema import agent_traces, evaluations, otel_traces
 from spanscore.store.stored_rows import chunks
-from spanscore.store.transactions import snapshot
 
 MAX_SESSION_TRACES = 1000
 """Agent traces of a session that are read at most, the newest: a session id may be shared by

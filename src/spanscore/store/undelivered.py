@@ -11,7 +11,7 @@ from sqlalchemy import Row, delete, exists, func, insert, select, tuple_, update
 from sqlalchemy.engine import Connection, Engine
 
 from spanscore.model.score import MAX_ERROR_CHARS, Evaluation, Undelivered
-from spanscore.store import connections, records, transactions
+from spanscore.store import connections, records
 from spanscore.store.config import Config
 from spanscore.store.schema import evaluations, undelivered
 from spanscore.store.stored_rows import chunks
@@ -101,21 +101,21 @@ def _changed(config: Config, exporters: Sequence[str], *, forget: bool) -> int:
         statement = statement.where(undelivered.c.exporter.in_(exporters))
     engine = connections.connect(config)
     try:
-        with transactions.transaction(engine) as connection:
+        with connections.transaction(engine) as connection:
             return connection.execute(statement).rowcount
     finally:
         engine.dispose()
 
 
 def _exporters(engine: Engine) -> list[str]:
-    with transactions.snapshot(engine) as connection:
+    with connections.snapshot(engine) as connection:
         return sorted(connection.execute(select(undelivered.c.exporter).distinct()).scalars())
 
 
 def _pages(engine: Engine, exporter: str) -> Iterator[Listed]:
     after = 0
     while True:
-        with transactions.snapshot(engine) as connection:
+        with connections.snapshot(engine) as connection:
             found = _listed(connection, exporter, after=after, limit=_PAGE)
         yield from found
         if not found:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from spanscore.errors import PermanentError
-from spanscore.evaluation.evaluations import tallied
-from spanscore.export import events, histogram, open_exporters, open_sinks, spans
+from spanscore.evaluation.outcomes import tallied
+from spanscore.export import events, open_exporters, open_sinks, spans
 from spanscore.export.config import Authenticator, Config, JsonFileConfig
 from spanscore.export.port import Exporter, Sink, UndeliveredError, by_what_they_replace
 from spanscore.export.sender import without_spans
@@ -79,7 +79,7 @@ def _requests(
         if config.emit.events:
             found.append(("logs", events.request(some, config.max_text_length)))
     if config.emit.metrics:
-        found.append(("metrics", histogram.request(evaluations, started_ns, ended_ns)))
+        found.append(("metrics", events.histogram_request(evaluations, started_ns, ended_ns)))
     return [(signal, body) for signal, body in found if body]
 
 

@@ -12,9 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from spanscore.embed.ngrams import Ngrams
 from spanscore.embed.port import Embedder
 from spanscore.errors import InputError
-from spanscore.evaluation.evaluations import evaluations, graded
 from spanscore.evaluation.judgement import Judging
 from spanscore.evaluation.measurement import Measuring, Panel, measured_by_signals
+from spanscore.evaluation.outcomes import evaluations, graded
 from spanscore.judge import renderer
 from spanscore.judge.config import Config
 from spanscore.judge.port import Judge

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 from spanscore import rebuild, turns
 from spanscore.assemble.assembler import Assembler, Cut
-from spanscore.evaluation.scores import FirstScores
+from spanscore.evaluation.engine import FirstScores
 from spanscore.model.trace import AgentTrace
 from spanscore.span_attributes import SpanAttributes
 

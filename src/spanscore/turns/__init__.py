@@ -9,7 +9,7 @@ from spanscore.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from spanscore.turns.builder import Watch, build, shows_whole
-    from spanscore.turns.facts.turn_steps import TurnSteps
+    from spanscore.turns.facts.source import TurnSteps
     from spanscore.turns.provenance import Explained, Explanation, Origin, explain
     from spanscore.turns.stitch.fragment import Join, TraceFragment
     from spanscore.turns.stitch.gateway import ids_of_calls, without_repeats
@@ -58,7 +58,7 @@ _HOMES = {
     "Origin": "spanscore.turns.provenance",
     "Stitching": "spanscore.turns.stitch.stitcher",
     "TraceFragment": "spanscore.turns.stitch.fragment",
-    "TurnSteps": "spanscore.turns.facts.turn_steps",
+    "TurnSteps": "spanscore.turns.facts.source",
     "UnmatchedContinuations": "spanscore.turns.stitch.stitcher",
     "Watch": "spanscore.turns.builder",
     "build": "spanscore.turns.builder",

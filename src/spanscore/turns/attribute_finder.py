@@ -8,7 +8,7 @@ from spanscore.model.json import dumps
 from spanscore.model.step import Step, ToolResult
 from spanscore.model.trace import Expected, RequestedCall
 from spanscore.turns.basis import conversation
-from spanscore.turns.calls.appearances import Call
+from spanscore.turns.calls.call_facts import Call
 from spanscore.turns.calls.tool_errors import inferred_error
 from spanscore.turns.facts.plan import set_down_in
 from spanscore.turns.facts.source import Sourced

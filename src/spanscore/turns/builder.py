@@ -19,12 +19,10 @@ from spanscore.turns.basis.tree import Tree
 from spanscore.turns.calls import tool_calls
 from spanscore.turns.calls.call_facts import finished
 from spanscore.turns.damaged_facts import damaged
-from spanscore.turns.facts import context
-from spanscore.turns.facts.agent import available_tools
-from spanscore.turns.facts.context import usage
-from spanscore.turns.facts.source import Sourced, first
+from spanscore.turns.facts import agent
+from spanscore.turns.facts.agent import available_tools, usage
+from spanscore.turns.facts.source import Sourced, TurnSteps, first
 from spanscore.turns.facts.sources import SOURCES
-from spanscore.turns.facts.turn_steps import TurnSteps
 from spanscore.turns.split import split
 from spanscore.turns.stitch.stitcher import merge
 
@@ -69,7 +67,7 @@ def agent_trace_of(turn: TurnSteps, opening: Step | None, known: Known) -> Agent
         damaged=damaged(turn, found, (tools, are_tools_cut), calls),
         usage=usage(turn),
         dialects=tuple(sorted({step.dialect for step in turn.steps if step.dialect})),
-        trial=context.trial(turn, target),
+        trial=agent.trial(turn, target),
         **facts,
     )
 

@@ -6,8 +6,7 @@ from itertools import pairwise
 from spanscore.model.step import Message, Step, StepFact
 from spanscore.model.trace import Tool, ToolCall
 from spanscore.turns.basis import conversation
-from spanscore.turns.facts.source import Sourced
-from spanscore.turns.facts.turn_steps import TurnSteps
+from spanscore.turns.facts.source import Sourced, TurnSteps
 from spanscore.turns.stitch.stitcher import OF_OTHER_PARTS
 
 _RECORDED_IN: dict[str, frozenset[StepFact]] = {

@@ -9,12 +9,11 @@ from spanscore.model.trace import Tool
 from spanscore.turns import attribute_finder
 from spanscore.turns.attribute_finder import AttributeFinder, FactGetter, Rereader
 from spanscore.turns.calls import call_facts, tool_calls
-from spanscore.turns.calls.appearances import Call
-from spanscore.turns.facts import context
+from spanscore.turns.calls.call_facts import Call
+from spanscore.turns.facts import agent
 from spanscore.turns.facts.agent import DESCRIBED, OFFERED, available_tools, listed
-from spanscore.turns.facts.source import FirstOf, Source, Sourced, first
+from spanscore.turns.facts.source import FirstOf, Source, Sourced, TurnSteps, first
 from spanscore.turns.facts.sources import SOURCES
-from spanscore.turns.facts.turn_steps import TurnSteps
 from spanscore.turns.stitch.fragment import Join
 
 MAX_EXPLAINED = 50
@@ -172,8 +171,8 @@ class _Explaining:
 
     def tokens(self) -> Iterator[Origin]:
         """Where the counts of tokens are that were added up."""
-        for source in context.USAGE_SOURCES:
-            found = context.token_counts(source.find(self._turn))
+        for source in agent.USAGE_SOURCES:
+            found = agent.token_counts(source.find(self._turn))
             for count in found[:MAX_EXPLAINED]:
                 yield self._origin(
                     source.words,
@@ -293,7 +292,7 @@ def reference() -> str:
     """The tables of facts and their sources, in Markdown."""
     gathered = {
         "`available_tools`": [*OFFERED, *DESCRIBED],
-        "`usage`": context.USAGE_SOURCES,
+        "`usage`": agent.USAGE_SOURCES,
     }
     lines = [
         "| fact | its sources: the first that records it counts |",

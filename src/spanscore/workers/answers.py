@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from spanscore import dialects, turns
+from spanscore.assemble.backlog import Requests
 from spanscore.assemble.fragments import Units
-from spanscore.assemble.requests import Requests
 from spanscore.content import ContentNotes
 from spanscore.embed import open_embedder
 from spanscore.errors import RetryableError, SpanscoreError
 from spanscore.evaluation import Engine
-from spanscore.evaluation.scores import (
+from spanscore.evaluation.engine import (
     FirstScores,
     SessionScores,
     digest_of,

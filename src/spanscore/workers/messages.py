@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from spanscore.content import ContentNote
 from spanscore.embed.config import Config as Embedding
 from spanscore.evaluation import Config as Evaluation
-from spanscore.evaluation.scores import SessionScores
+from spanscore.evaluation.engine import SessionScores
 from spanscore.judge.config import Config as Judge
 from spanscore.store.config import Config as Store
 from spanscore.telemetry import Config as Telemetry

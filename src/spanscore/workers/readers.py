@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from spanscore.content import ContentNote
 from spanscore.errors import SpanscoreError
-from spanscore.evaluation.scores import BatchScores
+from spanscore.evaluation.engine import BatchScores
 from spanscore.model.trace import in_scope
 from spanscore.telemetry import Meter, declared
 from spanscore.threads import Precedence

@@ -9,13 +9,14 @@ from typing import Final
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, failure
 from spanscore.dialects.forms.decorated_calls import damaged
-from spanscore.dialects.forms.structure import is_redacted, opened
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
     count,
     first_identity,
     identity,
+    is_redacted,
+    opened,
     text,
 )
 from spanscore.dialects.log_turns import (

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import CAPTURE, ContentSwitch, Context, Dialect
-from spanscore.dialects.forms.structure import opened
-from spanscore.dialects.forms.values import Facts, identity
+from spanscore.dialects.forms.structure import Facts, identity, opened
 from spanscore.model.json import Json
 from spanscore.model.span import Span
 from spanscore.model.step import Message

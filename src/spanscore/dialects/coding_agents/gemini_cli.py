@@ -13,8 +13,16 @@ from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, failure
 from spanscore.dialects.forms.messages import MessageCache, message, messages
-from spanscore.dialects.forms.structure import opened, structure
-from spanscore.dialects.forms.values import Facts, TokenCount, add_damaged, count, first_text, text
+from spanscore.dialects.forms.structure import (
+    Facts,
+    TokenCount,
+    add_damaged,
+    count,
+    first_text,
+    opened,
+    structure,
+    text,
+)
 from spanscore.dialects.keys import (
     GEN_AI_CONVERSATION_ID,
     GEN_AI_INPUT_MESSAGES,

@@ -15,22 +15,20 @@ from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.provider_bodies import conversation
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
-    Parsed,
-    elements,
-    indexed,
-    is_address,
-    is_redacted,
-    opened,
-    structure,
-)
-from spanscore.dialects.forms.values import (
     Facts,
+    Parsed,
     Side,
     add_damaged,
+    elements,
     first_count,
     first_identity,
     identity,
+    indexed,
+    is_address,
+    is_redacted,
     objects,
+    opened,
+    structure,
     text,
 )
 from spanscore.dialects.keys import (

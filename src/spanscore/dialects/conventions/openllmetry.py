@@ -7,19 +7,23 @@ from typing import Any, Final
 
 from spanscore.dialects.conventions import adot, semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
-from spanscore.dialects.forms import langchain_messages, react_text
+from spanscore.dialects.forms import langchain_messages, messages
 from spanscore.dialects.forms.arguments import arguments, tools
 from spanscore.dialects.forms.decorated_calls import is_call, json_of, only_argument, read_arguments
 from spanscore.dialects.forms.messages import blocks, message
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import elements, indexed, is_redacted, opened, structure
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     Facts,
     Side,
     TokenCount,
     add_damaged,
     count,
+    elements,
     first_identity,
+    indexed,
+    is_redacted,
+    opened,
+    structure,
     text,
 )
 from spanscore.dialects.keys import (
@@ -164,7 +168,7 @@ def _read_model(span: Span, quirk: Quirk, facts: Facts) -> None:
         if facts.get(field) is None:
             facts[field] = count(attributes.get(key))
     if not is_read:
-        react_text.complete(facts)
+        messages.complete_react(facts)
 
 
 def _read_functions(attributes: Attributes, facts: Facts) -> None:

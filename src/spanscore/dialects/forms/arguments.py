@@ -8,8 +8,14 @@ from functools import lru_cache
 from json import JSONDecoder
 from typing import Any
 
-from spanscore.dialects.forms.structure import is_redacted, opened, structure
-from spanscore.dialects.forms.values import Facts, change_messages, identity
+from spanscore.dialects.forms.structure import (
+    Facts,
+    change_messages,
+    identity,
+    is_redacted,
+    opened,
+    structure,
+)
 from spanscore.model.json import Json, printed
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall, Tool

@@ -7,10 +7,17 @@ from spanscore.dialects.forms import langchain_messages
 from spanscore.dialects.forms.arguments import arguments
 from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import Parsed, is_address, is_redacted, opened, structure
+from spanscore.dialects.forms.structure import (
+    Facts,
+    Parsed,
+    is_address,
+    is_redacted,
+    opened,
+    step_facts,
+    structure,
+)
 from spanscore.dialects.forms.tool_results import tool_output
 from spanscore.dialects.forms.truncation import is_cut_or_redacted, mended
-from spanscore.dialects.forms.values import Facts, step_facts
 from spanscore.model.json import dumps, loads
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message, StepFact

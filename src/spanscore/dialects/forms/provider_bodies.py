@@ -13,8 +13,7 @@ from typing import Any, Final
 from spanscore.dialects.forms import langchain_messages
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.messages import definition, is_message, messages, system_text
-from spanscore.dialects.forms.structure import is_address, structure
-from spanscore.dialects.forms.values import objects
+from spanscore.dialects.forms.structure import is_address, objects, structure
 from spanscore.model.span import Value
 from spanscore.model.step import Message
 from spanscore.model.trace import Tool

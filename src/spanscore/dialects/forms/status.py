@@ -2,7 +2,7 @@
 
 from spanscore.dialects.forms.arguments import failure, result
 from spanscore.dialects.forms.messages import blocks
-from spanscore.dialects.forms.values import text
+from spanscore.dialects.forms.structure import text
 from spanscore.dialects.keys import ERROR_TYPE
 from spanscore.model.span import STATUS_ERROR, Span
 

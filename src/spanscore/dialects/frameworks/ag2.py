@@ -5,8 +5,7 @@ from typing import Any
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.arguments import call_id, failure, result
 from spanscore.dialects.forms.messages import message
-from spanscore.dialects.forms.structure import evaluated, opened, structure
-from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.forms.structure import Facts, evaluated, opened, structure, text
 from spanscore.dialects.keys import INPUT_VALUE, OUTPUT_VALUE, TOOL_CALL_ID
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult

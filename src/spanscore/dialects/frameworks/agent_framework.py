@@ -6,7 +6,7 @@ import re
 
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
-from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.forms.structure import Facts
 from spanscore.model.span import Span
 
 _ADDRESS = re.compile(r"\[?<[\w.]{1,200} object at 0x[0-9a-f]{1,16}>\]?")

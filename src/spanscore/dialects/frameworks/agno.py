@@ -10,14 +10,16 @@ from typing import Any, Final, Literal
 
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.structure import (
+    Facts,
     evaluated,
+    identity,
     is_address,
     opened,
     opened_repr,
     quoted,
     structure,
+    text,
 )
-from spanscore.dialects.forms.values import Facts, identity, text
 from spanscore.dialects.keys import (
     GRAPH_NODE_NAME,
     INPUT_VALUE,

@@ -10,8 +10,17 @@ from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect, Quirk
 from spanscore.dialects.forms import langchain_messages
 from spanscore.dialects.forms.arguments import arguments, call_id, failure
-from spanscore.dialects.forms.structure import elements, indexed, quoted, structure, unprinted
-from spanscore.dialects.forms.values import Facts, add_damaged, count, text
+from spanscore.dialects.forms.structure import (
+    Facts,
+    add_damaged,
+    count,
+    elements,
+    indexed,
+    quoted,
+    structure,
+    text,
+    unprinted,
+)
 from spanscore.dialects.keys import (
     GEN_AI_TOOL_DESCRIPTION,
     INPUT_VALUE,

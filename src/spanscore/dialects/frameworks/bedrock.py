@@ -9,8 +9,7 @@ from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import OPENTELEMETRY_EVENTS, ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms import provider_bodies, tool_results
 from spanscore.dialects.forms.messages import message
-from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import Facts, change_messages
+from spanscore.dialects.forms.structure import Facts, change_messages, structure
 from spanscore.dialects.keys import LLM_OUTPUT_MESSAGES_0_MESSAGE_CONTENT
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult

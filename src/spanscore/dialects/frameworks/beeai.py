@@ -4,8 +4,7 @@ import json
 from dataclasses import replace
 
 from spanscore.dialects.dialect import Quirk
-from spanscore.dialects.forms.structure import literal, structure
-from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.forms.structure import Facts, literal, structure
 from spanscore.dialects.keys import INPUT_VALUE
 from spanscore.model.json import printed
 from spanscore.model.span import STATUS_ERROR, Span

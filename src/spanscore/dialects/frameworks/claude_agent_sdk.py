@@ -3,8 +3,7 @@
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.arguments import result
 from spanscore.dialects.forms.messages import messages
-from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import Facts, count, text
+from spanscore.dialects.forms.structure import Facts, count, structure, text
 from spanscore.dialects.keys import (
     GEN_AI_COMPLETION,
     GEN_AI_PROMPT,

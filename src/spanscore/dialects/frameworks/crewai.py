@@ -8,8 +8,16 @@ from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.decorated_calls import cut
 from spanscore.dialects.forms.messages import messages
-from spanscore.dialects.forms.structure import MAX_DEPTH, STRING, literal, structure, unprinted
-from spanscore.dialects.forms.values import Facts, add_damaged, text
+from spanscore.dialects.forms.structure import (
+    MAX_DEPTH,
+    STRING,
+    Facts,
+    add_damaged,
+    literal,
+    structure,
+    text,
+    unprinted,
+)
 from spanscore.dialects.keys import (
     GRAPH_NODE_ID,
     INPUT_VALUE,

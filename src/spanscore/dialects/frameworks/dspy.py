@@ -6,8 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from spanscore.dialects.dialect import Quirk
-from spanscore.dialects.forms.structure import literal, opened, structure
-from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.forms.structure import Facts, literal, opened, structure
 from spanscore.dialects.keys import INPUT_VALUE, OUTPUT_VALUE
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Span

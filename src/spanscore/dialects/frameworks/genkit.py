@@ -8,8 +8,16 @@ from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.decorated_calls import cut, damaged, read_call, read_function
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.provider_bodies import messages_of
-from spanscore.dialects.forms.structure import Parsed, opened, structure
-from spanscore.dialects.forms.values import Facts, count, first_identity, first_text, text
+from spanscore.dialects.forms.structure import (
+    Facts,
+    Parsed,
+    count,
+    first_identity,
+    first_text,
+    opened,
+    structure,
+    text,
+)
 from spanscore.dialects.keys import ENDUSER_ID, GEN_AI_CONVERSATION_ID, SESSION_ID, USER_ID
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message, StepKind

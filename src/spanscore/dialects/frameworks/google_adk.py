@@ -29,8 +29,7 @@ from spanscore.dialects.forms.arguments import (
 from spanscore.dialects.forms.messages import messages, system_text
 from spanscore.dialects.forms.provider_bodies import configured_tools, system_of
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import indexed, is_redacted, opened, structure
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     NOT_RECORDED,
     Facts,
     Side,
@@ -38,6 +37,10 @@ from spanscore.dialects.forms.values import (
     add_missing,
     count,
     identity,
+    indexed,
+    is_redacted,
+    opened,
+    structure,
 )
 from spanscore.dialects.keys import (
     GEN_AI_OPERATION_NAME,

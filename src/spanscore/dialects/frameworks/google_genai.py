@@ -16,8 +16,15 @@ from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import OPENTELEMETRY, ContentSwitch, Context, Dialect, Items, Quirk
 from spanscore.dialects.forms import arguments
 from spanscore.dialects.forms.messages import blocks, message
-from spanscore.dialects.forms.structure import STRING, opened, opened_repr, structure
-from spanscore.dialects.forms.values import Facts, objects, text
+from spanscore.dialects.forms.structure import (
+    STRING,
+    Facts,
+    objects,
+    opened,
+    opened_repr,
+    structure,
+    text,
+)
 from spanscore.dialects.keys import (
     GEN_AI_OUTPUT_MESSAGES,
     GEN_AI_PROVIDER_NAME,

@@ -9,8 +9,17 @@ from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms import langchain_messages
 from spanscore.dialects.forms.arguments import arguments, call_id, failure, result, tools
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import evaluated, opened, opened_repr, structure
-from spanscore.dialects.forms.values import Facts, add_missing, count, identity, text
+from spanscore.dialects.forms.structure import (
+    Facts,
+    add_missing,
+    count,
+    evaluated,
+    identity,
+    opened,
+    opened_repr,
+    structure,
+    text,
+)
 from spanscore.dialects.keys import (
     GEN_AI_COMPLETION_0_CONTENT,
     INPUT_VALUE,

@@ -11,9 +11,17 @@ from spanscore.dialects.forms import langchain_messages
 from spanscore.dialects.forms.arguments import call_id
 from spanscore.dialects.forms.decorated_calls import is_call, read_arguments
 from spanscore.dialects.forms.messages import blocks, message
-from spanscore.dialects.forms.structure import REPR_CONTAINERS, literal, opened, structure
+from spanscore.dialects.forms.structure import (
+    NO_CONTENT,
+    REPR_CONTAINERS,
+    Facts,
+    Side,
+    literal,
+    opened,
+    structure,
+    text,
+)
 from spanscore.dialects.forms.tool_results import fields_of, tool_output
-from spanscore.dialects.forms.values import NO_CONTENT, Facts, Side, text
 from spanscore.dialects.keys import (
     GEN_AI_INPUT_MESSAGES,
     GEN_AI_OPERATION_NAME,

@@ -4,8 +4,7 @@ from typing import Any
 
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.messages import message
-from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import NO_CONTENT, Facts
+from spanscore.dialects.forms.structure import NO_CONTENT, Facts, structure
 from spanscore.dialects.keys import INPUT_VALUE
 from spanscore.model.span import Span
 from spanscore.model.step import Message

@@ -10,8 +10,15 @@ from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
 from spanscore.dialects.forms.messages import messages
-from spanscore.dialects.forms.structure import evaluated, opened, structure
-from spanscore.dialects.forms.values import Facts, first_identity, first_text, objects
+from spanscore.dialects.forms.structure import (
+    Facts,
+    evaluated,
+    first_identity,
+    first_text,
+    objects,
+    opened,
+    structure,
+)
 from spanscore.dialects.keys import GEN_AI_AGENT_NAME, GEN_AI_OPERATION_NAME
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import StepKind

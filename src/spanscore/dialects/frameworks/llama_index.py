@@ -7,12 +7,22 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from spanscore.dialects.dialect import Context, Dialect, Quirk
-from spanscore.dialects.forms import react_text
+from spanscore.dialects.forms import messages
 from spanscore.dialects.forms.arguments import call_id, failure, tools
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import evaluated, literal, opened, structure
-from spanscore.dialects.forms.values import Facts, first_count, first_text, identity, objects, text
+from spanscore.dialects.forms.structure import (
+    Facts,
+    evaluated,
+    first_count,
+    first_text,
+    identity,
+    literal,
+    objects,
+    opened,
+    structure,
+    text,
+)
 from spanscore.dialects.keys import (
     GEN_AI_OPERATION_NAME,
     INPUT_VALUE,
@@ -165,7 +175,7 @@ def complete_openinference(span: Span, facts: Facts) -> None:
             facts["input"] = None
         if LLM_OUTPUT_MESSAGES_0_MESSAGE_ROLE not in span.attributes:
             facts["output"] = None
-        react_text.complete(facts)
+        messages.complete_react(facts)
     elif facts["kind"] == "retrieval" and span.name.endswith("._retrieve"):
         facts["kind"] = "other"  # inside another one, which also records what was found
     elif is_agent_step(span):
@@ -192,7 +202,7 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
         given = request.get("kwargs") if isinstance(request, dict) else None
         if facts.get("tools") is None and isinstance(given, dict) and "tools" in given:
             facts["tools"] = tools(given["tools"])
-        react_text.complete(facts)
+        messages.complete_react(facts)
         return
     returned = opened(attributes.get(TRACELOOP_ENTITY_OUTPUT))
     fields = returned if isinstance(returned, dict) else {}
@@ -314,7 +324,7 @@ def _model(begun: Attributes, ended: Attributes) -> Facts:
     facts["output_tokens"] = first_count(
         ended, (prefix + name for prefix in _USAGE for name in _OUTPUT_TOKENS)
     )
-    react_text.complete(facts)
+    messages.complete_react(facts)
     return facts
 
 

@@ -15,13 +15,16 @@ from spanscore.dialects.forms.json_text import keep_json_text
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     Facts,
+    Parsed,
     TokenCount,
     first_count,
     first_identity,
     first_text,
+    is_redacted,
+    opened,
+    structure,
     text,
 )
 from spanscore.dialects.keys import (

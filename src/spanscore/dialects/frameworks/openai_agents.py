@@ -9,8 +9,16 @@ from typing import Any, Final
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import OPENTELEMETRY, ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms.messages import message, messages
-from spanscore.dialects.forms.structure import evaluated, literal, opened_repr, structure
-from spanscore.dialects.forms.values import Facts, Side, add_damaged, change_messages
+from spanscore.dialects.forms.structure import (
+    Facts,
+    Side,
+    add_damaged,
+    change_messages,
+    evaluated,
+    literal,
+    opened_repr,
+    structure,
+)
 from spanscore.dialects.keys import (
     GEN_AI_INPUT_MESSAGES,
     GEN_AI_OUTPUT_MESSAGES,

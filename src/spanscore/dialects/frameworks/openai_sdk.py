@@ -6,8 +6,7 @@ from typing import Any
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms import arguments
 from spanscore.dialects.forms.messages import message, messages
-from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import Facts, change_messages
+from spanscore.dialects.forms.structure import Facts, change_messages, structure
 from spanscore.model.span import Span
 from spanscore.model.step import Message
 

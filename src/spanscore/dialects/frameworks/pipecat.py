@@ -10,7 +10,7 @@ from typing import Final
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import tools
-from spanscore.dialects.forms.values import Facts, add_damaged, identity
+from spanscore.dialects.forms.structure import Facts, add_damaged, identity
 from spanscore.model.json import Json
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message, MessageFact, Step, StepKind, ToolResult

@@ -12,13 +12,14 @@ from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, IgnoredS
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
 from spanscore.dialects.forms.messages import Messages, message, messages, system_text
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import opened, structure
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
     change_messages,
     first_text,
     identity,
+    opened,
+    structure,
     text,
 )
 from spanscore.dialects.keys import (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
-from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.forms.structure import Facts, text
 from spanscore.dialects.keys import (
     GEN_AI_PROMPT,
     GEN_AI_RESPONSE_FINISH_REASONS,

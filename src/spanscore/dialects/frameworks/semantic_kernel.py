@@ -4,8 +4,7 @@ calls.
 
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
-from spanscore.dialects.forms.structure import evaluated
-from spanscore.dialects.forms.values import Facts
+from spanscore.dialects.forms.structure import Facts, evaluated
 from spanscore.model.span import Span
 
 _LOOP = "sk.available_functions"

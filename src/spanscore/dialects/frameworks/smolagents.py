@@ -8,8 +8,7 @@ from typing import Any
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms import messages
 from spanscore.dialects.forms.decorated_calls import read_arguments
-from spanscore.dialects.forms.structure import indexed, literal, opened, structure
-from spanscore.dialects.forms.values import Facts, text
+from spanscore.dialects.forms.structure import Facts, indexed, literal, opened, structure, text
 from spanscore.dialects.keys import INPUT_VALUE, TOOL_DESCRIPTION, TOOL_PARAMETERS
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Attributes, Span

@@ -12,8 +12,7 @@ from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, result, tools
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import opened
-from spanscore.dialects.forms.values import Facts, first_text, identity, text
+from spanscore.dialects.forms.structure import Facts, first_text, identity, opened, text
 from spanscore.dialects.keys import (
     GEN_AI_COMPLETION,
     GEN_AI_OPERATION_NAME,

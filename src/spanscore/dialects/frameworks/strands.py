@@ -10,8 +10,7 @@ from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms import tool_results
 from spanscore.dialects.forms.arguments import call_id, failure
 from spanscore.dialects.forms.messages import blocks, system_text
-from spanscore.dialects.forms.structure import opened, structure
-from spanscore.dialects.forms.values import Facts, change_messages, text
+from spanscore.dialects.forms.structure import Facts, change_messages, opened, structure, text
 from spanscore.dialects.keys import (
     GEN_AI_CHOICE,
     GEN_AI_EVENT_START_TIME,

@@ -12,8 +12,7 @@ from spanscore.dialects.forms.arguments import arguments, call_id, tools
 from spanscore.dialects.forms.decorated_calls import damaged
 from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import is_redacted, opened, structure
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
     add_missing,
@@ -21,6 +20,9 @@ from spanscore.dialects.forms.values import (
     first_identity,
     first_text,
     identity,
+    is_redacted,
+    opened,
+    structure,
     text,
 )
 from spanscore.dialects.keys import (

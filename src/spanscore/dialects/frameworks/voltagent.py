@@ -11,14 +11,17 @@ from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import call_id, tools
 from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_function
 from spanscore.dialects.forms.messages import messages
-from spanscore.dialects.forms.structure import Parsed, is_redacted, opened, structure
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     Facts,
+    Parsed,
     add_damaged,
     count,
     first_count,
     first_identity,
     first_text,
+    is_redacted,
+    opened,
+    structure,
     text,
 )
 from spanscore.dialects.keys import (

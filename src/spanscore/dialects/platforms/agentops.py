@@ -19,8 +19,7 @@ from spanscore.dialects.forms.decorated_calls import (
     read_function,
     recorded,
 )
-from spanscore.dialects.forms.structure import indexed, opened, structure
-from spanscore.dialects.forms.values import Facts, first_text, text
+from spanscore.dialects.forms.structure import Facts, first_text, indexed, opened, structure, text
 from spanscore.dialects.keys import (
     AGENT_NAME,
     GEN_AI_REQUEST_FUNCTIONS_PREFIX,

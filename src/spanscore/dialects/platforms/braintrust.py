@@ -15,8 +15,7 @@ from spanscore.dialects.forms.decorated_calls import (
     recorded,
 )
 from spanscore.dialects.forms.provider_bodies import conversation
-from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
     add_missing,
@@ -24,6 +23,7 @@ from spanscore.dialects.forms.values import (
     first_identity,
     first_text,
     first_value,
+    structure,
     text,
 )
 from spanscore.dialects.keys import (

@@ -8,13 +8,14 @@ from spanscore.dialects.conventions import openllmetry
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_function, recorded
 from spanscore.dialects.forms.provider_bodies import conversation
-from spanscore.dialects.forms.structure import indexed, structure
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     Facts,
     Side,
     TokenCount,
     first_count,
     first_identity,
+    indexed,
+    structure,
     text,
 )
 from spanscore.dialects.keys import (

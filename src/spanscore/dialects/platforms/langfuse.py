@@ -20,13 +20,16 @@ from spanscore.dialects.forms.decorated_calls import (
 )
 from spanscore.dialects.forms.json_text import keep_json_text
 from spanscore.dialects.forms.provider_bodies import conversation, offered, system_of
-from spanscore.dialects.forms.structure import REPR_CONTAINERS, literal, opened, structure
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
+    REPR_CONTAINERS,
     Facts,
     add_damaged,
     first_count,
     first_identity,
     identity,
+    literal,
+    opened,
+    structure,
     text,
 )
 from spanscore.dialects.keys import GEN_AI_CONVERSATION_ID

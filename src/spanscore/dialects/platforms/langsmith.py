@@ -17,14 +17,15 @@ from spanscore.dialects.forms.decorated_calls import (
     recorded,
 )
 from spanscore.dialects.forms.provider_bodies import configured_tools, conversation, system_of
-from spanscore.dialects.forms.structure import literal, structure
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     Facts,
     TokenCount,
     count,
     first_identity,
     first_text,
     identity,
+    literal,
+    structure,
     text,
 )
 from spanscore.dialects.keys import (

@@ -10,13 +10,15 @@ from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_function
 from spanscore.dialects.forms.provider_bodies import conversation, system_of
 from spanscore.dialects.forms.provider_bodies import offered as listed_tools
-from spanscore.dialects.forms.structure import Parsed, evaluated, structure
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     Facts,
+    Parsed,
     TokenCount,
+    evaluated,
     first_count,
     first_identity,
     first_text,
+    structure,
     text,
 )
 from spanscore.dialects.keys import (

@@ -13,13 +13,14 @@ from spanscore.dialects.forms.arguments import arguments, tools
 from spanscore.dialects.forms.decorated_calls import cut
 from spanscore.dialects.forms.messages import message, system_text
 from spanscore.dialects.forms.provider_bodies import messages_of
-from spanscore.dialects.forms.structure import indexed, structure
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
     count,
     first_identity,
     identity,
+    indexed,
+    structure,
     text,
 )
 from spanscore.dialects.keys import (

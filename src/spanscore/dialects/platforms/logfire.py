@@ -13,8 +13,7 @@ from spanscore.dialects.forms.arguments import arguments, failure, result, tools
 from spanscore.dialects.forms.messages import Messages, messages
 from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import structure, unprinted
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     Facts,
     Side,
     TokenCount,
@@ -24,7 +23,9 @@ from spanscore.dialects.forms.values import (
     first_identity,
     first_text,
     identity,
+    structure,
     text,
+    unprinted,
 )
 from spanscore.dialects.keys import (
     GEN_AI_INPUT_MESSAGES,

@@ -21,14 +21,16 @@ from spanscore.dialects.forms.decorated_calls import (
 )
 from spanscore.dialects.forms.provider_bodies import configured_tools, conversation, system_of
 from spanscore.dialects.forms.streams import LAST, whole
-from spanscore.dialects.forms.structure import Parsed, opened, structure
-from spanscore.dialects.forms.values import (
+from spanscore.dialects.forms.structure import (
     Facts,
+    Parsed,
     add_damaged,
     count,
     first_count,
     first_identity,
     identity,
+    opened,
+    structure,
     text,
 )
 from spanscore.dialects.keys import GEN_AI_OPERATION_NAME, GEN_AI_TOOL_CALL_RESULT

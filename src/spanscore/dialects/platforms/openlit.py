@@ -18,15 +18,19 @@ from spanscore.dialects.forms.decorated_calls import only_argument
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.structure import (
     WHOLE_STRING,
+    Facts,
+    add_damaged,
+    change_messages,
     evaluated,
+    first_text,
     is_address,
     literal,
     opened,
     structure,
+    text,
 )
 from spanscore.dialects.forms.tool_results import tool_output
 from spanscore.dialects.forms.truncation import is_cut_or_redacted
-from spanscore.dialects.forms.values import Facts, add_damaged, change_messages, first_text, text
 from spanscore.dialects.keys import (
     GEN_AI_COMPLETION,
     GEN_AI_OPERATION_NAME,

@@ -1,7 +1,7 @@
 """PostHog's names for a user and a session."""
 
 from spanscore.dialects.dialect import Quirk
-from spanscore.dialects.forms.values import Facts, identity
+from spanscore.dialects.forms.structure import Facts, identity
 from spanscore.model.span import Span
 
 _USER = "ai.telemetry.metadata.posthog_distinct_id"

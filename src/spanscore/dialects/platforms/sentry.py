@@ -9,8 +9,14 @@ from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms.arguments import arguments, tools
 from spanscore.dialects.forms.messages import message, messages
-from spanscore.dialects.forms.structure import is_redacted, opened, structure
-from spanscore.dialects.forms.values import Facts, add_damaged, first_text
+from spanscore.dialects.forms.structure import (
+    Facts,
+    add_damaged,
+    first_text,
+    is_redacted,
+    opened,
+    structure,
+)
 from spanscore.dialects.keys import (
     GEN_AI_REQUEST_AVAILABLE_TOOLS,
     GEN_AI_REQUEST_MESSAGES,

@@ -10,20 +10,24 @@ from spanscore.model.span import record
 from spanscore.model.step import Message, Step
 from spanscore.model.trace import RequestedCall, Tool
 from spanscore.turns.basis import conversation
-from spanscore.turns.calls.appearances import (
+from spanscore.turns.calls.call_facts import (
     Answer,
     Call,
     Executed,
     Kind,
+    KnownCalls,
+    Passed,
     Requested,
     Returned,
+    is_settled,
     kind_of,
+    order_of,
     paired,
     repeated,
+    settle,
     side_by_side,
 )
-from spanscore.turns.calls.call_facts import KnownCalls, Passed, is_settled, order_of, settle
-from spanscore.turns.facts.turn_steps import TurnSteps
+from spanscore.turns.facts.source import TurnSteps
 
 _MAX_OF_LENGTH = 100
 """Model calls that are compared where many were given equally many messages."""

@@ -7,8 +7,7 @@ from spanscore.model.step import Message, Step
 from spanscore.turns.basis import conversation
 from spanscore.turns.basis.tool_boundary import requests_tools
 from spanscore.turns.facts import source
-from spanscore.turns.facts.source import FirstOf, Source, Sourced, is_damaged
-from spanscore.turns.facts.turn_steps import TurnSteps
+from spanscore.turns.facts.source import FirstOf, Source, Sourced, TurnSteps, is_damaged
 
 
 def _before_tool_calls(turn: TurnSteps) -> Sourced | None:

@@ -10,7 +10,7 @@ from spanscore.model.trace import AgentTrace
 from spanscore.turns.basis import tool_boundary
 from spanscore.turns.basis.tool_boundary import UNRECORDED, ToolBoundary, Wanted, latest, wanted
 from spanscore.turns.basis.tree import Tree
-from spanscore.turns.facts.turn_steps import TurnSteps
+from spanscore.turns.facts.source import TurnSteps
 from spanscore.turns.split import split
 
 

@@ -13,9 +13,17 @@ from spanscore.dialects.forms.arguments import arguments, call_id, result, tools
 from spanscore.dialects.forms.decorated_calls import damaged
 from spanscore.dialects.forms.messages import Messages, blocks, messages, system_text
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import is_redacted, opened, structure, whole_members
+from spanscore.dialects.forms.structure import (
+    Facts,
+    add_damaged,
+    count,
+    is_redacted,
+    opened,
+    structure,
+    text,
+    whole_members,
+)
 from spanscore.dialects.forms.truncation import is_cut
-from spanscore.dialects.forms.values import Facts, add_damaged, count, text
 from spanscore.dialects.keys import (
     AGENT_NAME,
     GEN_AI_REQUEST_MODEL,

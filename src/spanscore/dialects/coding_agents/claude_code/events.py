@@ -3,8 +3,14 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import count, first_identity, first_text, identity, text
+from spanscore.dialects.forms.structure import (
+    count,
+    first_identity,
+    first_text,
+    identity,
+    structure,
+    text,
+)
 from spanscore.dialects.keys import GEN_AI_TOOL_CALL_ID, SESSION_ID
 from spanscore.dialects.log_turns import (
     Calls,

@@ -27,13 +27,21 @@ from spanscore.dialects.dialect import (
     Context,
     Dialect,
 )
-from spanscore.dialects.forms import react_text, tool_results
+from spanscore.dialects.forms import messages as react_text
+from spanscore.dialects.forms import tool_results
 from spanscore.dialects.forms.arguments import arguments, call_id
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import is_redacted, opened, structure
+from spanscore.dialects.forms.structure import (
+    Facts,
+    first_value,
+    identity,
+    is_redacted,
+    opened,
+    structure,
+    text,
+)
 from spanscore.dialects.forms.tool_results import tool_output
-from spanscore.dialects.forms.values import Facts, first_value, identity, text
 from spanscore.dialects.keys import (
     GEN_AI_AGENT_NAME,
     GEN_AI_COMPLETION,
@@ -258,7 +266,7 @@ def read(span: Span, context: Context) -> Facts:
         _read_retrieval(attributes, facts)
     elif kind != "other":
         read_conversation(attributes, events, context.histories, facts)
-        react_text.complete(facts)
+        react_text.complete_react(facts)
     return facts
 
 

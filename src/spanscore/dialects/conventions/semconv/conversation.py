@@ -15,8 +15,14 @@ from spanscore.dialects.forms.messages import (
     system_text,
     with_blocks,
 )
-from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.forms.values import Facts, first_count, first_value, identity, text
+from spanscore.dialects.forms.structure import (
+    Facts,
+    first_count,
+    first_value,
+    identity,
+    structure,
+    text,
+)
 from spanscore.dialects.keys import (
     GEN_AI_AGENT_TOOLS,
     GEN_AI_ASSISTANT_MESSAGE,
