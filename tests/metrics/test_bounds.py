@@ -3,7 +3,7 @@ else.
 """
 
 from spanscore.metrics import Evidence
-from spanscore.metrics._evidence import MAX_CALLS, MAX_CALLS_CHARS, plain
+from spanscore.metrics.check._check import MAX_CALLS, MAX_CALLS_CHARS, plain
 from spanscore.model.trace import ToolCall
 
 

@@ -21,8 +21,8 @@ from spanscore.metrics._base import (
     SessionMetric,
     Signals,
 )
-from spanscore.metrics._evidence import Evidence
 from spanscore.metrics._questions import INSTRUCTIONS
+from spanscore.metrics.check._check import Evidence
 from spanscore.metrics.rubric import Criterial, Criterion, RubricMetric
 
 __all__ = [

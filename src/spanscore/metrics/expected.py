@@ -9,7 +9,7 @@ from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter, WithJsonSchem
 
 from spanscore.lazy_imports import np
 from spanscore.metrics._base import Judged, Judgement, Question, Threshold
-from spanscore.metrics._evidence import listed
+from spanscore.metrics.check._check import listed
 from spanscore.model.json import Json, dumps
 from spanscore.model.score import reaches
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spanscore.metrics._evidence import Evidence
-from spanscore.metrics.check._check import Check, Finding, shown
+from spanscore.metrics.check._check import Check, Evidence, Finding, shown
 
 _NOTHING = frozenset(("none", "null", "undefined", "nil", "nan", "[object object]"))
 _QUOTES = "`\"'*"

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, NamedTuple
 
-from spanscore.metrics._evidence import MAX_TEXT_CHARS, Evidence
 from spanscore.metrics.check._check import (
     MAX_FINDINGS,
+    MAX_TEXT_CHARS,
     Check,
+    Evidence,
     Finding,
     not_applicable,
     not_recorded,

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar
 
-from spanscore.metrics._evidence import Evidence
 from spanscore.metrics._schema import MAX_SCHEMA_VALUES, Steps, TooLargeError, size, violations
 from spanscore.metrics.check._check import (
     MAX_FINDINGS,
     Check,
+    Evidence,
     Finding,
     not_applicable,
     not_recorded,

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spanscore.metrics._evidence import Evidence
-from spanscore.metrics.check._check import Check, Finding, not_applicable, shown
+from spanscore.metrics.check._check import Check, Evidence, Finding, not_applicable, shown
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import changes, effect
 from spanscore.model.trace import ToolCall

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, NamedTuple
 
-from spanscore.metrics._evidence import Evidence
 from spanscore.metrics.check._check import (
     MAX_FINDINGS,
     Check,
+    Evidence,
     Finding,
     not_applicable,
     not_recorded,

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar
 
-from spanscore.metrics._evidence import Evidence
-from spanscore.metrics.check._check import Check, Finding, not_applicable, not_recorded
+from spanscore.metrics.check._check import Check, Evidence, Finding, not_applicable, not_recorded
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import READING_VERBS, bare, effect, name_words
 

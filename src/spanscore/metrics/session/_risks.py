@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spanscore.metrics._base import SIGNAL_WEIGHTS, Signals
-from spanscore.metrics._evidence import counted, listed
+from spanscore.metrics.check._check import counted, listed
 from spanscore.model.score import Skip, reaches
 from spanscore.model.trace import AgentTrace, Session
 

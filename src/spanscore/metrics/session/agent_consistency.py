@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from spanscore.metrics._base import SessionMetric, Signals
-from spanscore.metrics._evidence import counted
+from spanscore.metrics.check._check import counted
 from spanscore.metrics.session._risks import TraceRisks, basis, no_signals, read, trace_risks
 from spanscore.model.score import Outcome, Score
 from spanscore.model.trace import Session

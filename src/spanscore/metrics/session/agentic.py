@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from pydantic import Field
 
 from spanscore.metrics._base import Judged, SessionMetric, Signals, Threshold
-from spanscore.metrics._evidence import Evidence, counted, listed
+from spanscore.metrics.check._check import Evidence, counted, listed
 from spanscore.metrics.expected import (
     EQUAL_WEIGHTS,
     AnswerCorrectness,

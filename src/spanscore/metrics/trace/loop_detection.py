@@ -14,7 +14,7 @@ from pydantic import Field
 from spanscore.embed.port import Embedder
 from spanscore.lazy_imports import NDArray, np
 from spanscore.metrics._base import Embedded
-from spanscore.metrics._evidence import MAX_TEXT_CHARS, STOP_WORDS, counted
+from spanscore.metrics.check._check import MAX_TEXT_CHARS, STOP_WORDS, counted
 from spanscore.model.score import Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace
 

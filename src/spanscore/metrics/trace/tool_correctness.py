@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from spanscore.metrics._base import Answers, Judged, Judgement, Question
-from spanscore.metrics._evidence import Evidence
+from spanscore.metrics.check._check import Evidence
 from spanscore.model.score import Outcome, Skip
 from spanscore.model.trace import AgentTrace
 
