@@ -6,7 +6,8 @@ import sqlite3
 import pytest
 
 from spanscore.errors import ConfigError, RetryableError
-from spanscore.store import commits, quarantine
+from spanscore.store import journal as commits
+from spanscore.store import quarantine
 from spanscore.store.config import JournalConfig
 from spanscore.store.departures import Leaving
 from spanscore.store.journal import Journal
