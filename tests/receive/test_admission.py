@@ -3,8 +3,8 @@
 import pytest
 
 from spanscore.errors import RetryableError
-from spanscore.receive import admission as module
-from spanscore.receive.admission import Admission
+from spanscore.receive import exports as module
+from spanscore.receive.exports import Admission
 
 MIB = 2**20
 

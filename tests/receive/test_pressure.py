@@ -1,7 +1,7 @@
 """What is turned away is told in few lines, and what is put aside has a bound."""
 
 from spanscore.receive import exports
-from spanscore.receive.admission import Allowance, Pressure
+from spanscore.receive.exports import Allowance, Pressure
 
 
 class Clock:

@@ -12,10 +12,9 @@ from spanscore.errors import ConfigError, PermanentError, RetryableError
 from spanscore.model.headers import TENANT, Headers, chosen
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.receive import status
-from spanscore.receive.admission import Arrival, Seldom
 from spanscore.receive.auth import BearerTokens, Tenancy, UnauthenticatedError
 from spanscore.receive.config import Grpc
-from spanscore.receive.exports import Exports
+from spanscore.receive.exports import Arrival, Exports, Seldom
 from spanscore.receive.tls import grpc_credentials
 from spanscore.rpc import services
 from spanscore.rpc.services import reflection_handlers

@@ -20,11 +20,10 @@ from spanscore.model.json import dumps
 from spanscore.otlp import json
 from spanscore.otlp.signal import WIRE, Signal
 from spanscore.receive import status
-from spanscore.receive.admission import Arrival
 from spanscore.receive.auth import BearerTokens, Tenancy, UnauthenticatedError
 from spanscore.receive.config import Http
 from spanscore.receive.connections import Connections
-from spanscore.receive.exports import Exports
+from spanscore.receive.exports import Arrival, Exports
 
 _log = logging.getLogger(__name__)
 

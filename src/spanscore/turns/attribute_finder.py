@@ -10,8 +10,8 @@ from spanscore.model.trace import Expected, RequestedCall
 from spanscore.turns.basis import conversation
 from spanscore.turns.calls.call_facts import Call
 from spanscore.turns.calls.tool_errors import inferred_error
-from spanscore.turns.facts.plan import set_down_in
 from spanscore.turns.facts.source import Sourced
+from spanscore.turns.facts.user_input import set_down_in
 
 _MAX_LEAVES = 200
 _MAX_CHARS = 40  # of a text that are looked for: enough to be found nowhere else

@@ -12,14 +12,14 @@ This table builds the facts, explains them and documents them. It lacks `availab
 tool call are in `calls/call_facts.py`.
 """
 
-from spanscore.turns.facts import agent, plan, source, user_input
+from spanscore.turns.facts import agent, source, user_input
 from spanscore.turns.facts.source import FirstOf, TurnSteps
 
 SOURCES: dict[str, FirstOf[TurnSteps]] = {
     "user_input": user_input.QUESTION_SOURCES,
     "final_output": user_input.SOURCES,
     "system_instructions": agent.INSTRUCTION_SOURCES,
-    "plan": plan.SOURCES,
+    "plan": user_input.PLAN_SOURCES,
     "history": user_input.HISTORY_SOURCES,
     "session_id": agent.SESSION_SOURCES,
     "user_id": agent.USER_SOURCES,
