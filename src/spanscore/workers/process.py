@@ -114,10 +114,6 @@ def _exactly(server: socket.socket, size: int) -> bytes:
     return bytes(body)
 
 
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
-
-
 _FAILED = 70
 """The exit code of a process that has no answer; as `sysexits.h` has it for a fault within."""
 
@@ -176,3 +172,7 @@ def die_with_parent() -> None:
     """Have Linux kill this process when the one that started it dies, whatever it is doing."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
