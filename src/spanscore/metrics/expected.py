@@ -354,7 +354,11 @@ def best_pairs(worth: Sequence[Sequence[float]]) -> list[int | None]:
 
 
 def _pair(
-    row: int, cost: np.ndarray, of_rows: np.ndarray, of_columns: np.ndarray, paired: np.ndarray
+    row: int,
+    cost: "np.ndarray",
+    of_rows: "np.ndarray",
+    of_columns: "np.ndarray",
+    paired: "np.ndarray",
 ) -> None:
     """Pair one more row: Dijkstra from it over reduced costs, then move the pairs along the path
     that was found.
