@@ -28,6 +28,8 @@ from scripted_server import ScriptedServer
 from spanscore.api.server import services
 from spanscore.api.servicer import methods
 from spanscore.cli import main, trace_files
+from spanscore.store.config import Config as StoreConfig
+from spanscore.store.store import Store
 
 BIN = Path(sys.executable).parent
 DEADLINE_S = 300
@@ -82,6 +84,7 @@ def folder(tmp_path_factory):
     for name in ("before.json", "after.json"):
         test = [BIN / "spanscore", "test", "suite.yaml", "traces.jsonl", "--output", name]
         subprocess.run(test, cwd=made, capture_output=True, check=False)
+    Store.open(StoreConfig(url=f"sqlite:///{made}/spanscore.db")).close()  # as a server leaves it
     return made
 
 
