@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from spanscore import metrics
 from spanscore.embed.port import Embedder
@@ -40,8 +41,10 @@ from spanscore.model.score import Evaluation, JudgeUsage, ScopeKind, Score, Skip
 from spanscore.model.span import changed
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.store import records
-from spanscore.store.lookup import SessionRecord
 from spanscore.telemetry import Meter, about, declared
+
+if TYPE_CHECKING:
+    from spanscore.store.lookup import SessionRecord
 
 
 class Engine:
@@ -608,7 +611,7 @@ class BatchScores:
 
 async def session_scores(
     engine: Engine,
-    found: SessionRecord,
+    found: "SessionRecord",
     overrides: Overrides | None = None,
     *,
     external: Iterable[Evaluation] = (),
