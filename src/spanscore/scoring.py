@@ -16,7 +16,6 @@ from spanscore import metrics
 from spanscore.assemble.assembler import Cut
 from spanscore.errors import InputError, PermanentError, RetryableError
 from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS, Engine, Overrides, outcomes
-from spanscore.evaluation import outcomes as unanswered
 from spanscore.evaluation.engine import (
     BatchScores,
     FirstScores,
@@ -237,7 +236,7 @@ class Scoring:
         outcomes.count(live, self._meter)
         unscored = (*live, *(x for x in in_vain if x.run is None))
         if self._judge_failed is not None and any(
-            unanswered.cause_of(x) == "judge" for x in unscored
+            outcomes.cause_of(x) == "judge" for x in unscored
         ):
             self._judge_failed()
 
@@ -254,7 +253,7 @@ class Scoring:
                 *wait_for(cause, now_ns, self._budget_window_ns),
             )
             for x in evaluations
-            if x.run is None and (cause := unanswered.cause_of(x)) is not None
+            if x.run is None and (cause := outcomes.cause_of(x)) is not None
         ]
 
     async def sessions(

@@ -21,7 +21,7 @@ from spanscore.stats import Estimate
 from spanscore.stats.distributions import beta_quantile
 from spanscore.stats.estimate import Interval
 from spanscore.stats.weighted import independent_verdicts
-from spanscore.store import sums as spread
+from spanscore.store import sums
 from spanscore.store.sums import Scores, Sums
 
 MAX_BINS = 100
@@ -116,13 +116,13 @@ def _distribution(
     low, high = bounds_of(connection, selected, part)
     scores = selected.scores(part.scored)
     chance = part.least_chance
-    named = spread.labels(connection, scores, MAX_LABELS)
+    named = sums.labels(connection, scores, MAX_LABELS)
     of_labels = share_figures([x.sums for x in named], NO_VALUES, least_chance=chance, level=level)
     labels = [Label(x.category, x.scores, share) for x, share in zip(named, of_labels, strict=True)]
     if not labels or not math.isfinite(high - low):
         return Distribution(part.metric, part.scope, part.source, part.scale, (), labels, ())
     edges = [low + (high - low) * x / count for x in range(count)] + [high]
-    found = {x.category: x for x in spread.bins(connection, scores, edges)}
+    found = {x.category: x for x in sums.bins(connection, scores, edges)}
     binned = [found.get(x) or _empty(found) for x in range(count)] if found else []
     of_bins = share_figures([x.sums for x in binned], NO_VALUES, least_chance=chance, level=level)
     bins = [Bin(edges[x], edges[x + 1], binned[x].scores, of_bins[x]) for x in range(len(binned))]
@@ -130,11 +130,11 @@ def _distribution(
     return Distribution(part.metric, part.scope, part.source, part.scale, bins, labels, quantiles)
 
 
-def _empty(found: Mapping[int, spread.Share]) -> spread.Share:
+def _empty(found: Mapping[int, sums.Share]) -> sums.Share:
     """The share of a bin without values."""
     others = next(iter(found.values())).sums
     powers = tuple(0.0 if i else x for x, i in zip(others.powers, _OF_A, strict=True))
-    return spread.Share(None, 0, others._replace(powers=powers))
+    return sums.Share(None, 0, others._replace(powers=powers))
 
 
 _OF_A = (1, 0, 2, 1, 0, 4, 3, 2, 1, 0)
@@ -152,16 +152,16 @@ def _quantiles(
     """
     if not shares:
         return []
-    values = spread.quantiles(connection, scores, shares)
+    values = sums.quantiles(connection, scores, shares)
     if None in values:
         return [Quantile(x, Figure(None, 0, 0, NO_VALUES)) for x in shares]
-    sums = spread.at_most(connection, scores, [x for x in values if x is not None])
+    below = sums.at_most(connection, scores, [x for x in values if x is not None])
     limits = [
-        x for share, found in zip(shares, sums, strict=True) for x in _limits(share, found, level)
+        x for share, found in zip(shares, below, strict=True) for x in _limits(share, found, level)
     ]
-    ends = spread.quantiles(connection, scores, limits)
+    ends = sums.quantiles(connection, scores, limits)
     return [
-        Quantile(share, _quantile(value, (ends[2 * n], ends[2 * n + 1]), sums[n], level))
+        Quantile(share, _quantile(value, (ends[2 * n], ends[2 * n + 1]), below[n], level))
         for n, (share, value) in enumerate(zip(shares, values, strict=True))
     ]
 

@@ -1,11 +1,13 @@
 """`spanscore analytics`: figures over stored scores."""
 
-from collections.abc import Iterable, Sequence
+import argparse
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from spanscore.cli import terminal
-from spanscore.cli.terminal import console, on_one_line, plain_table, printable
+from spanscore.cli import server, terminal
+from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable
+from spanscore.errors import InputError
 from spanscore.time_zones import zone_of
 
 if TYPE_CHECKING:
@@ -14,17 +16,6 @@ if TYPE_CHECKING:
     from spanscore.api.v1 import analytics_service_pb2 as pb
     from spanscore.api.v1.score_pb2 import Score
 
-
-import argparse
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
-
-from spanscore.cli import server
-from spanscore.cli.terminal import print_json
-from spanscore.errors import InputError
-
-if TYPE_CHECKING:
-    from spanscore.api.v1 import analytics_service_pb2 as pb
 
 _UNITS: Final = ("hour", "day", "week", "month", "quarter", "year")
 _CONDITIONS: Final = {

@@ -1,34 +1,22 @@
 """`spanscore inspect`: agent traces in files, as rebuilt."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-from spanscore.cli.terminal import branch, console, on_one_line, print_json
-from spanscore.dialects import Key, Unread
-from spanscore.model.json import dumps
-from spanscore.turns import Explained, Explanation, Join, Origin
-
-if TYPE_CHECKING:
-    from rich.tree import Tree
-
-
 import argparse
 import sys
-from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spanscore import config, sources
 from spanscore.cli import trace_files
-from spanscore.cli.terminal import cut, printable, shown
+from spanscore.cli.terminal import branch, console, cut, on_one_line, print_json, printable, shown
 from spanscore.content import ContentWatch
+from spanscore.dialects import Key, Unread
 from spanscore.evaluation import Config as Evaluations
 from spanscore.evaluation.rules import Decision, Rules
 from spanscore.model import external
-from spanscore.model.json import Json
+from spanscore.model.json import Json, dumps
 from spanscore.model.plan import announced_steps
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, ToolCall
@@ -37,10 +25,12 @@ from spanscore.otlp.files import Telemetry
 from spanscore.rebuild import explain_all, unread_all
 from spanscore.received_scores import read_external
 from spanscore.span_attributes import SpanAttributes
+from spanscore.turns import Explained, Explanation, Join, Origin
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.tree import Tree
+
 
 _Explained: TypeAlias = Sequence[tuple[AgentTrace, Explanation | None]]
 _Scores: TypeAlias = Mapping[str, Sequence[Evaluation]]

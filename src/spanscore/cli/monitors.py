@@ -1,10 +1,13 @@
 """`spanscore monitors`: scheduled watches and runs."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from spanscore.cli import run_options
+from spanscore.cli import run_options, server
+from spanscore.cli.server import print_all, print_one
+from spanscore.cli.terminal import console, on_one_line, plain_table, printable
 from spanscore.errors import InputError
 from spanscore.model.options import duration_ns
 
@@ -13,26 +16,12 @@ if TYPE_CHECKING:
 
     from spanscore.api.v1.monitor_service_pb2 import (
         Monitor,
+        MonitorFindings,
         MonitorRun,
         MonitorSchedule,
+        MonitorTick,
         MonitorWatch,
     )
-
-
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
-
-from spanscore.cli.terminal import console, on_one_line, plain_table, printable
-
-if TYPE_CHECKING:
-    from spanscore.api.v1.monitor_service_pb2 import Monitor, MonitorFindings, MonitorTick
-
-
-from collections.abc import Callable
-
-from spanscore.cli import server
-from spanscore.cli.server import print_all, print_one
 
 _OVERLAPS = ("skip", "queue", "cancel_previous")
 

@@ -2,27 +2,19 @@
 
 import argparse
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from spanscore import config
-from spanscore.errors import InputError
-
-if TYPE_CHECKING:
-    from spanscore.api.v1.agent_trace_pb2 import AgentTrace
-    from spanscore.api.v1.run_service_pb2 import Run
-    from spanscore.offline.recordings import Recordings
-
-
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
 from spanscore.cli import server
+from spanscore.errors import InputError
 from spanscore.model.json import loads
 
 if TYPE_CHECKING:
+    from spanscore.api.v1.agent_trace_pb2 import AgentTrace
     from spanscore.api.v1.run_service_pb2 import Run, RunBudget, RunMeasure, RunTarget
+    from spanscore.offline.recordings import Recordings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

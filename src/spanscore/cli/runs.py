@@ -1,11 +1,16 @@
 """`spanscore runs`: evaluation runs over stored traces."""
 
+import argparse
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from spanscore.cli.terminal import console, on_one_line, plain_table, printable
+from spanscore.cli import run_options, server
+from spanscore.cli.server import as_json, print_all, print_one
+from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable
+from spanscore.errors import InputError
 
 if TYPE_CHECKING:
     from spanscore.api.v1.run_service_pb2 import (
@@ -17,19 +22,6 @@ if TYPE_CHECKING:
         RunProgress,
     )
 
-
-import argparse
-import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
-
-from spanscore.cli import run_options, server
-from spanscore.cli.server import as_json, print_all, print_one
-from spanscore.cli.terminal import print_json
-from spanscore.errors import InputError
-
-if TYPE_CHECKING:
-    from spanscore.api.v1.run_service_pb2 import Run
 
 _DEFAULT_SERVER = "127.0.0.1:4329"
 _STATES = ("pending", "running", "paused", "succeeded", "failed", "cancelled")

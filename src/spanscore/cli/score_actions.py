@@ -2,9 +2,13 @@
 
 import argparse
 from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spanscore.cli import server
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from spanscore.cli import score_import, server
 from spanscore.cli.server import as_json
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
@@ -15,17 +19,6 @@ if TYPE_CHECKING:
         AnnotationItem,
         JudgeAgreement,
     )
-
-
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from google.protobuf.field_mask_pb2 import FieldMask
-
-from spanscore.cli import score_import
-
-if TYPE_CHECKING:
     from spanscore.api.v1.score_pb2 import Score
 
 

@@ -3,44 +3,25 @@
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from spanscore.cli.terminal import on_one_line, printable
-from spanscore.evaluation.rubric import is_rubric
-from spanscore.metrics import Judged, available
-from spanscore.model.score import Evaluation, Skip, SkipCause
-from spanscore.offline.summary import Counted
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from spanscore.calibration import Calibration, PassRate, Verdict, pass_rates
-from spanscore.cli.terminal import Rows, fitted
+from spanscore.cli import trace_files
+from spanscore.cli.terminal import Rows, fitted, on_one_line, printable
 from spanscore.config import Settings
 from spanscore.errors import SpanscoreError
-from spanscore.offline.summary import Counts, RunSummary
+from spanscore.evaluation.rubric import is_rubric
+from spanscore.metrics import Judged, available
+from spanscore.model.score import Evaluation, Failure, JudgeUsage, Skip, SkipCause
+from spanscore.model.trace import AgentTrace, Session
+from spanscore.offline.summary import Counted, Counts, RunSummary
 from spanscore.stats import Estimate
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-
-from typing import TYPE_CHECKING
-
-from spanscore.cli import trace_files
-from spanscore.model.score import Failure, JudgeUsage
-from spanscore.model.trace import AgentTrace, Session
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 def print_all(

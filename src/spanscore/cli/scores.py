@@ -1,35 +1,30 @@
 """`spanscore scores`: scores of a server or of files."""
 
 import argparse
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spanscore import config
+from spanscore.cli import score_actions, score_files, score_lines, server
 from spanscore.cli.score_summary import number, table
 from spanscore.cli.terminal import console, on_one_line, print_json
 from spanscore.errors import InputError
+from spanscore.model.score import Evaluation
 from spanscore.store import undelivered
 from spanscore.store.undelivered import Listed
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-
-import sys
-from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from spanscore.cli import score_actions, score_files, score_lines, server
-from spanscore.model.score import Evaluation
-
-if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from spanscore.store.listing import ScoreQuery
     from spanscore.store.ordering import Order
+
 
 _STORED = "stored_ns"
 ACTIONS = {**score_actions.ACTIONS, **score_actions.ANNOTATION_ACTIONS}

@@ -1,47 +1,26 @@
 """Terminal output: safe text, tables, trees and progress."""
 
+import contextlib
+import io
 import json
 import os
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal, TextIO, cast
 
 from spanscore import local_files
 from spanscore.errors import InputError
+from spanscore.model.json import dumps
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.measure import Measurement
+    from rich.table import Table
     from rich.text import Text
 
-
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-
-from collections.abc import Collection
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-
-import contextlib
-import io
-import sys
-from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Literal, TextIO, cast
-
-from spanscore.model.json import dumps
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 # Everything but \n and \t that moves the cursor, starts an escape sequence, turns the writing
 # direction, is invisible, or cannot be encoded at all.

@@ -11,7 +11,6 @@ from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
 from spanscore.sdk.authoring import spans
-from spanscore.sdk.authoring import spans as names
 from spanscore.sdk.authoring.genai import (
     DESCRIBED,
     Arguments,
@@ -139,7 +138,7 @@ class _Call:
         """Begin its span, of which `context` is the context."""
         self._span = open_span(
             f"execute_tool {tool.name}",
-            {names.OPERATION: "execute_tool", names.TOOL_NAME: bounded(tool.name)},
+            {spans.OPERATION: "execute_tool", spans.TOOL_NAME: bounded(tool.name)},
         )
         self.context = context.set_value(CALL_ID, None, self._span.context)
         self._capture = self._capture and captures_content()
@@ -148,12 +147,12 @@ class _Call:
             named = arguments.named(args, kwargs) or {}
             self._span.set(
                 {
-                    names.TOOL_TYPE: "function",
-                    names.TOOL_DESCRIPTION: bounded(tool.description) if tool.description else None,
-                    names.TOOL_CALL_ID: given
+                    spans.TOOL_TYPE: "function",
+                    spans.TOOL_DESCRIPTION: bounded(tool.description) if tool.description else None,
+                    spans.TOOL_CALL_ID: given
                     or _requested_id(tool.name, named)
                     or f"call_{secrets.token_hex(12)}",
-                    names.ARGUMENTS: json_of(named) if self._capture else None,
+                    spans.ARGUMENTS: json_of(named) if self._capture else None,
                 }
             )
 
@@ -164,7 +163,7 @@ class _Call:
             return
         try:
             if self._capture and self._span.is_recording:
-                self._span.set({names.RESULT: result_of(value)})
+                self._span.set({spans.RESULT: result_of(value)})
         finally:
             self._span.end()
 
@@ -248,7 +247,7 @@ class ModelCall:
     def _begin(self) -> None:
         self._span = open_span(
             f"chat {self._model}",
-            {names.OPERATION: "chat", names.REQUEST_MODEL: self._model},
+            {spans.OPERATION: "chat", spans.REQUEST_MODEL: self._model},
             kind=SpanKind.CLIENT,
         )
         self._token = context.attach(self._span.context)
@@ -259,12 +258,12 @@ class ModelCall:
         tools, instructions = self._attributes["tools"], self._attributes["instructions"]
         content = captures_content()
         return {
-            names.PROVIDER: self._attributes["provider"],
-            names.TOOL_DEFINITIONS: None if tools is None else definitions_of(tools),
-            names.INPUT: messages_of(self._input, "user")
+            spans.PROVIDER: self._attributes["provider"],
+            spans.TOOL_DEFINITIONS: None if tools is None else definitions_of(tools),
+            spans.INPUT: messages_of(self._input, "user")
             if content and self._input is not None
             else None,
-            names.INSTRUCTIONS: instructions_of(instructions) if content and instructions else None,
+            spans.INSTRUCTIONS: instructions_of(instructions) if content and instructions else None,
         }
 
     @guarded
@@ -273,14 +272,14 @@ class ModelCall:
             return
         response = response_of(value)
         counted = {
-            names.INPUT_TOKENS: response.input_tokens if input_tokens is None else input_tokens,
-            names.OUTPUT_TOKENS: response.output_tokens if output_tokens is None else output_tokens,
+            spans.INPUT_TOKENS: response.input_tokens if input_tokens is None else input_tokens,
+            spans.OUTPUT_TOKENS: response.output_tokens if output_tokens is None else output_tokens,
         }
         self._span.set({**_named(response), **counted})
         if captures_content():
             reason = response.finish_reasons[-1] if response.finish_reasons else None
             self._span.set(
-                {names.OUTPUT: messages_of(response.answer, "assistant", finish_reason=reason)}
+                {spans.OUTPUT: messages_of(response.answer, "assistant", finish_reason=reason)}
             )
         turn = current_turn()
         if turn is not None:
@@ -323,7 +322,7 @@ def model_call(
 
 def _named(response: Response) -> dict[str, Attribute | None]:
     return {
-        names.RESPONSE_MODEL: response.model,
-        names.RESPONSE_ID: response.id,
-        names.FINISH_REASONS: list(response.finish_reasons) or None,
+        spans.RESPONSE_MODEL: response.model,
+        spans.RESPONSE_ID: response.id,
+        spans.FINISH_REASONS: list(response.finish_reasons) or None,
     }

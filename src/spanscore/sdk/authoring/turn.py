@@ -11,7 +11,6 @@ from opentelemetry.context import Context
 
 from spanscore.model.json import Json
 from spanscore.sdk.authoring import spans
-from spanscore.sdk.authoring import spans as names
 from spanscore.sdk.authoring.genai import (
     DESCRIBED,
     Arguments,
@@ -58,12 +57,12 @@ def expectation(
     """The attributes; None for what is not expected."""
     stated = [outcomes] if isinstance(outcomes, str) else list(outcomes)
     return {
-        names.EXPECTED_ANSWER: None if answer is None else text_of(answer),
-        names.EXPECTED_TOOLS: None
+        spans.EXPECTED_ANSWER: None if answer is None else text_of(answer),
+        spans.EXPECTED_TOOLS: None
         if tools is None
         else json_of([_tool(x) for x in _listed(tools)]),
-        names.EXPECTED_OUTCOMES: [bounded(x) for x in stated] or None,
-        names.EXPECTED_ORDER: in_order,
+        spans.EXPECTED_OUTCOMES: [bounded(x) for x in stated] or None,
+        spans.EXPECTED_ORDER: in_order,
     }
 
 
@@ -152,7 +151,7 @@ class Turn:
         A second plan takes the place of the first.
         """
         self._set(
-            names.PLAN,
+            spans.PLAN,
             lambda: bounded(plan if isinstance(plan, str) else _numbered(plan)),
             "a plan",
         )
@@ -162,7 +161,7 @@ class Turn:
         is shown as JSON.
         """
         self._set(
-            names.OUTPUT,
+            spans.OUTPUT,
             lambda: messages_of(answer, "assistant", finish_reason="stop"),
             "an answer",
         )
@@ -268,7 +267,7 @@ class Turn:
 
     @guarded
     def _open(self, given: object) -> None:
-        opened = open_span(self._options.span_name, {names.OPERATION: "invoke_agent"})
+        opened = open_span(self._options.span_name, {spans.OPERATION: "invoke_agent"})
         opened.context = context.set_value(TURN, self, opened.context)
         self._span = opened
         if opened.is_recording:
@@ -314,13 +313,13 @@ class _Options:
         content = captures_content()
         return {
             **(self._attributes or {}),
-            names.AGENT_NAME: self._agent_name,
+            spans.AGENT_NAME: self._agent_name,
             **named(self._session_id or around.session_id, self._user_id or around.user_id),
-            names.INPUT: messages_of(given, "user") if content and given is not None else None,
-            names.INSTRUCTIONS: (
+            spans.INPUT: messages_of(given, "user") if content and given is not None else None,
+            spans.INSTRUCTIONS: (
                 instructions_of(self._instructions) if content and self._instructions else None
             ),
-            names.TOOL_DEFINITIONS: None if self._tools is None else definitions_of(self._tools),
+            spans.TOOL_DEFINITIONS: None if self._tools is None else definitions_of(self._tools),
         }
 
 
@@ -342,7 +341,7 @@ def turn(
         session_id: The conversation that the turn belongs to; else that of `spanscore.session`
             around it.
         user_id: Who asks; else that of `spanscore.session` around it.
-        tools: The tools on offer: functions (decorated or not), a provider's definitions, or names.
+        tools: The tools on offer: functions (decorated or not), a provider's definitions, or spans.
         agent_name: The agent's name; a turn inside of another one is that of a sub-agent.
         instructions: The system instructions.
         attributes: Further attributes of the span, such as `test.case.id`.
@@ -361,7 +360,7 @@ def plan(plan: str | Sequence[str]) -> None:
         running_turn.plan(plan)
     elif captures_content():
         _set_on_span(
-            lambda: {names.PLAN: bounded(plan if isinstance(plan, str) else _numbered(plan))},
+            lambda: {spans.PLAN: bounded(plan if isinstance(plan, str) else _numbered(plan))},
             "a plan",
         )
 
@@ -402,7 +401,7 @@ def named(session_id: str | None, user_id: str | None) -> dict[str, Attribute | 
     """
     session = None if session_id is None else bounded(str(session_id))
     user = None if user_id is None else bounded(str(user_id))
-    return {names.SESSION: session, names.CONVERSATION: session, names.USER: user}
+    return {spans.SESSION: session, spans.CONVERSATION: session, spans.USER: user}
 
 
 @guarded
