@@ -300,6 +300,7 @@ def test_the_rubric_of_a_trace_with_a_session_is_that_of_its_session(settings):
         asked_for_the_rubric(settings, trace_id=(b"t" * 16).hex())
 
 
+@pytest.mark.slow
 def test_an_instrumentation_that_records_no_content_is_told_once(settings, caplog):
     found = []
 

@@ -69,6 +69,7 @@ def test_what_an_agents_author_writes_imports_nothing_heavy(name):
     assert imported & HEAVY == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["evaluate", "instrument"])
 def test_what_scores_in_process_imports_no_server_database_or_model(name):
     imported = {x.partition(".")[0] for x in imported_by(f"from spanscore import {name}")}

@@ -39,6 +39,7 @@ def test_threads_that_parse_at_once_all_get_their_trees() -> None:
     assert {ast.unparse(tree) for tree in trees} == {source}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("collections_of_garbage_let_threads_run")
 def test_threads_that_read_the_source_of_a_class_and_parse_at_once_all_get_their_trees() -> None:
     source = "[" + ", ".join(f"({number}, [{number}])" for number in range(60)) + "]"

@@ -111,6 +111,7 @@ def test_everything_is_reported_with_its_interval(ran, files):
     assert all(found["measures"][x]["low"] <= found["measures"][x]["value"] for x in wanted)
 
 
+@pytest.mark.slow
 def test_a_person_sees_the_judge_and_the_table(ran, files):
     out = ran("calibrate", "labels.jsonl", "scores.jsonl")[1]
     assert (

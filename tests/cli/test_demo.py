@@ -149,6 +149,7 @@ def test_the_demo_says_whose_answers_are_recorded_and_when(done):
     assert re.search(r"Judge: recorded answers of \S.*, given\s+on\s+\d{4}-\d\d-\d\d", done.stdout)
 
 
+@pytest.mark.slow
 def test_the_demo_closes_with_what_fails(done):
     summary = done.stdout.partition("\nSummary: ")[2]
     assert re.match(r"\d+ of \d+ scores pass\n  fail: ", summary)

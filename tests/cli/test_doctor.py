@@ -398,6 +398,7 @@ def test_the_judge_can_be_spared(examine):
     assert got == []
 
 
+@pytest.mark.slow
 def test_a_judge_that_refuses_the_key_fails_and_the_key_is_not_shown(examine):
     error = json.dumps({"error": {"message": f"bad key {KEY}", "type": "error"}}).encode()
     with http_server(lambda *_: (401, error)) as (url, _):
@@ -487,6 +488,7 @@ def test_no_litellm_is_imported_without_a_model(tmp_path):
     assert out.splitlines()[-1] == "False"
 
 
+@pytest.mark.slow
 def test_two_probes_are_two_traces():
     assert Probe().trace_id != Probe().trace_id
 

@@ -34,6 +34,7 @@ def test_what_is_sound_is_left_as_it_is(configured, tmp_path, capsys):
     assert (tmp_path / "journal.db").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_what_is_damaged_is_repaired_with_counts_and_put_aside(configured, tmp_path, capsys):
     for name in ("journal.db", "store.db"):
         with (tmp_path / name).open("r+b") as file:

@@ -108,6 +108,7 @@ def test_resend_leaves_a_note_for_the_server(store, run):
     assert store.undelivered() == {"otlp_grpc": (2, 2)}
 
 
+@pytest.mark.slow
 def test_what_is_to_be_sent_again_is_shown_so(store, run):
     _missed(store, 1)
     run("--resend")

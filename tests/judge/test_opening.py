@@ -59,6 +59,7 @@ def test_a_model_opens_a_judge_that_answers():
         assert asyncio.run(open_judge(config_for(server)).ask(PROMPT, Verdict)).value.score == 0.5
 
 
+@pytest.mark.slow
 def test_answers_are_kept_in_memory_where_there_is_no_store():
     async def twice(judge):
         return [(await judge.ask(PROMPT, Verdict)).usage.cached for _ in "12"]

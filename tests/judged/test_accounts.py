@@ -24,6 +24,7 @@ def test_the_sum_over_the_scores_is_what_was_spent(plan):
     assert total.cost_usd == pytest.approx((3 * tokens_in + 10 * tokens_out) / 1e6)
 
 
+@pytest.mark.slow
 @plans
 def test_a_known_model_has_a_cost(plan):
     with ScriptedServer(ObligingModel()) as server:

@@ -41,6 +41,7 @@ def test_the_wheel_contains_one_package(files):
     }
 
 
+@pytest.mark.slow
 def test_the_wheel_has_the_licence(files):
     assert any(x.endswith("/licenses/LICENSE") for x in files)
 

@@ -134,6 +134,7 @@ def test_a_score_that_a_person_gives_stands_beside_ours(application, instrumente
     assert [x.metric for x in scores if x.evaluator.source == "human"] == ["helpful"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_a_score_that_a_person_gives_is_a_signal_of_the_session(application, value):
     config = parse("evaluation: {external_signals: {helpful: {scale: [0, 1]}}}")

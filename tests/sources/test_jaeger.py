@@ -108,6 +108,7 @@ def test_all_traces_are_read_where_there_are_more_than_an_answer_has(
     assert [int(x.trace_id, 16) for x in found] == list(range(89, 0, -1))
 
 
+@pytest.mark.slow
 def test_the_limit_keeps_the_newest_of_all_services(backend, jaeger, make_span, read):
     jaeger([make_span(x, x, started_s=60 + x, service=f"service-{x % 3}") for x in range(1, 90)])
     found = read(f"jaeger://127.0.0.1:{backend.port}?limit=4")
@@ -174,6 +175,7 @@ def test_of_a_larger_trace_the_first_spans_are_read(backend, jaeger, make_span, 
     assert "30 spans, of which the first 10" in found.truncated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("v3", [True, False])
 def test_of_a_longer_answer_the_beginning_is_read(
     backend, jaeger, make_span, read, monkeypatch, v3

@@ -32,6 +32,7 @@ def read(store, tenant):
         return calibrations.read(connection, tenant)
 
 
+@pytest.mark.slow
 def test_a_tenants_own_calibration_of_a_judge_holds_for_that_tenant_alone(any_store):
     any_store.labels.keep("", {"a": {"of": "all"}, "b": {"of": "all"}}, 1)
     any_store.labels.keep("acme", {"a": {"of": "acme"}}, 2)

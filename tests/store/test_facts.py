@@ -435,6 +435,7 @@ def test_an_external_score_may_lack_the_kind_of_its_evaluator(store, make, rows)
     assert [(x.evaluator_kind, x.value) for x in rows()] == [(None, 1.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [["prod"], {"a": 1}, b"prod", 7])
 def test_an_environment_may_be_any_value(store, make, rows, value):
     resource = {"deployment.environment.name": value}

@@ -60,6 +60,7 @@ def test_a_look_is_made_once(look):
     assert len(look.kept) == 2
 
 
+@pytest.mark.slow
 def test_looks_of_other_monitors_are_their_own(look):
     assert look(5 * MINUTE)
     assert look(5 * MINUTE, name="other")

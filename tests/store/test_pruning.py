@@ -15,6 +15,7 @@ def fill(store, make, clock, count, size=1000):
     return traces
 
 
+@pytest.mark.slow
 def test_what_is_older_than_its_age_goes(open_store, make, clock):
     store = open_store(max_age="10s")
     traces = fill(store, make, clock, 5)

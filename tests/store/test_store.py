@@ -334,6 +334,7 @@ def test_the_later_of_two_scores_of_one_revision_is_the_newest(store, make):
     assert [x.value for x in store.evaluations(trace_id=trace.id)] == [0.2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("session_id", ["x" * 10_000, "a\0b", "\ud800", "naïve 会話 👩‍🚀"])
 def test_any_text_can_be_a_session_id(store, make, session_id):
     trace = make.trace(session_id=session_id)

@@ -76,6 +76,7 @@ def test_what_is_forgotten_is_listed_no_more(store, config):
     assert (undelivered.forget(config), list(undelivered.kept(config))) == (2, [])
 
 
+@pytest.mark.slow
 def test_a_score_with_a_later_revision_is_marked(store, config, make):
     store.set_cursor("otlp_grpc", 3, [missed(1)])
     store.commit([], [make.score(make.trace(), "m1", revision=2)])

@@ -306,6 +306,7 @@ def chain(length, **attributes_of_all):
     ]
 
 
+@pytest.mark.slow
 def test_a_chain_of_thousands_of_nested_agents_is_read():
     assert rebuild(chain(2_000, **{"gen_ai.operation.name": "invoke_agent"}))
 

@@ -52,6 +52,7 @@ def test_a_file_names_the_model_the_question_and_the_answer(recorded):
     assert isinstance(entry["answer"], dict)
 
 
+@pytest.mark.slow
 def test_what_is_written_of_an_answer_is_redacted(recorded):
     assert "anna@example.com" not in cassette(recorded).read_text()
 

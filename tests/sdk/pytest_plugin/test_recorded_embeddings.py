@@ -64,6 +64,7 @@ def _path(project):
     return project.path / "cassettes" / "test_shop" / "test_it.json"
 
 
+@pytest.mark.slow
 def test_a_score_is_the_same_without_the_provider(recorded):
     project, scored = recorded
     run = project.runpytest_inprocess("--spanscore-record=none")
