@@ -341,7 +341,7 @@ def turn(
         session_id: The conversation that the turn belongs to; else that of `spanscore.session`
             around it.
         user_id: Who asks; else that of `spanscore.session` around it.
-        tools: The tools on offer: functions (decorated or not), a provider's definitions, or spans.
+        tools: The tools on offer: functions (decorated or not), a provider's definitions, or names.
         agent_name: The agent's name; a turn inside of another one is that of a sub-agent.
         instructions: The system instructions.
         attributes: Further attributes of the span, such as `test.case.id`.
