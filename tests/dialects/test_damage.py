@@ -97,8 +97,6 @@ NO_MARKS = (
     "**",
     "<b>",
     "[1]",
-    "It was [REDACTED]",
-    "[REDACTED] is a mark.",
 )
 
 
@@ -113,6 +111,26 @@ def test_who_is_hidden_is_nobody(mark):
     told = {"gen_ai.conversation.id": mark, "user.id": mark, "gen_ai.agent.name": mark}
     trace = only(span("1", gen_ai__operation__name="invoke_agent", **told), chat("2", parent="1"))
     assert (trace.session_id, trace.user_id, trace.agent_name) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Cancel order [ORDER_ID_1], please.",
+        "It was [REDACTED]",
+        "Write to <EMAIL_ADDRESS>.",
+        "Call **** now.",
+        "The card ends in ****1234.",
+    ],
+)
+def test_a_mark_inside_a_sentence_damages_it(text):
+    trace = only(chat(given=said(text)))
+    assert (trace.user_input, trace.damaged) == (text, ("user_input",))
+
+
+def test_a_tag_around_a_text_is_no_mark():
+    trace = only(chat(given=said("<USER_NAME>Ana</USER_NAME> asks.")))
+    assert trace.damaged == ()
 
 
 @pytest.mark.parametrize("text", NO_MARKS)

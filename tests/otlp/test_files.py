@@ -290,7 +290,7 @@ def test_jaeger_tags_keep_their_types(tmp_path):
     [
         ("a.pb", b"\xff\xff\xff", "a.pb: not an OTLP export request of traces ("),
         ("a.json", '{"resourceSpans": [', "a.json: "),
-        ("a.jsonl", f"{json.encode(traces('a'))}\n{{broken\n", "a.jsonl:2: "),
+        ("a.jsonl", f"{json.encode(traces('a'))}\n{{broken}}\n", "a.jsonl:2: "),
         ("a.jsonl", '{"resourceSpans": 5}', "a.jsonl:1: resourceSpans: expected a list, found 5"),
         (
             "a.json",

@@ -9,6 +9,8 @@ from typing import Any, Final, Literal, TypeAlias
 from spanscore.dialects.affected_facts import with_damaged_facts
 from spanscore.dialects.dialect import NO_QUIRK, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments
+from spanscore.dialects.forms.attachments import without_bytes
+from spanscore.dialects.forms.message_parts import without_thoughts
 from spanscore.dialects.forms.messages import MessageCache
 from spanscore.dialects.forms.structure import (
     IDENTIFYING,
@@ -19,6 +21,7 @@ from spanscore.dialects.forms.structure import (
     add_missing,
     first_identity,
     identity,
+    is_masked,
     is_redacted,
     pop_given,
     structure,
@@ -26,13 +29,19 @@ from spanscore.dialects.forms.structure import (
 )
 from spanscore.dialects.forms.tool_messages import opened
 from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_cut_or_redacted
-from spanscore.dialects.keys import ENDUSER_ID, GEN_AI_CONVERSATION_ID, SESSION_ID, USER_ID
+from spanscore.dialects.keys import (
+    ENDUSER_ID,
+    GEN_AI_CONVERSATION_ID,
+    GEN_AI_REQUEST_CHOICE_COUNT,
+    SESSION_ID,
+    USER_ID,
+)
 from spanscore.dialects.losses import Rereader
 from spanscore.dialects.other_conventions import complete
 from spanscore.dialects.registry import Registry, registry
 from spanscore.model.json import Json, dumps
 from spanscore.model.span import Attributes, LogRecord, Span, Value
-from spanscore.model.step import Reading, Step, StepFact
+from spanscore.model.step import Message, Reading, Step, StepFact
 from spanscore.model.trace import Expected, ExpectedTool
 
 PLAN = "spanscore.plan"
@@ -147,6 +156,11 @@ def _list(value: Value) -> list[Any]:
 def _first(stated: dict[str, Any], keys: tuple[str, ...]) -> Any:
     return next((stated[x] for x in keys if stated.get(x) is not None), None)
 
+
+_OTHER_SESSIONS = ("thread_id", "session_id", "conversation_id")
+_OTHER_USERS = ("user_id",)
+_OTHER_NAMES = frozenset({*_OTHER_SESSIONS, *_OTHER_USERS})
+"""What people call a session or user on spans that they write themselves."""
 
 _NAMING = (
     IDENTIFYING | AUTHORED | frozenset({SESSION_ID, USER_ID, ENDUSER_ID, GEN_AI_CONVERSATION_ID})
@@ -299,6 +313,9 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
     if not attributes.keys().isdisjoint(IDENTIFYING):
         facts["session_id"] = facts.get("session_id") or first_identity(attributes, SESSIONS)
         facts["user_id"] = facts.get("user_id") or first_identity(attributes, USERS)
+    if not attributes.keys().isdisjoint(_OTHER_NAMES) and _may_be_by_hand(span):
+        facts["other_session_id"] = first_identity(attributes, _OTHER_SESSIONS)
+        facts["other_user_id"] = first_identity(attributes, _OTHER_USERS)
     user = given_user or attributes.get(USER_ID, attributes.get(ENDUSER_ID))
     if user is not None:
         facts["user_id"] = identity(user) or facts.get("user_id")
@@ -307,7 +324,33 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
         add_damaged(facts, *stated.pop("damaged"))
         facts |= stated
     _hide(facts)
+    if facts.get("result"):
+        facts["result"] = without_bytes(facts["result"])
+    _settle_output(attributes, facts)
     return Step(span=span, dialect=dialect, **facts)
+
+
+def _settle_output(attributes: Attributes, facts: Facts) -> None:
+    """Keep the first of several choices, and separate the thoughts that a text begins with."""
+    output = facts.get("output") or ()
+    if len(output) > 1 and _are_choices(attributes, facts, output):
+        facts["output"] = output = output[:1]
+    split = [without_thoughts(x.text) if x.text and not x.reasoning else None for x in output]
+    if any(split):
+        facts["output"] = tuple(
+            x if found is None else replace(x, text=found[0], reasoning=found[1])
+            for x, found in zip(output, split, strict=True)
+        )
+
+
+def _are_choices(attributes: Attributes, facts: Facts, output: Sequence[Message]) -> bool:
+    """Whether a model's messages are answers to choose from, each whole."""
+    if facts["kind"] != "model" or any(x.role != "assistant" or x.calls for x in output):
+        return False
+    count = attributes.get(GEN_AI_REQUEST_CHOICE_COUNT)
+    if isinstance(count, int):
+        return count > 1
+    return len(facts.get("finish_reasons", ())) == len(output)
 
 
 def _hide(facts: Facts) -> None:
@@ -316,8 +359,12 @@ def _hide(facts: Facts) -> None:
     """
     for field, resting in _HIDEABLE:
         value = facts.get(field)
-        if value and value[-1:] in LAST_OF_MARKERS and is_redacted(value):
+        if not value:
+            continue
+        if value[-1:] in LAST_OF_MARKERS and is_redacted(value):
             facts[field] = None
+            add_damaged(facts, *resting)
+        elif resting and is_masked(value):
             add_damaged(facts, *resting)
 
 

@@ -14,6 +14,7 @@ from spanscore.model.json import Json, dumps
 from spanscore.model.tool_names import may_change
 from spanscore.model.trace import (
     AgentTrace,
+    Attachment,
     ModelCall,
     PastMessage,
     RequestedCall,
@@ -144,7 +145,8 @@ def passages(
     yield from frame(trace, before)
     if before is None:
         yield from _past(trace, earlier)
-    yield Passage(section("User input", trace.user_input), kind="input")
+    asked = _with_notices(trace.user_input, trace.attachments)
+    yield Passage(section("User input", asked), kind="input")
     if trace.plan is not None:
         yield Passage(section("What the agent wrote before it acted", trace.plan), kind="plan")
     if trace.retrieved:
@@ -218,9 +220,15 @@ def _came_of(call: ToolCall) -> str:
 
 def _message(message: PastMessage) -> str:
     calls = " ".join(f"[called {_requested(call)}]" for call in message.tool_calls)
-    return (
-        f"- {indented(message.role)}: {indented(' '.join(x for x in (message.text, calls) if x))}"
-    )
+    text = _with_notices(message.text, message.attachments)
+    return f"- {indented(message.role)}: {indented(' '.join(x for x in (text, calls) if x))}"
+
+
+def _with_notices(text: str | None, attachments: Sequence[Attachment]) -> str | None:
+    """A text with what was attached to it on lines of their own."""
+    if not attachments:
+        return text
+    return "\n".join([*([text] if text else ()), *(f"Attached: {x}" for x in attachments)])
 
 
 def _requested(call: RequestedCall) -> str:

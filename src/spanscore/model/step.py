@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from spanscore.model.json import Json
 from spanscore.model.span import LogRecord, Span, record
-from spanscore.model.trace import Expected, RequestedCall, Tool
+from spanscore.model.trace import Attachment, Expected, RequestedCall, Tool
 
 StepKind: TypeAlias = Literal["agent", "workflow", "model", "tool", "retrieval", "other"]
 """What a span stands for.
@@ -22,9 +22,9 @@ StepFact: TypeAlias = Literal[
 nothing been cut.
 """
 
-MessageFact: TypeAlias = Literal["text", "calls", "results"]
+MessageFact: TypeAlias = Literal["text", "calls", "results", "parts"]
 """The facts of a Message that can arrive cut or redacted, while the rest of the conversation is
-whole.
+whole. Its `parts` are damaged by one of a kind that nobody can read.
 """
 
 
@@ -51,7 +51,7 @@ class Message:
     assistant or tool.
 
     `text` is None where the message holds no text part, "" where it holds an empty one. `damaged`
-    names what of this message was cut or redacted.
+    names what of this message was cut or redacted, or could not be read.
     """
 
     role: str
@@ -60,11 +60,15 @@ class Message:
     calls: tuple[RequestedCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     damaged: frozenset[MessageFact] = frozenset()
+    attachments: tuple[Attachment, ...] = ()
 
 
 @record(kw_only=True)
 class Step:
     """One span, read. None means everywhere: the span did not say.
+
+    `other_session_id` and `other_user_id` are under names that are no convention's, on a span that
+    no library wrote: they count where nothing else names a session or user.
 
     `input` is all that a model or agent was given, history included; where `input_is_part`, only
     the latest of it, so that it does not show what came before. `output` is all that it produced.
@@ -87,6 +91,8 @@ class Step:
     agent_name: str | None = None
     session_id: str | None = None
     user_id: str | None = None
+    other_session_id: str | None = None
+    other_user_id: str | None = None
     input: tuple[Message, ...] | None = None
     input_is_part: bool = False
     output: tuple[Message, ...] | None = None

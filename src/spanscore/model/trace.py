@@ -136,12 +136,38 @@ class ModelCall:
 
 
 @record()
+class Attachment:
+    """A picture, sound or file that a message contains, without its bytes.
+
+    `kind` is image, audio, video or file; `uri` is where it lies, or the id of an uploaded file.
+    None: not recorded.
+    """
+
+    kind: str
+    mime_type: str | None = None
+    size_bytes: int | None = None
+    uri: str | None = None
+    name: str | None = None
+
+    def __str__(self) -> str:
+        """The notice that stands for it in a text.
+
+        >>> str(Attachment("image", "image/png", 1200))
+        '[image, image/png, 1200 bytes]'
+        """
+        size = None if self.size_bytes is None else f"{self.size_bytes} bytes"
+        stated = (self.kind, self.mime_type, size, self.name, self.uri)
+        return f"[{', '.join(x for x in stated if x)}]"
+
+
+@record()
 class PastMessage:
     """A message of the conversation before this turn, as the model saw it."""
 
     role: str
     text: str | None = None
     tool_calls: tuple[RequestedCall, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
 
 
 @record()
@@ -204,7 +230,9 @@ class AgentTrace:
     In particular `tool_calls` is None when nothing in the trace could have shown a call (content
     capture was off and no tool spans). `history` is None when nothing shows what came before the
     turn, as where no model's request was recorded, and empty when the first request shows that
-    nothing did. `damaged` names the facts (fields of this class) that arrived cut or redacted.
+    nothing did. `attachments` are those of the question, `user_input`, which is "" where the user
+    sent nothing else. `damaged` names the facts (fields of this class) that arrived cut or
+    redacted.
     `session_key` is what sessions are joined by: the session id, behind a digest of the service
     namespace and tenant where there are such. `expected` is what the spans themselves state that
     the turn should come to. `attributes` has the values, each once, that spans of the turn have
@@ -229,6 +257,7 @@ class AgentTrace:
     agent_name: str | None = None
     service_name: str | None = None
     user_input: str | None = None
+    attachments: tuple[Attachment, ...] = ()
     final_output: str | None = None
     system_instructions: str | None = None
     available_tools: tuple[Tool, ...] | None = None
@@ -266,11 +295,13 @@ class AgentTrace:
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `spanscore inspect --jsonl` prints on one line; some have more.
 
-        Only a turn of a test has `trial`, only one whose spans state an expectation `expected`,
+        Only a turn whose question has attachments has `attachments`, only one of a test has
+        `trial`, only one whose spans state an expectation `expected`,
         only one whose session key is not the session id `session_key`, and only one with attributes
         that rules read, or with tags, `attributes`.
         """
         trial = {} if self.trial is None else {"trial": _plain(self.trial)}
+        attached = {"attachments": _plain(self.attachments)} if self.attachments else {}
         expected = {} if self.expected is None else {"expected": self.expected.to_json()}
         scoped = {} if self.session_key == self.session_id else {"session_key": self.session_key}
         attributes = {"attributes": _plain_attributes(self.attributes)} if self.attributes else {}
@@ -293,7 +324,7 @@ class AgentTrace:
             else [_plain(x) for x in self.available_tools],
             "tool_calls": None if self.tool_calls is None else [_plain(x) for x in self.tool_calls],
             "model_calls": [_plain(x) for x in self.model_calls],
-            "history": None if self.history is None else [_plain(x) for x in self.history],
+            "history": None if self.history is None else [_plain_past(x) for x in self.history],
             "retrieved": [_plain(x) for x in self.retrieved],
             "plan": self.plan,
             "damaged": list(self.damaged),
@@ -302,6 +333,7 @@ class AgentTrace:
             "unread_spans": self.unread_spans,
             "opening_span_id": self.opening_span_id,
             "target": _plain(self.target),
+            **attached,
             **trial,
             **expected,
             **scoped,
@@ -317,7 +349,8 @@ class AgentTrace:
                 fields[name] = tuple(kind(**x) for x in fields[name])
         fields["model_calls"] = tuple(_asking(ModelCall, x) for x in fields["model_calls"])
         if fields["history"] is not None:
-            fields["history"] = tuple(_asking(PastMessage, x) for x in fields["history"])
+            fields["history"] = tuple(_past_message(x) for x in fields["history"])
+        fields["attachments"] = _attachments(fields)
         fields["retrieved"] = tuple(
             Retrieval(**{**x, "documents": tuple(x["documents"])}) for x in fields["retrieved"]
         )
@@ -345,6 +378,21 @@ _AskingT = TypeVar("_AskingT", ModelCall, PastMessage)
 def _asking(kind: type[_AskingT], data: Mapping[str, Any]) -> _AskingT:
     """What may ask for tools, of its JSON form."""
     return kind(**{**data, "tool_calls": tuple(RequestedCall(**x) for x in data["tool_calls"])})
+
+
+def _past_message(data: Mapping[str, Any]) -> PastMessage:
+    return _asking(PastMessage, {**data, "attachments": _attachments(data)})
+
+
+def _attachments(data: Mapping[str, Any]) -> tuple[Attachment, ...]:
+    return tuple(Attachment(**x) for x in data.get("attachments", ()))
+
+
+def _plain_past(message: PastMessage) -> dict[str, Any]:
+    plain: dict[str, Any] = _plain(message)
+    if not message.attachments:
+        del plain["attachments"]
+    return plain
 
 
 def _plain(item: Any) -> Any:

@@ -60,7 +60,11 @@ class EncodedDocument:
         telemetry = files.Telemetry()
         try:
             files.decode_into(
-                telemetry, self.path, self.content, f"{self.path}:{self.place.number}"
+                telemetry,
+                self.path,
+                self.content,
+                f"{self.path}:{self.place.number}",
+                is_later=self.place.number > 1,
             )
         except files.ForeignFileError as error:
             if self.is_of_only_file:

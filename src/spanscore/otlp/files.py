@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import codecs
 import gzip
 import os
 import zlib
@@ -176,8 +177,10 @@ def _load_file(path: Path, found: Telemetry) -> None:
     _add(found, path, requests(path))
 
 
-def decode_into(found: Telemetry, path: Path, content: bytes, place: str) -> None:
-    """Add what a document of a file contains.
+def decode_into(
+    found: Telemetry, path: Path, content: bytes, place: str, *, is_later: bool = False
+) -> None:
+    """Add what a document of a file contains; `is_later`: it is a line after the first.
 
     Raises InputError where it is damaged, naming `place`.
     """
@@ -186,7 +189,7 @@ def decode_into(found: Telemetry, path: Path, content: bytes, place: str) -> Non
     if is_binary(path, content):
         _add(found, path, [_binary_request(path, content)])
     else:
-        _add(found, path, _of_document(place, content))
+        _add(found, path, _of_document(place, content, is_later=is_later))
 
 
 def _add(
@@ -211,8 +214,8 @@ def requests(path: Path) -> Iterator[tuple[Signal, Message, list[str]]]:
     if is_binary(path, content):
         yield _binary_request(path, content)
     else:
-        for place, text in _documents(path, content):
-            yield from _of_document(place, text)
+        for number, (place, text) in enumerate(_documents(path, content)):
+            yield from _of_document(place, text, is_later=number > 0)
 
 
 def is_binary(path: Path, content: bytes) -> bool:
@@ -293,12 +296,26 @@ def _content(path: Path) -> bytes:
     try:
         content = path.read_bytes()
         if content.startswith(ZSTD):
-            return _of_zstd(path, content)
-        return gzip.decompress(content) if content.startswith(GZIP) else content
+            content = _of_zstd(path, content)
+        elif content.startswith(GZIP):
+            content = gzip.decompress(content)
+        return _in_utf_8(path, content)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path}: damaged gzip ({error}): fetch the file again") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}): give {_KNOWN}") from None
+
+
+def _in_utf_8(path: Path, content: bytes) -> bytes:
+    """The content without a byte order mark, in UTF-8."""
+    if content.startswith(codecs.BOM_UTF8):
+        return content.removeprefix(codecs.BOM_UTF8)
+    if not content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content
+    try:
+        return content.decode("utf-16").encode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: damaged UTF-16 ({error}): write it in UTF-8") from None
 
 
 def _of_zstd(path: Path, content: bytes) -> bytes:
@@ -310,7 +327,10 @@ def _of_zstd(path: Path, content: bytes) -> bytes:
         raise InputError(f"{path}: damaged zstd ({error}): fetch the file again") from None
 
 
-def _of_document(place: str, text: bytes) -> Iterator[tuple[Signal, Message, list[str]]]:
+def _of_document(
+    place: str, text: bytes, *, is_later: bool
+) -> Iterator[tuple[Signal, Message, list[str]]]:
+    """The requests of a document in JSON; a later line that is cut off is left out, and said."""
     try:
         parsed, replaced = json.loads(text)
         problems = _replaced(place, replaced)
@@ -321,6 +341,10 @@ def _of_document(place: str, text: bytes) -> Iterator[tuple[Signal, Message, lis
         raise ForeignFileError(f"{place}: {error}: give {_KNOWN}") from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         fault = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        if is_later and not text.rstrip().endswith((b"}", b"]")):
+            said = [f"{place}: the line is cut off ({fault}): what it held is missing"]
+            yield "traces", WIRE["traces"].request(), said
+            return
         raise InputError(f"{place}: {fault}: give {_KNOWN}, whole and unchanged") from None
 
 
@@ -345,7 +369,7 @@ def _from_json(parsed: Any) -> Iterator[tuple[Signal, Message]]:
 
 
 def _from_object(parsed: dict[str, Any]) -> Iterator[tuple[Signal, Message]]:
-    signals = [x for x in SIGNALS if WIRE[x].json_key in parsed]
+    signals = [x for x in SIGNALS if WIRE[x].json_key in parsed or _ITEMS[x][0] in parsed]
     if signals:
         yield from ((x, json.from_object(x, parsed)) for x in signals)
     elif is_jaeger_trace(parsed):

@@ -45,9 +45,9 @@ def parse(signal: Signal, text: str | bytes) -> Message:
 
     As the specification asks, unknown fields are ignored, ids are hex in any case, and integers
     come as numbers or strings. Enums may also come by name, and ids in base64, as Tempo prints
-    them. An id that is neither is read as empty, so that its span alone is refused. What lies
-    deeper in an attribute than `decode.MAX_DEPTH` is left out. Raises ValueError, which names the
-    place, on anything else.
+    them, or behind `0x`. An id that is neither is read as empty, so that its span alone is refused.
+    What lies deeper in an attribute than `decode.MAX_DEPTH` is left out. Raises ValueError, which
+    names the place, on anything else.
     """
     return from_object(signal, json.loads(text))
 
@@ -243,8 +243,9 @@ def _enum(item: Any, descriptor: EnumDescriptor) -> int:
 def _identifier(item: Any) -> bytes:
     if not isinstance(item, str):
         return b""
-    if _HEX.fullmatch(item):
-        return bytes.fromhex(item)
+    digits = item.removeprefix("0x")
+    if _HEX.fullmatch(digits):
+        return bytes.fromhex(digits)
     try:
         # 8 or 16 bytes in base64 are always padded, and hex never
         return _bytes(item) if item.endswith("=") else b""

@@ -9,12 +9,14 @@ from spanscore.model.span import Span, record
 from spanscore.model.step import Message, Reading, Step
 from spanscore.model.trace import (
     AgentTrace,
+    Attachment,
     Completeness,
     ModelCall,
     Retrieval,
     Target,
     ToolCall,
 )
+from spanscore.turns.basis import conversation
 from spanscore.turns.basis.tree import Tree
 from spanscore.turns.calls import tool_calls
 from spanscore.turns.calls.call_facts import finished
@@ -68,8 +70,16 @@ def agent_trace_of(turn: TurnSteps, opening: Step | None, known: Known) -> Agent
         usage=usage(turn),
         dialects=tuple(sorted({step.dialect for step in turn.steps if step.dialect})),
         trial=agent.trial(turn, target),
+        attachments=_attachments(found["user_input"]),
         **facts,
     )
+
+
+def _attachments(question: Sourced | None) -> tuple[Attachment, ...]:
+    """The attachments of the message that a question was found in."""
+    given = None if question is None or question.field != "input" else question.step.input
+    at = conversation.last_user_message(given or ())
+    return given[at].attachments if given and at >= 0 else ()
 
 
 def _values(found: Mapping[str, Sourced | None]) -> dict[str, Any]:

@@ -121,8 +121,10 @@ def _of_other_traces(
 def _lost_output(model: Step) -> bool:
     if "output" in model.damaged:
         return True
-    for message in model.output or ():  # noqa: SIM110 # called for every model call: a generator would take twice as long
-        if message.damaged:
+    for message in (
+        model.output or ()
+    ):  # called for every model call: a generator would take twice as long
+        if message.damaged and message.damaged != conversation.UNREADABLE:
             return True
     return False
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from spanscore.model.span import Span
 from spanscore.model.step import Message, Step
 from spanscore.turns.basis import conversation, tool_boundary
 from spanscore.turns.basis.conversation import final_text
@@ -38,7 +39,9 @@ def split(steps: Sequence[Step], tree: Tree) -> list[tuple[Step | None, list[Ste
       new from the user;
     - that asks the same agent something else, of which nothing shows in the turn before, nor that
       turn in it, where no workflow around them records its input;
-    - that repeats its question when it had answered, where no span is around both.
+    - that repeats its question when it had answered, where no span is around both;
+    - that answers in a span of its own, which has sisters of its name that do the same, as in an
+      eval or a batch job, where no agent is around them and nothing quotes the answers.
 
     Else it is a step of the same turn, as of a pipeline. One that was given what a call of an
     earlier turn returned belongs to that one: turns may run side by side.
@@ -52,6 +55,9 @@ def split(steps: Sequence[Step], tree: Tree) -> list[tuple[Step | None, list[Ste
         return [(None, list(steps))]
     belongs = _belongs(steps, tree, outermost)
     units = _gathered(steps, outermost, belongs, tree)
+    runs = {} if is_given else _runs(units, tree)
+    if runs:
+        return _split_by_run(steps, units, runs, tree)
     turn_of = _turns(units, is_given=is_given)
     starts = _first_units(turn_of)
     if len(starts) == 1:
@@ -73,6 +79,79 @@ def split(steps: Sequence[Step], tree: Tree) -> list[tuple[Step | None, list[Ste
             if number is None:
                 number = _latest_begun(begun_ns, step)
             turns[number].append(step)
+    return [(units[start].step, turn) for start, turn in zip(starts, turns, strict=True)]
+
+
+def _runs(units: Sequence[_Unit], tree: Tree) -> dict[str, int]:
+    """The spans around runs that stand by themselves, each with the place of its first unit; none
+    where the units are steps of something else.
+    """
+    paths = [_above(unit, tree) for unit in units]
+    alike = defaultdict[tuple[str, str], set[str]](set)
+    for path in paths:
+        for span in path:
+            alike[span.parent_span_id, span.name].add(span.span_id)
+    found: dict[str, int] = {}
+    sisters: set[tuple[str, str]] = set()
+    answered: set[str] = set()
+    for at, (unit, path) in enumerate(zip(units, paths, strict=True)):
+        run = next((x for x in path if len(alike[x.parent_span_id, x.name]) > 1), None)
+        if run is None or tree.place(unit.step).agent is not None:
+            return {}
+        sisters.add((run.parent_span_id, run.name))
+        if run.span_id not in found and not _opens(unit):
+            return {}
+        found.setdefault(run.span_id, at)
+        if unit.answer:
+            answered.add(run.span_id)
+    is_alike = len(sisters) == 1 and len(answered) == len(found) > 1
+    return found if is_alike and not _quotes_another(units, paths, found) else {}
+
+
+def _above(unit: _Unit, tree: Tree) -> list[Span]:
+    """The spans above a unit, the topmost first."""
+    path: list[Span] = []
+    above = tree.parent(unit.step.span)
+    while above is not None and len(path) < _MAX_ABOVE:
+        path.append(above)
+        above = tree.parent(above)
+    return path[::-1]
+
+
+def _opens(unit: _Unit) -> bool:
+    """Whether a unit starts a conversation: its first input ends with the question."""
+    given = next((x.input for x in unit.steps if x.input), ())
+    return bool(given) and conversation.last_user_message(given) == len(given) - 1
+
+
+def _quotes_another(
+    units: Sequence[_Unit], paths: Sequence[Sequence[Span]], runs: dict[str, int]
+) -> bool:
+    """Whether the question of a run contains the answer of another one."""
+    requests = [Requested(x.step, x.steps, x.answer) for x in units]
+    of_run = [next(x.span_id for x in path if x.span_id in runs) for path in paths]
+    quoting = IndependentRuns(requests).quotations
+    return any(by and of_run[by] != of_run[at] for at, by in enumerate(quoting))
+
+
+def _split_by_run(
+    steps: Sequence[Step], units: Sequence[_Unit], runs: dict[str, int], tree: Tree
+) -> list[tuple[Step | None, list[Step]]]:
+    """The turns, one a run, with all steps below its span; what lies beside them is of the one that
+    was the last to begin.
+    """
+    starts = sorted(runs.values())
+    number_of = {run: starts.index(at) for run, at in runs.items()}
+    begun_ns = [units[start].step.span.start_ns for start in starts]
+    turns: list[list[Step]] = [[] for _ in starts]
+    for step in steps:
+        span: Span | None = step.span
+        while span is not None and span.span_id not in number_of:
+            span = tree.parent(span)
+        if span is not None:
+            turns[number_of[span.span_id]].append(step)
+        elif step.kind != "workflow":
+            turns[_latest_begun(begun_ns, step)].append(step)
     return [(units[start].step, turn) for start, turn in zip(starts, turns, strict=True)]
 
 
@@ -230,6 +309,9 @@ def _goes_on(given: tuple[Message, ...], answer: str) -> bool:
     return False
 
 
+_MAX_ABOVE = 64
+"""Spans above a unit that are looked at."""
+
 _MAX_CHARS = 20_000
 """Of a question or an answer that are compared."""
 
@@ -330,12 +412,12 @@ class IndependentRuns:
         """The place of the last run that quotes an answer of the runs from `start` up to `at`."""
         if start != self._start:
             self._start, self._end, self._last_quoted = start, start, 0
-        self._last_quoted = max([self._last_quoted, *self._quotations[self._end : at]])
+        self._last_quoted = max([self._last_quoted, *self.quotations[self._end : at]])
         self._end = at
         return self._last_quoted
 
     @cached_property
-    def _quotations(self) -> list[int]:
+    def quotations(self) -> list[int]:
         """For each run the place of the last one that quotes its answer; 0 where none does."""
         begun: dict[tuple[str, ...], int] = {}
         found = [0] * len(self._all)

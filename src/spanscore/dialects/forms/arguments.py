@@ -29,6 +29,11 @@ _SCHEMAS = (
     "parametersJsonSchema",
     "inputSchema",
 )
+_NO_NAMES = ("", "function", "custom")
+
+_OF_DEFINITIONS = frozenset(
+    {"name", "type", *_WRAPPED, "function_declarations", "functionDeclarations"}
+)
 _BLOCK_KEYS = frozenset(
     {"type", "text", "content", "annotations", "citations", "id", "cache_control", "extras"}
 )
@@ -86,6 +91,8 @@ def tools(value: Any) -> tuple[Tool, ...] | None:
 
     An unreadable definition is left out.
 
+    A tool that the provider runs is called by its type.
+
     >>> found = tools('[{"type": "function", "function": {"name": "f"}}, "g"]')
     >>> found[0], len(found)
     (Tool(name='f', description=None, parameters=None), 2)
@@ -101,7 +108,7 @@ def _tools_of_text(text: str) -> tuple[Tool, ...] | None:
 
 def _tools_of(definitions: Any) -> tuple[Tool, ...] | None:
     if isinstance(definitions, dict):
-        definitions = [definitions]
+        definitions = _by_name(definitions) or [definitions]
     if not isinstance(definitions, list):
         return None
     single: list[Any] = []
@@ -109,7 +116,18 @@ def _tools_of(definitions: Any) -> tuple[Tool, ...] | None:
         definition = structure(listed).value if isinstance(listed, str) else listed
         declared = _declared(definition)
         single += declared if isinstance(declared, list) else [definition]
-    return tuple(tool for tool in map(_tool, single) if tool is not None)
+    found = tuple(tool for tool in map(_tool, single) if tool is not None)
+    return found if found or not single else None
+
+
+def _by_name(definitions: dict[str, Any]) -> list[Any]:
+    """The definitions of an object that has each under its name; none where it is one definition
+    itself.
+    """
+    is_one = not _OF_DEFINITIONS.isdisjoint(definitions)
+    if is_one or not all(isinstance(x, dict) for x in definitions.values()):
+        return []
+    return [{"name": name, **definition} for name, definition in definitions.items()]
 
 
 def _declared(definition: Any) -> Any:
@@ -126,7 +144,10 @@ def _tool(definition: Any) -> Tool | None:
         definition = next(
             (definition[x] for x in _WRAPPED if isinstance(definition.get(x), dict)), definition
         )
-    if not isinstance(definition, dict) or not isinstance(definition.get("name"), str):
+    if not isinstance(definition, dict):
+        return None
+    name = definition.get("name", definition.get("type"))
+    if not isinstance(name, str) or name in _NO_NAMES:
         return None
     description = definition.get("description", definition.get("desc"))
     schema = next((x for x in map(definition.get, _SCHEMAS) if x is not None), None)
@@ -134,7 +155,7 @@ def _tool(definition: Any) -> Tool | None:
         schema = opened(schema)
     elif isinstance(schema, dict) and schema.keys() == {"json"}:  # Bedrock's
         schema = schema["json"]
-    return Tool(definition["name"], description if isinstance(description, str) else None, schema)
+    return Tool(name, description if isinstance(description, str) else None, schema)
 
 
 def _is_text_block(block: object) -> bool:

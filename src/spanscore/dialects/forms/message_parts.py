@@ -1,11 +1,13 @@
 """The parts of a message, in every provider's spelling."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from spanscore.dialects.forms import tool_results
 from spanscore.dialects.forms.arguments import arguments, call_id, failure, result
-from spanscore.dialects.forms.structure import is_redacted, opened, structure
+from spanscore.dialects.forms.attachments import attachment, is_attached, without_bytes
+from spanscore.dialects.forms.structure import is_masked, is_redacted, opened, structure
 from spanscore.dialects.forms.tool_results import (
     ToolOutput,
     answering,
@@ -16,7 +18,7 @@ from spanscore.dialects.forms.tool_results import (
 from spanscore.dialects.forms.truncation import is_cut, is_damaged
 from spanscore.model.json import Json
 from spanscore.model.step import Message, MessageFact, ToolResult
-from spanscore.model.trace import RequestedCall
+from spanscore.model.trace import Attachment, RequestedCall
 
 _MAX_NESTING = 8  # blocks inside blocks; providers use two
 
@@ -24,7 +26,7 @@ _MAX_NESTING = 8  # blocks inside blocks; providers use two
 class Parts:
     """What the parts of one message add up to."""
 
-    __slots__ = ("calls", "damaged", "reasoning", "results", "texts")
+    __slots__ = ("attachments", "calls", "damaged", "reasoning", "results", "texts")
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -32,6 +34,7 @@ class Parts:
         self.calls: list[RequestedCall] = []
         self.results: list[ToolResult] = []
         self.damaged: set[MessageFact] = set()
+        self.attachments: list[Attachment] = []
 
     def text(self, value: object) -> None:
         """Add what is shown to the reader."""
@@ -70,21 +73,57 @@ class Parts:
                 answered_id or inside.call_id,
                 error or inside.error,
             )
-        content = None if is_redacted(returned) else returned
+        content = None if is_redacted(returned) else without_bytes(returned)
         self.results.append(ToolResult(answered_id, content, error, name=named))
         if is_damaged(returned):
             self.damaged.add("results")
 
     def message(self, role: str) -> Message:
         """The message that all of it makes."""
+        text = "\n".join(self.texts) if self.texts else None
+        if role in _SPEAKING and text and is_masked(text):
+            self.damaged.add("text")
+        if role == "assistant" and text and (split := without_thoughts(text)) is not None:
+            text, thought = split
+            self.think(thought)
         return Message(
             role,
-            "\n".join(self.texts) if self.texts else None,
+            text,
             "\n".join(self.reasoning) if self.reasoning else None,
             tuple(self.calls),
             tuple(self.results),
             frozenset(self.damaged),
+            tuple(self.attachments),
         )
+
+
+_SPEAKING = ("user", "assistant")
+_THOUGHTS = ("think", "thinking", "thought", "reasoning")
+_OPENED = re.compile(rf"\s*<({'|'.join(_THOUGHTS)})>", re.IGNORECASE)
+_CLOSED = re.compile(rf"</(?:{'|'.join(_THOUGHTS)})>", re.IGNORECASE)
+
+
+def without_thoughts(text: str) -> tuple[str | None, str] | None:
+    """The text after the model's thoughts, and these, where it begins with thoughts in tags; None
+    for any other text.
+
+    Thoughts without an end are all of it. Those without a beginning, which was in the prompt, end
+    at a tag on a line of its own.
+
+    >>> without_thoughts("<think>Or 5?</think> 4"), without_thoughts("<think>Or")
+    (('4', 'Or 5?'), (None, 'Or'))
+    >>> without_thoughts("Use <think> tags.")
+    """
+    if "think" not in text and text.lstrip()[:1] != "<":
+        return None
+    opened = _OPENED.match(text)
+    closed = _CLOSED.search(text, 0 if opened is None else opened.end())
+    if opened is None and (closed is None or text[closed.start() - 1 : closed.start()] != "\n"):
+        return None
+    start = 0 if opened is None else opened.end()
+    thought = text[start : None if closed is None else closed.start()].strip()
+    rest = "" if closed is None else text[closed.end() :].strip()
+    return rest or None, thought
 
 
 def add_content(content: Any, parts: Parts, depth: int) -> None:
@@ -137,7 +176,8 @@ def add_calls(item: Mapping[str, Any], parts: Parts) -> None:
 def add_part(part: Any, parts: Parts, depth: int) -> None:
     """Add one part.
 
-    A part that is not understood (an image, a file, what is yet to be invented) is left out.
+    Of a part that is not understood (what is yet to be invented) the text is added; one without a
+    text damages the message.
     """
     if isinstance(part, str):
         parts.text(part)
@@ -146,27 +186,70 @@ def add_part(part: Any, parts: Parts, depth: int) -> None:
         handler = KINDS.get(kind) or _by_suffix(kind) if isinstance(kind, str) else None
         if handler is not None:
             handler(part, parts, depth)
+        elif is_attached(part):
+            parts.attachments.append(attachment(part))
         else:
             _untyped_part(part, parts, depth)
 
 
-def _by_suffix(kind: str) -> "_Handler | None":
-    """What reads Anthropic's blocks of the tools that it runs itself: `server_tool_use`,
-    `web_search_tool_result`.
+def item_role(kind: object) -> str | None:
+    """The role of an item of OpenAI's Responses that is a call or a result; None for another.
+
+    >>> item_role("mcp_call"), item_role("shell_call_output"), item_role("text")
+    ('assistant', 'tool', None)
     """
-    if kind.endswith("_tool_result"):
+    if not isinstance(kind, str):
+        return None
+    if kind.endswith("_call"):
+        return "assistant"
+    return "tool" if kind.endswith("_call_output") else None
+
+
+def _by_suffix(kind: str) -> "_Handler | None":
+    """What reads a block whose type ends in what it is: Anthropic's `server_tool_use` and
+    `web_search_tool_result`, OpenAI's `mcp_call` and `shell_call_output`.
+    """
+    if kind.endswith(("_tool_result", "_call_output")):
         return _result_part
+    if kind.endswith("_call"):
+        return _hosted_part
     return _typed_call_part if kind.endswith("_tool_use") else None
 
 
+_RUN_BY_CLIENT = frozenset({"computer", "local_shell", "shell", "apply_patch", "tool", "function"})
+_GIVEN = ("arguments", "input", "action", "operation")
+_GIVEN_ALONE = ("code", "queries", "prompt")
+_RETURNED = ("output", "outputs", "results", "result")
+
+
+def _hosted_part(part: dict[str, Any], parts: Parts, _depth: int) -> None:
+    """An item of OpenAI's Responses that is a call of a tool other than a function: the provider
+    runs it and gives the result with it, or the client does, and sends the result.
+    """
+    kind = str(part["type"]).removesuffix("_call")
+    given = first(part, _GIVEN)
+    if given is None:
+        given = {x: part[x] for x in _GIVEN_ALONE if part.get(x) is not None} or None
+    parts.call(first(part, _IDS), part.get("name") or kind, given)
+    returned, failed = first(part, _RETURNED), part.get("error")
+    error = failure(failed) if failed or part.get("status") == "failed" else None
+    if returned is not None or error is not None:
+        parts.result(first(part, _IDS), returned, error)
+    elif kind not in _RUN_BY_CLIENT:
+        parts.results.append(ToolResult(call_id(first(part, _IDS)), None, shown=False))
+
+
 def _untyped_part(part: dict[str, Any], parts: Parts, depth: int) -> None:
-    """Blocks whose key is their type: Bedrock's and Gemini's."""
+    """Blocks whose key is their type, Bedrock's and Gemini's, and the text of all others."""
     for key, handler in KEYS.items():
         if isinstance(part.get(key), dict):
             handler(part[key], parts, depth)
             return
-    if isinstance(part.get("text"), str):
-        (parts.think if part.get("thought") is True else parts.text)(part["text"])
+    stated = first(part, ("text", "content"))
+    if isinstance(stated, str):
+        (parts.think if part.get("thought") is True else parts.text)(stated)
+    elif isinstance(part.get("type"), str) and not part.keys() <= _WITHOUT_CONTENT:
+        parts.damaged.add("parts")
 
 
 def _text_part(part: dict[str, Any], parts: Parts, _depth: int) -> None:
@@ -320,6 +403,7 @@ _RESULTS = frozenset(
     }
 )
 _IN_PARTS = _RESULTS | {"tool_call"}
+_WITHOUT_CONTENT = frozenset({"type", "id"})
 KINDS: dict[str, _Handler] = {
     **dict.fromkeys(("text", "input_text", "output_text", "refusal"), _text_part),
     **dict.fromkeys(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from spanscore.dialects.forms.attachments import without_bytes
 from spanscore.dialects.forms.message_parts import (
     KEYS,
     KINDS,
@@ -14,11 +15,14 @@ from spanscore.dialects.forms.message_parts import (
     add_part,
     first,
     is_bare_result,
+    item_role,
     stated_error,
+    without_thoughts,
 )
 from spanscore.dialects.forms.structure import (
     WHOLE_STRING,
     Facts,
+    is_masked,
     literal,
     opened,
     opened_repr,
@@ -130,7 +134,7 @@ def _within(body: Mapping[str, Any]) -> list[Any] | None:
             and listed
             and all(isinstance(x, dict) and x.get(inner) is not None for x in listed)
         ):
-            return listed if inner in _OF_MESSAGES else [x[inner] for x in listed]
+            return listed if inner in _OF_MESSAGES else [listed[0][inner]]
     return None
 
 
@@ -167,7 +171,7 @@ def is_item(value: Mapping[str, Any]) -> bool:
     kind = value.get("type")
     if kind == "function":  # of LangChain, a message of before there were tools
         return "content" not in value
-    return isinstance(kind, str) and kind in _ITEM_ROLES
+    return isinstance(kind, str) and (kind in _ITEM_ROLES or item_role(kind) is not None)
 
 
 def message(item: object, default_role: str) -> Message | None:
@@ -218,7 +222,7 @@ def _read_fields(item: Mapping[str, Any], default_role: str, parts: Parts) -> st
     stated = item.get("role") or typed_role(item)
     if stated is None and is_item(item):
         add_part(item, parts, 0)
-        return _ITEM_ROLES[item["type"]]
+        return _ITEM_ROLES.get(item["type"]) or item_role(item["type"])
     if stated is None and _KEYS.isdisjoint(item) and item.get("type") in _NO_MESSAGES:
         return None
     role = _ROLES.get(stated.lower(), stated) if isinstance(stated, str) else default_role
@@ -278,7 +282,9 @@ _NO_MESSAGES = (None, "placeholder")
 """Types of what is no message: of another type, it is one that nobody can read yet."""
 
 _LISTS = {"messages": "role", "contents": "parts", "choices": "message", "candidates": "content"}
-"""Where requests and responses have their messages, and the key that each element of them has."""
+"""Where requests and responses have their messages, and the key that each element of them has. Of
+several choices the first is the answer.
+"""
 
 _OF_MESSAGES = frozenset({"role", "parts"})
 """Keys of messages themselves, and not of objects around them."""
@@ -371,6 +377,8 @@ def _of_parts(role: str, parts: list[Any]) -> Message | None:
             text = part.get("content")
             if type(text) is not str or (text[-1:] in LAST_OF_MARKERS and is_cut_or_redacted(text)):
                 return None
+            if role != "system" and (is_masked(text) or without_thoughts(text) is not None):
+                return None
         elif kind == "tool_call" and (call := _plain_call(part)) is not None:
             calls.append(call)
         elif kind == "tool_call_response" and (result := _plain_result(part)) is not None:
@@ -400,7 +408,7 @@ def _plain_result(part: dict[str, Any]) -> ToolResult | None:
     if len(part) != _PLAIN_RESULT or not _is_plain_id(call_id) or type(value) is not str:
         return None
     returned = opened(value)
-    return None if is_damaged(returned) else ToolResult(call_id, returned)
+    return None if is_damaged(returned) else ToolResult(call_id, without_bytes(returned))
 
 
 UNUSUAL = frozenset(

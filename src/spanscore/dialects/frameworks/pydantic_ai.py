@@ -382,6 +382,6 @@ DIALECT = Dialect(
     scopes=(_SCOPE,),
     keys=(_CONVERSATIONS[0],),
     prefilters=(b"pydantic-ai", b"pydantic_ai"),
-    ignored=IgnoredSpans(scopes=("pydantic-evals",)),
+    ignored=IgnoredSpans(names=("evaluator: {evaluator_name}",)),
     content=(ContentSwitch("use InstrumentationSettings(include_content=True)"),),
 )

@@ -45,6 +45,8 @@ class ToolsOnOffer(Check):
         if not evidence.offered:
             return not_recorded("which tools were on offer")
         known = {bare(tool.name) for tool in evidence.offered}
+        if _SERVER in known:
+            return not_recorded("which tools the MCP server offered")
         servers = _servers(known)
         accepted = {name for offered in known for name in _without_server(offered, servers)}
         return [
@@ -52,6 +54,10 @@ class ToolsOnOffer(Check):
             for place, call in failed
             if accepted.isdisjoint(_without_server(bare(call.name), servers))
         ]
+
+
+_SERVER = "mcp"
+"""What stands on offer for all tools of an MCP server that the provider calls."""
 
 
 def _servers(names: Iterable[str]) -> set[str]:

@@ -26,7 +26,7 @@ class Opening:
     @property
     def text(self) -> str | None:
         """The text of the question."""
-        return self.messages[self.question].text if self.question >= 0 else None
+        return question_text(self.messages[self.question]) if self.question >= 0 else None
 
 
 def opening(messages: tuple[Message, ...]) -> Opening:
@@ -36,6 +36,11 @@ def opening(messages: tuple[Message, ...]) -> Opening:
     Of several messages of the user in a row it is the last one.
     """
     return Opening(messages, last_user_message(messages))
+
+
+def question_text(message: Message) -> str | None:
+    """The text of a user's message; "" where it only has attachments."""
+    return "" if message.text is None and message.attachments else message.text
 
 
 def tail(messages: Sequence[Message], question: str | None) -> Sequence[Message]:
@@ -102,11 +107,17 @@ def final_text(output: Sequence[Message]) -> str | None:
     return None if found is None else found.text
 
 
+UNREADABLE = frozenset({"parts"})
+"""What is damaged of a message of which only parts of unknown kinds could not be read."""
+
+
 def _is_empty(message: Message) -> bool:
     """Whether nothing of a message was read, and nothing of it is known to be lost: as of a broken
     part, or one of an unknown type.
     """
-    return message.text is None and not (message.calls or message.results or message.damaged)
+    return message.text is None and not (
+        message.calls or message.results or message.damaged - UNREADABLE
+    )
 
 
 def _is_of_user(message: Message) -> bool:
@@ -149,9 +160,8 @@ def _past(message: Message) -> PastMessage:
         text = "\n".join(
             x.value if isinstance(x.value, str) else dumps(x.value) for x in message.results
         )
-    return PastMessage(
-        "tool" if message.results and message.text is None else message.role, text, message.calls
-    )
+    role = "tool" if message.results and message.text is None else message.role
+    return PastMessage(role, text, message.calls, message.attachments)
 
 
 def is_item(identity: str | None) -> bool:

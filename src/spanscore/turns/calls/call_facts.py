@@ -61,6 +61,16 @@ class Call:
     ran: Executed | None = None
     repeated: Requested | None = None
     returned: Returned | None = None
+    is_guess: bool = False
+    """Whether its span may be that of another call of the tool, alike as far as is recorded."""
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a model was given the result under the call's id."""
+        returned = self.returned
+        if returned is None or not returned.result.shown or returned.damaged:
+            return False
+        return self.call_id is not None and returned.result.call_id == self.call_id
 
     @property
     def has_result(self) -> bool:
@@ -329,7 +339,7 @@ def _is_plain(call: Call) -> bool:
     request, ran = call.request, call.ran
     if request is None or request.damaged or not isinstance(request.call.arguments, dict):
         return False
-    if ran is None or not ran.agent or ran.step.damaged or ran.step.error:
+    if call.is_guess or ran is None or not ran.agent or ran.step.damaged or ran.step.error:
         return False
     if ran.step.result is None or not ran.step.has_result:
         return False
@@ -403,6 +413,13 @@ def _returned_result(call: Call) -> Sourced | None:
     return Sourced(returned.step, "results", returned.result.value, returned.damaged)
 
 
+def _returned_where_guessed(call: Call) -> Sourced | None:
+    """The result that the model was given under the call's id, where the span may be another
+    call's.
+    """
+    return _returned_result(call) if call.is_guess and call.is_told else None
+
+
 def _returned_where_null(call: Call) -> Sourced | None:
     """The result that the model was given, where it is false, 0 or empty: some emitters write null
     for all that is.
@@ -414,7 +431,7 @@ def _returned_where_null(call: Call) -> Sourced | None:
 
 
 def _error_in_span(call: Call) -> Sourced | None:
-    if call.ran is None or not call.ran.step.error:
+    if call.ran is None or not call.ran.step.error or (call.is_guess and call.is_told):
         return None
     return Sourced(call.ran.step, "error", call.ran.step.error)
 
@@ -476,6 +493,10 @@ CALL_SOURCES: dict[str, FirstOf[Call]] = {
         Source("the next model call's input", lambda call: _requested_arguments(call.repeated)),
     ),
     "result": (
+        Source(
+            "the next model call's input, by the call's id, where several spans may be this call's",
+            _returned_where_guessed,
+        ),
         Source(
             "the next model call's input, where that is false, 0 or empty and the tool's span null",
             _returned_where_null,

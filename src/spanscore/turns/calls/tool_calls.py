@@ -1,6 +1,6 @@
 """The tool calls of a turn, each once."""
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -245,11 +245,42 @@ def rebuild(turn: TurnSteps, tools: Sequence[Tool]) -> list[Call]:
     for own in outputs if turn.models else ():
         if any(x.results for x in own.messages):  # of tools that the provider ran itself
             _add_tail(known, own, unreliable, requesters)
+    for step in (*turn.agents, *turn.workflows) if turn.models else ():
+        for hosted in _run_by_provider(step):
+            _add_tail(known, hosted, unreliable, requesters)
     for number, tail in enumerate(_tails(turn) if turn.models else reversed(outputs)):
         if number and not known.unanswered:
             break  # the last input contains those before it: what it does not add, they hardly will
         _add_tail(known, tail, unreliable, requesters)
+    _exchange_spans(known.calls)
     return sorted(known.calls, key=order_of)
+
+
+def _exchange_spans(calls: Iterable[Call]) -> None:
+    """Give spans that several calls of a tool may have to those that were told their results."""
+    guessed = defaultdict[str, list[Call]](list)
+    for call in calls:
+        if call.is_guess and call.is_told and call.ran is not None and call.ran.step.has_result:
+            guessed[call.name].append(call)
+    for alike in guessed.values():
+        spans = defaultdict[str, deque[Executed]](deque)
+        for call in alike:
+            if call.ran is not None:
+                spans[printed(call.ran.step.result)].append(call.ran)
+        told = [printed(x.returned.result.value) for x in alike if x.returned is not None]
+        if Counter(told) == {result: len(found) for result, found in spans.items()}:
+            for call, result in zip(alike, told, strict=True):
+                call.ran, call.is_guess = spans[result].popleft(), False
+
+
+def _run_by_provider(step: Step) -> Iterator[_Conversation]:
+    """The message of the present turn that contains calls with their results, among those that an
+    agent or workflow returned: some emitters leave them out of the model call's output.
+    """
+    output = step.output or ()
+    for message in output[conversation.last_user_message(output) + 1 :]:
+        if message.calls and message.results:
+            yield _Conversation(step, (message,), step.agent_name)
 
 
 def _outputs_of_models(turn: TurnSteps) -> list[_Conversation]:
@@ -347,8 +378,9 @@ def _add_spans(
         return
     for exact in (True, False):
         waiting = _without_span(calls, exact=exact)
+        counts = {kind: len(alike) for kind, alike in waiting.items()}
         pending = [
-            ran for ran in pending if not _attach(_pick(waiting, ran, by_id, exact=exact), ran)
+            ran for ran in pending if not _attach_one(waiting, counts, ran, by_id, exact=exact)
         ]
     if not pending:
         return
@@ -404,6 +436,21 @@ def _pick(
         return None
     calls = waiting.get(kind_of(ran.step.tool_name or "", ran.arguments if exact else None))
     return calls.popleft() if calls else None
+
+
+def _attach_one(
+    waiting: Mapping[Kind, deque[Call]],
+    counts: Mapping[Kind, int],
+    ran: Executed,
+    by_id: Mapping[str, Call],
+    *,
+    exact: bool,
+) -> bool:
+    """Add a span to the first call that may be the same; of several, that is a guess."""
+    call = _pick(waiting, ran, by_id, exact=exact)
+    if call is not None and call.ran is None:
+        call.is_guess = counts[kind_of(call.name, call.arguments if exact else None)] > 1
+    return _attach(call, ran)
 
 
 def _attach(call: Call | None, ran: Executed) -> bool:

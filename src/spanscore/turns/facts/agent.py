@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Step
@@ -205,7 +205,10 @@ INSTRUCTION_SOURCES: FirstOf[TurnSteps] = (
 """The sources of `system_instructions`, in their order: the first that has a value counts."""
 
 
-def _nearest(field: Literal["session_id", "user_id"], turn: TurnSteps) -> Sourced | None:
+_Id: TypeAlias = Literal["session_id", "user_id", "other_session_id", "other_user_id"]
+
+
+def _nearest(field: _Id, turn: TurnSteps) -> Sourced | None:
     """The id in the step nearest the root that records one."""
     recording = [step for step in turn.steps if getattr(step, field)]
     if not recording:
@@ -226,6 +229,11 @@ def _of_resource(key: str, turn: TurnSteps) -> Sourced | None:
 SESSION_SOURCES: FirstOf[TurnSteps] = (
     Source("the span nearest the root that names a session", partial(_nearest, "session_id")),
     Source("the resource's `session.id`", partial(_of_resource, "session.id")),
+    Source(
+        "`thread_id`, `session_id` or `conversation_id`, which a hand-written span nearest the root"
+        " has",
+        partial(_nearest, "other_session_id"),
+    ),
 )
 """The sources of `session_id`, in their order: the first that has a value counts."""
 
@@ -235,6 +243,10 @@ USER_SOURCES: FirstOf[TurnSteps] = (
         partial(_nearest, "user_id"),
     ),
     Source("the resource's `user.id`", partial(_of_resource, "user.id")),
+    Source(
+        "`user_id`, which a hand-written span nearest the root has",
+        partial(_nearest, "other_user_id"),
+    ),
 )
 """The sources of `user_id`, in their order: the first that has a value counts."""
 

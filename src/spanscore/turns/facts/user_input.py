@@ -64,8 +64,9 @@ def _last_user_text(steps: StepsOf, turn: TurnSteps) -> Sourced | None:
         at = conversation.last_user_message(given)
         question = given[at : at + 1] if at >= 0 else ()
         damaged = is_damaged(step, "input", question)
-        if question and question[0].text is not None:
-            return Sourced(step, "input", question[0].text, damaged)
+        text = conversation.question_text(question[0]) if question else None
+        if text is not None:
+            return Sourced(step, "input", text, damaged)
         if damaged and lost is None:
             lost = Sourced(step, "input", None, damaged=True)
     return lost
@@ -124,7 +125,8 @@ def _past(step: Step, start: conversation.Opening, *, is_whole: bool) -> Sourced
     before = start.messages[: max(start.question, 0)]
     past = conversation.history(start)
     is_known = bool(past) or (is_whole and start.question >= 0)
-    return Sourced(step, "input", past if is_known else None, is_damaged(step, "input", before))
+    is_short = is_damaged(step, "input", before) or is_damaged(step, "input", before, "parts")
+    return Sourced(step, "input", past if is_known else None, is_short)
 
 
 def _first_request(turn: TurnSteps) -> Step | None:
