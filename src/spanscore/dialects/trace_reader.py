@@ -12,6 +12,7 @@ from spanscore.dialects.forms.arguments import arguments
 from spanscore.dialects.forms.attachments import without_bytes
 from spanscore.dialects.forms.message_parts import without_thoughts
 from spanscore.dialects.forms.messages import MessageCache
+from spanscore.dialects.forms.status import ending_of, status_error
 from spanscore.dialects.forms.structure import (
     IDENTIFYING,
     SESSIONS,
@@ -31,6 +32,7 @@ from spanscore.dialects.forms.tool_messages import opened
 from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_cut_or_redacted
 from spanscore.dialects.keys import (
     ENDUSER_ID,
+    ERROR_TYPE,
     GEN_AI_CONVERSATION_ID,
     GEN_AI_REQUEST_CHOICE_COUNT,
     SESSION_ID,
@@ -40,7 +42,7 @@ from spanscore.dialects.losses import Rereader
 from spanscore.dialects.other_conventions import complete
 from spanscore.dialects.registry import Registry, registry
 from spanscore.model.json import Json, dumps
-from spanscore.model.span import Attributes, LogRecord, Span, Value
+from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, Reading, Step, StepFact
 from spanscore.model.trace import Expected, ExpectedTool
 
@@ -324,10 +326,18 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
         add_damaged(facts, *stated.pop("damaged"))
         facts |= stated
     _hide(facts)
-    if facts.get("result"):
-        facts["result"] = without_bytes(facts["result"])
+    _settle_result(span, facts)
     _settle_output(attributes, facts)
     return Step(span=span, dialect=dialect, **facts)
+
+
+def _settle_result(span: Span, facts: Facts) -> None:
+    """Add how a span ended that did not succeed, and leave bytes out of a tool's result."""
+    if span.status_code == STATUS_ERROR or ERROR_TYPE in span.attributes:
+        facts["ending"] = ending_of(span)
+        facts["error"] = facts.get("error") or status_error(span)
+    if facts.get("result"):
+        facts["result"] = without_bytes(facts["result"])
 
 
 def _settle_output(attributes: Attributes, facts: Facts) -> None:

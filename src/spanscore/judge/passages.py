@@ -269,7 +269,8 @@ def ordered(trace: AgentTrace, numbers: Numbers) -> Iterator[Step]:
     made = {name for call in calls for name in (call.call_id, call.name) if name}
     for place in range(-1, len(trace.model_calls)):
         if place >= 0:
-            lines = tuple(_remarks(trace, trace.model_calls[place], made))
+            model = trace.model_calls[place]
+            lines = () if model.utility else tuple(_remarks(trace, model, made))
             yield Step("model", place, numbers.step() if lines else 0, lines)
         for called in following[place]:
             yield Step("tool", called, numbers.call()[0])
@@ -403,6 +404,12 @@ def frame(trace: AgentTrace, before: AgentTrace | None) -> Iterator[Passage]:
         )
 
 
+_STOPPED = {
+    "cancelled": "it was cancelled before the agent answered",
+    "waiting": "it waits for a person or a result from elsewhere",
+}
+
+
 def ending(trace: AgentTrace) -> str:
     """How the turn ended, as far as its record shows."""
     output = trace.final_output
@@ -413,6 +420,10 @@ def ending(trace: AgentTrace) -> str:
         return f"How the turn ended: with the agent's final output{question}."
     if output is not None:
         return "How the turn ended: the agent's final output is empty; the user got no answer."
+    if trace.outcome == "failed":
+        return f"How the turn ended: it failed: {indented(trace.error or 'no error is recorded')}"
+    if trace.outcome in _STOPPED:
+        return f"How the turn ended: {_STOPPED[trace.outcome]}."
     if "final_output" in trace.damaged:
         return "How the turn ended: unknown; the final output arrived cut or masked."
     return f"How the turn ended: {_last_step(trace)}; no final output of the agent is recorded."

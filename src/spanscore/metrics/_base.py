@@ -40,6 +40,14 @@ Answers: TypeAlias = Mapping[str, Any]
 """What a judge has answered so far, by `Question.key`."""
 
 
+_NO_ANSWER = {
+    "failed": "The turn failed before it had a final output.",
+    "cancelled": "The turn was cancelled.",
+    "waiting": "The turn waits for a person or a result from elsewhere.",
+}
+"""Why a turn has no final output, by its outcome."""
+
+
 @dataclass(frozen=True)
 class Metric:
     """A way to measure an agent trace or a session.
@@ -101,12 +109,23 @@ class Metric:
         arrived damaged.
         """
         for fact in self.needs:
-            if getattr(trace, fact) is None:
+            if fact == "final_output" and trace.final_output is None:
+                found = self._without_answer(trace)
+                if found is not None:
+                    return found
+            elif getattr(trace, fact) is None:
                 return Skip(f"The trace did not record {fact}.", "not_recorded")
         for fact in (*self.needs, *self.weighs) if trace.damaged else ():
             if fact in trace.damaged:
                 return Skip(f"The trace's {fact} arrived cut or redacted.", "damaged")
         return None
+
+    def _without_answer(self, trace: AgentTrace) -> Skip | None:
+        """Why `trace`, which has no final output, cannot be measured."""
+        reason = _NO_ANSWER.get(trace.outcome)
+        if reason is not None:
+            return Skip(reason, "not_applicable")
+        return Skip("The trace did not record final_output.", "not_recorded")
 
     def unmeasurable_session(self, session: Session) -> Skip | None:
         """Why `session` cannot be measured, or gives no occasion to."""
@@ -245,6 +264,10 @@ class Judged(Metric):
 
     threshold: Threshold = DEFAULT_THRESHOLD
     model: Model = None
+
+    def _without_answer(self, trace: AgentTrace) -> Skip | None:
+        """A turn that failed is judged without a final output: its transcript has the error."""
+        return None if trace.outcome == "failed" else super()._without_answer(trace)
 
     # What is judged, `trace`, is an AgentTrace, and of a `JudgedSession` a Session.
 

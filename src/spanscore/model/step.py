@@ -15,6 +15,9 @@ A `workflow` is code that wraps agents or models (chains, graph nodes, tasks). `
 that belongs to an agent but is none of the rest: bookkeeping, embeddings, guardrails.
 """
 
+Ending: TypeAlias = Literal["failed", "cancelled", "waiting"]
+"""How a span ended that did not succeed: `waiting` for a person or a result from elsewhere."""
+
 StepFact: TypeAlias = Literal[
     "input", "output", "system", "tools", "arguments", "result", "tokens", "plan", "expected"
 ]
@@ -113,6 +116,7 @@ class Step:
     result: Json = None
     has_result: bool = False
     error: str | None = None
+    ending: Ending | None = None
     runs_agent: str | None = None
     query: str | None = None
     documents: tuple[Json, ...] = ()

@@ -66,6 +66,17 @@ def _plain_tool(tool: ExpectedTool) -> dict[str, Any]:
 
 Completeness: TypeAlias = Literal["complete", "idle", "truncated"]
 
+TurnOutcome: TypeAlias = Literal["answered", "failed", "cancelled", "waiting", "unknown"]
+"""How a turn ended: `waiting` for a person or a result from elsewhere."""
+
+TURN_OUTCOMES: Final[tuple[TurnOutcome, ...]] = (
+    "answered",
+    "failed",
+    "cancelled",
+    "waiting",
+    "unknown",
+)
+
 
 @record()
 class Tool:
@@ -120,7 +131,8 @@ class ModelCall:
     Tokens and times: None where not recorded.
 
     `response_id` is the id that the provider gave the answer, by which others name the call; None
-    where not recorded.
+    where not recorded. `utility`: a call beside the agent's loop, as for a title or by a guard; it
+    is shown, and no metric looks at it.
     """
 
     span_id: str
@@ -133,6 +145,7 @@ class ModelCall:
     started_ns: int | None = None
     ended_ns: int | None = None
     response_id: str | None = None
+    utility: bool = False
 
 
 @record()
@@ -230,13 +243,13 @@ class AgentTrace:
     In particular `tool_calls` is None when nothing in the trace could have shown a call (content
     capture was off and no tool spans). `history` is None when nothing shows what came before the
     turn, as where no model's request was recorded, and empty when the first request shows that
-    nothing did. `attachments` are those of the question, `user_input`, which is "" where the user
-    sent nothing else. `damaged` names the facts (fields of this class) that arrived cut or
-    redacted.
-    `session_key` is what sessions are joined by: the session id, behind a digest of the service
-    namespace and tenant where there are such. `expected` is what the spans themselves state that
-    the turn should come to. `attributes` has the values, each once, that spans of the turn have
-    under those names that `evaluation.rules` reads, and its tags.
+    nothing did. `outcome` is how the turn ended, `error` why it failed. `attachments` are those of
+    the question, `user_input`, which is "" where the user sent nothing else. `damaged` names the
+    facts (fields of this class) that arrived cut or redacted. `session_key` is what sessions are
+    joined by: the session id, behind a digest of the service namespace and tenant where there are
+    such. `expected` is what the spans themselves state that the turn should come to. `attributes`
+    has the values, each once, that spans of the turn have under those names that `evaluation.rules`
+    reads, and its tags.
 
     `id` is 32 hex digits that stay the same however often, and in whatever order, the turn's spans
     arrive. It derives from the first of the trace ids, in which the turn opens, and the span that
@@ -252,6 +265,8 @@ class AgentTrace:
     started_ns: int
     ended_ns: int
     completeness: Completeness = "complete"
+    outcome: TurnOutcome = "unknown"
+    error: str | None = None
     session_id: str | None = None
     user_id: str | None = None
     agent_name: str | None = None
@@ -295,12 +310,13 @@ class AgentTrace:
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `spanscore inspect --jsonl` prints on one line; some have more.
 
-        Only a turn whose question has attachments has `attachments`, only one of a test has
+        Only a turn that failed has `error`, only one whose question has attachments has `attachments`, only one of a test has
         `trial`, only one whose spans state an expectation `expected`,
         only one whose session key is not the session id `session_key`, and only one with attributes
         that rules read, or with tags, `attributes`.
         """
         trial = {} if self.trial is None else {"trial": _plain(self.trial)}
+        failure = {} if self.error is None else {"error": self.error}
         attached = {"attachments": _plain(self.attachments)} if self.attachments else {}
         expected = {} if self.expected is None else {"expected": self.expected.to_json()}
         scoped = {} if self.session_key == self.session_id else {"session_key": self.session_key}
@@ -316,6 +332,7 @@ class AgentTrace:
             "started_ns": self.started_ns,
             "ended_ns": self.ended_ns,
             "completeness": self.completeness,
+            "outcome": self.outcome,
             "user_input": self.user_input,
             "final_output": self.final_output,
             "system_instructions": self.system_instructions,
@@ -323,7 +340,7 @@ class AgentTrace:
             if self.available_tools is None
             else [_plain(x) for x in self.available_tools],
             "tool_calls": None if self.tool_calls is None else [_plain(x) for x in self.tool_calls],
-            "model_calls": [_plain(x) for x in self.model_calls],
+            "model_calls": [_plain_model_call(x) for x in self.model_calls],
             "history": None if self.history is None else [_plain_past(x) for x in self.history],
             "retrieved": [_plain(x) for x in self.retrieved],
             "plan": self.plan,
@@ -333,6 +350,7 @@ class AgentTrace:
             "unread_spans": self.unread_spans,
             "opening_span_id": self.opening_span_id,
             "target": _plain(self.target),
+            **failure,
             **attached,
             **trial,
             **expected,
@@ -386,6 +404,13 @@ def _past_message(data: Mapping[str, Any]) -> PastMessage:
 
 def _attachments(data: Mapping[str, Any]) -> tuple[Attachment, ...]:
     return tuple(Attachment(**x) for x in data.get("attachments", ()))
+
+
+def _plain_model_call(call: ModelCall) -> dict[str, Any]:
+    plain: dict[str, Any] = _plain(call)
+    if not call.utility:
+        del plain["utility"]
+    return plain
 
 
 def _plain_past(message: PastMessage) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from spanscore.turns.facts import agent
 from spanscore.turns.facts.agent import available_tools, usage
 from spanscore.turns.facts.source import Sourced, TurnSteps, first
 from spanscore.turns.facts.sources import SOURCES
+from spanscore.turns.outcome import outcome_of
 from spanscore.turns.split import split
 from spanscore.turns.stitch.stitcher import merge
 
@@ -51,6 +52,7 @@ def agent_trace_of(turn: TurnSteps, opening: Step | None, known: Known) -> Agent
     if calls and _is_answer(calls[-1][0], facts.get("final_output")):
         calls = calls[:-1]
     target = turn.target(opening)
+    outcome, error = outcome_of(turn, facts.get("final_output"), [call for call, _ in calls])
     started_ns, ended_ns = _times(turn, target, opening)
     return AgentTrace(
         trace_ids=known.trace_ids,
@@ -58,13 +60,18 @@ def agent_trace_of(turn: TurnSteps, opening: Step | None, known: Known) -> Agent
         opening_span_id=known.opening_span_id,
         unread_spans=known.unread_spans,
         completeness=known.completeness,
+        outcome=outcome,
+        error=error,
         target=_target(target, turn),
         started_ns=started_ns,
         ended_ns=ended_ns,
         service_name=target.resource.service_name,
         available_tools=tools,
         tool_calls=tuple(call for call, _ in calls) if calls or turn.shows_calls() else None,
-        model_calls=tuple(_model_call(model) for model in turn.models),
+        model_calls=tuple(
+            _model_call(model, utility=model.span.span_id in turn.utilities)
+            for model in turn.models
+        ),
         retrieved=_retrieved(turn),
         damaged=damaged(turn, found, (tools, are_tools_cut), calls),
         usage=usage(turn),
@@ -141,7 +148,7 @@ def _target(span: Span, turn: TurnSteps) -> Target:
     )
 
 
-def _model_call(step: Step) -> ModelCall:
+def _model_call(step: Step, *, utility: bool) -> ModelCall:
     output: Sequence[Message] = step.output or ()
     texts = [x.text for x in output if x.text is not None]
     thoughts = [x.reasoning for x in output if x.reasoning]
@@ -156,6 +163,7 @@ def _model_call(step: Step) -> ModelCall:
         step.span.start_ns,
         step.span.end_ns,
         step.response_id,
+        utility,
     )
 
 

@@ -5,14 +5,38 @@ from spanscore.dialects.forms.messages import blocks
 from spanscore.dialects.forms.structure import text
 from spanscore.dialects.keys import ERROR_TYPE
 from spanscore.model.span import STATUS_ERROR, Span
+from spanscore.model.step import Ending
+
+_WAITING = (
+    *("GraphInterrupt", "NodeInterrupt"),  # LangGraph's
+    *("ApprovalRequired", "CallDeferred"),  # Pydantic AI's
+)
+_CANCELLED = ("CancelledError", "Cancelled", "AbortError", "Canceled", "KeyboardInterrupt")
+
+
+def ending_of(span: Span) -> Ending | None:
+    """How a span ended that did not succeed; None for all others.
+
+    What waits for a person, or was cancelled, raises an exception too.
+    """
+    attributes = span.attributes
+    if span.status_code != STATUS_ERROR and ERROR_TYPE not in attributes:
+        return None
+    raised = [x.attributes.get("exception.type") for x in span.events if x.name == "exception"]
+    for stated in (*raised, attributes.get(ERROR_TYPE)):
+        name = stated.rpartition(".")[2] if isinstance(stated, str) else ""
+        if name in _WAITING:
+            return "waiting"
+        if name in _CANCELLED:
+            return "cancelled"
+    return "failed"
 
 
 def status_error(span: Span) -> str | None:
     """Why a span failed, by its status, its exception event or its `error.type`; None where it did
-    not.
+    not, waits for a person, or was cancelled.
     """
-    attributes = span.attributes
-    if span.status_code != STATUS_ERROR and ERROR_TYPE not in attributes:
+    if ending_of(span) != "failed":
         return None
     for event in span.events:
         if event.name == "exception":
@@ -21,7 +45,7 @@ def status_error(span: Span) -> str | None:
             )
             if text(stated):
                 return _without_blocks(str(stated))
-    return _without_blocks(span.status_message) or text(attributes.get(ERROR_TYPE)) or "error"
+    return _without_blocks(span.status_message) or text(span.attributes.get(ERROR_TYPE)) or "error"
 
 
 def _without_blocks(message: str) -> str:

@@ -12,7 +12,7 @@ import orjson
 from spanscore.dialects.keys import SESSION_ID, USER_ID
 from spanscore.model.json import Json, dumps, exact, loads
 from spanscore.model.span import Attributes, Value
-from spanscore.model.step import Message, StepFact, StepKind
+from spanscore.model.step import Ending, Message, StepFact, StepKind
 from spanscore.model.trace import Expected, Tool
 from spanscore.syntax import syntax_tree
 
@@ -460,6 +460,7 @@ class Facts(TypedDict, total=False):
     result: Json
     has_result: bool
     error: str | None
+    ending: Ending | None
     runs_agent: str | None
     query: str | None
     documents: tuple[Json, ...]

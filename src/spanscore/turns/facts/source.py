@@ -6,6 +6,8 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from spanscore.model.span import Span, record
 from spanscore.model.step import Message, MessageFact, Step, StepFact
+from spanscore.turns.basis import conversation
+from spanscore.turns.basis.conversation import final_text
 from spanscore.turns.basis.tree import Tree
 from spanscore.turns.dedup import reports
 
@@ -22,6 +24,8 @@ class TurnSteps:
       model itself, since agents around it may only pass on. A model call beside all agents, as one
       that finds a title, is main only where there are no others.
     - `facing` are the model calls of the main agent and of the agents to which it can hand over.
+    - `utilities` are the ids of model calls beside the agent's loop, of which `main` and `facing`
+      have none: a guard, a title, suggestions, a judge.
     """
 
     def __init__(self, steps: Sequence[Step], tree: Tree) -> None:
@@ -36,11 +40,13 @@ class TurnSteps:
         self.outermost = [agent for agent in agents if tree.place(agent).agents == 0]
         depths = [tree.place(model).agents for model in models]
         shallowest = min(filter(None, depths), default=0)
+        main = [model for model, depth in zip(models, depths, strict=True) if depth == shallowest]
+        self.utilities = _utilities(main, [*self.agents, *self.workflows])
+        self.main = [model for model in main if model.span.span_id not in self.utilities]
         self.facing = [
-            model for model, depth in zip(models, depths, strict=True) if depth >= shallowest
-        ]
-        self.main = [
-            model for model, depth in zip(models, depths, strict=True) if depth == shallowest
+            model
+            for model, depth in zip(models, depths, strict=True)
+            if depth >= shallowest and model.span.span_id not in self.utilities
         ]
 
     def depth(self, step: Step) -> tuple[int, int, str]:
@@ -74,6 +80,62 @@ class TurnSteps:
             return opening.span
         top = self.tree.top
         return self.outermost[0].span if len(self.outermost) == 1 or top is None else top
+
+
+def _utilities(main: Sequence[Step], around: Sequence[Step]) -> frozenset[str]:
+    """The ids of the model calls that follow the answer of the loop that calls tools, and are no
+    part of it.
+
+    Such a call offers no tools, requests none, has other instructions, and quotes the answer or the
+    question in its input; what an agent or workflow `around` answers itself is no such call. A call
+    before the loop with the instructions of one after it is one too, as of a guard.
+    """
+    loop = [x for x in main if x.tools or _calls(x.output) or _calls(x.input)]
+    if not loop or len(loop) == len(main):
+        return frozenset()
+    answer = next((x for x in reversed(loop) if final_text(x.output or ())), None)
+    quoted = "" if answer is None else _plain(final_text(answer.output or ()))
+    if answer is None or not quoted or answer is not loop[-1]:
+        return frozenset()
+    own = _instructions(answer)
+    asked = _plain(conversation.opening(loop[0].input or ()).text)
+    answered = {_plain(final_text(x.output or ()) or x.output_text) for x in around}
+    beside = [x for x in main if not any(x is y for y in loop)]
+    after = [
+        x
+        for x in beside
+        if x.span.start_ns > answer.span.start_ns
+        and _is_beside(x, own, (quoted, asked))
+        and _plain(final_text(x.output or ())) not in answered
+    ]
+    known = {_instructions(x) for x in after} - {None}
+    before = [x for x in beside if x.span.start_ns < loop[0].span.start_ns]
+    alike = [x for x in before if _instructions(x) in known]
+    return frozenset(x.span.span_id for x in (*after, *alike))
+
+
+def _calls(messages: Sequence[Message] | None) -> bool:
+    return any(x.calls or x.results for x in messages or ())
+
+
+def _instructions(model: Step) -> str | None:
+    return model.system or conversation.system_text(model.input or ())
+
+
+def _is_beside(model: Step, own: str | None, quoted: Sequence[str]) -> bool:
+    """Whether a model call has other instructions than the loop's, and one of the texts in its
+    input.
+    """
+    given = model.input or ()
+    stated = _instructions(model)
+    if stated == own and (stated is not None or any(x.role == "assistant" for x in given)):
+        return False
+    texts = [_plain(x.text) for x in given if x.text]
+    return any(x and x in text for x in quoted for text in texts)
+
+
+def _plain(text: str | None) -> str:
+    return " ".join((text or "").split())
 
 
 def _facing_user(
