@@ -27,11 +27,12 @@ def has_content(trace: AgentTrace) -> bool:
 @dataclass(frozen=True, slots=True)
 class Silent:
     """Instrumentations that record no content, by the name of their scope; `how` turns it on, where
-    that is known.
+    that is known. `unread` are attributes that look like content, and that no dialect reads.
     """
 
     scopes: tuple[str, ...]
     how: str | None
+    unread: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         r"""What to tell whoever wonders why there are no scores.
@@ -45,6 +46,11 @@ class Silent:
             "turn on the capture of message content where the agent is instrumented, and send log"
             " records too"
         )
+        if self.unread:
+            how = (
+                f"write {', '.join(self.unread)} under a convention's names; `spanscore inspect"
+                " --unread` lists them"
+            )
         what = "no questions, answers or arguments: what rests on them is not scored"
         return (
             f"{who} {'records' if len(self.scopes) == 1 else 'record'} {what}. To record them,"
@@ -178,4 +184,6 @@ def _silent(reading: Reading) -> Silent:
     known = {scope: how for scope, how in switches.items() if how is not None}
     scopes = sorted(known or switches)[:_MAX_NAMED]
     names = tuple(x or "an instrumentation without a name" for x in scopes)
-    return Silent(names, "; ".join(dict.fromkeys(known.values())) or None)
+    unread = {name for step in reading.steps for name, _ in dialects.unread_content(step)}
+    how = "; ".join(dict.fromkeys(known.values())) or None
+    return Silent(names, how, tuple(sorted(unread)[:_MAX_NAMED]))

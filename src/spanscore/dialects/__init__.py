@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         unit_scopes,
     )
     from spanscore.dialects.trace_reader import read, rereader_of
-    from spanscore.dialects.unread_spans import Key, Unread, unread
+    from spanscore.dialects.unread_spans import Key, Unread, unread, unread_content
 
 __all__ = [
     "Key",
@@ -45,6 +45,7 @@ __all__ = [
     "unit_of",
     "unit_scopes",
     "unread",
+    "unread_content",
 ]
 
 _HOMES = {
@@ -63,6 +64,7 @@ _HOMES = {
     "unit_of": "spanscore.dialects.registry",
     "unit_scopes": "spanscore.dialects.registry",
     "unread": "spanscore.dialects.unread_spans",
+    "unread_content": "spanscore.dialects.unread_spans",
 }
 
 if not TYPE_CHECKING:  # a type checker would take a misspelt name for one that it gives

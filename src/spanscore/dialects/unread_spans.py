@@ -1,13 +1,13 @@
 """Descriptions, without content, of spans nobody reads."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from spanscore.model.json import dumps
 from spanscore.model.span import LogRecord, Span, Value
-from spanscore.model.step import Reading
+from spanscore.model.step import Reading, Step
 
 _MAX_GROUPS = 1000
 _MAX_KEYS = 200  # of one group
@@ -18,6 +18,12 @@ _CONTENT = re.compile(
     "|argument|args|param|instruction|conversation|session|user|agent|model|token|document|text|history|reply|json",
     re.IGNORECASE,
 )
+_SPOKEN = re.compile(
+    "prompt|message|input|output|completion|content|query|question|answer|response|request|result",
+    re.IGNORECASE,
+)
+_SPEAKING = frozenset({"model", "agent", "workflow"})
+_HOLDING = frozenset({"JSON", "list", "map"})
 _VARYING = re.compile(r"[0-9a-fA-F]{8}[0-9a-fA-F-]{4,}|\d+")
 _BODY = "(body)"
 
@@ -73,8 +79,8 @@ class Unread:
 
 
 def unread(readings: Iterable[Reading], logs: Iterable[LogRecord]) -> list[Unread]:
-    """The spans in `readings` that no dialect reads, and the log records of no span that is read;
-    those with most content first.
+    """The spans in `readings` that no dialect reads, or of which it reads no content though they
+    have some, and the log records of no span that is read; those with most content first.
 
     Values are left out, since they may be private. Keys that differ only in an index are listed
     once.
@@ -82,20 +88,20 @@ def unread(readings: Iterable[Reading], logs: Iterable[LogRecord]) -> list[Unrea
     found: dict[tuple[str, str, str, str], Unread] = {}
     read: set[tuple[str, str]] = set()
     for reading in readings:
-        claimed = {x.span.span_id for x in reading.steps if x.dialect}
+        claimed = {x.span.span_id: x for x in reading.steps if x.dialect}
         for span in reading.spans:
-            if span.span_id in claimed:
+            step = claimed.get(span.span_id)
+            if step is not None:
                 read.add((span.trace_id, span.span_id))
-            elif (
-                group := _group(found, "span", span.scope.name, span.scope.version, span.name)
-            ) is not None:
-                _add(group, _of_span(span))
+            items = _of_span(span) if step is None else unread_content(step)
+            if items or step is None:
+                key = "span", span.scope.name, span.scope.version, span.name
+                _add(_group(found, *key), items)
     for log in logs:
         if (log.trace_id, log.span_id) in read:
             continue
         group = _group(found, "log record", log.scope.name, log.scope.version, log.event_name)
-        if group is not None:
-            _add(group, [*log.attributes.items(), (_BODY, log.body)])
+        _add(group, [*log.attributes.items(), (_BODY, log.body)])
     return sorted(found.values(), key=lambda x: (-len(x.keys), -x.count, x.signal, x.scope, x.name))
 
 
@@ -109,21 +115,38 @@ def _group(
     return found.setdefault(key, Unread(signal, scope, version, pattern))
 
 
-def _of_span(span: Span) -> Iterator[tuple[str, Value]]:
-    yield from span.attributes.items()
+def unread_content(step: Step) -> list[tuple[str, Value]]:
+    """The attributes of a model call, agent or workflow that look like its content, where nothing
+    was read as such.
+    """
+    read = (step.input, step.output, step.input_text, step.output_text, step.output_json)
+    if step.kind not in _SPEAKING or any(x is not None for x in read):
+        return []
+    return [
+        (name, value)
+        for name, value in step.span.attributes.items()
+        if _SPOKEN.search(name) and (_is_prose(value) or _written(value)[0] in _HOLDING)
+    ]
+
+
+def _of_span(span: Span) -> list[tuple[str, Value]]:
+    found = list(span.attributes.items())
     for event in span.events:
-        yield f"event {event.name[:100]}", None
-        yield from (
+        found.append((f"event {event.name[:100]}", None))
+        found += [
             (f"event {event.name[:100]}: {key}", value) for key, value in event.attributes.items()
-        )
+        ]
+    return found
 
 
-def _add(group: Unread, items: Iterable[tuple[str, Value]]) -> None:
+def _add(group: Unread | None, items: Iterable[tuple[str, Value]]) -> None:
+    if group is None:
+        return
     group.count += 1
     for name, value in items:
         kind, chars = _written(value)
         pattern = _VARYING.sub("#", name[:200])
-        if not (_CONTENT.search(name) or kind in {"JSON", "list", "map"} or _is_prose(value)):
+        if not (_CONTENT.search(name) or kind in _HOLDING or _is_prose(value)):
             if len(group.other_keys) < _MAX_KEYS and name != _BODY:
                 group.other_keys.add(pattern)
         elif pattern in group.keys or len(group.keys) < _MAX_KEYS:

@@ -310,7 +310,8 @@ class AgentTrace:
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `spanscore inspect --jsonl` prints on one line; some have more.
 
-        Only a turn that failed has `error`, only one whose question has attachments has `attachments`, only one of a test has
+        Only a turn that failed has `error`, only one whose question has attachments has
+        `attachments`, only one of a test has
         `trial`, only one whose spans state an expectation `expected`,
         only one whose session key is not the session id `session_key`, and only one with attributes
         that rules read, or with tags, `attributes`.
