@@ -46,7 +46,7 @@ class Silent:
             "turn on the capture of message content where the agent is instrumented, and send log"
             " records too"
         )
-        if self.unread:
+        if self.unread and self.how is None:
             how = (
                 f"write {', '.join(self.unread)} under a convention's names; `spanscore inspect"
                 " --unread` lists them"

@@ -20,7 +20,7 @@ Received: TypeAlias = tuple[list[Span], list[LogRecord]]
 id.
 """
 
-_WORST_FIRST: tuple[Completeness, ...] = ("truncated", "idle", "complete")
+_WORST_FIRST: tuple[Completeness, ...] = ("truncated", "idle", "partial", "complete")
 
 
 @dataclass(frozen=True, slots=True)

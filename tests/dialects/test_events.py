@@ -215,7 +215,7 @@ def test_records_of_another_time_are_another_turn():
     "left", ['{"a":["<nested>"]}', '{"a":"bcd…[600 chars]"}', '{"a":1,"…":"21 keys"}']
 )
 def test_arguments_that_claude_code_shortened_are_damaged(left):
-    assert only([ASKED, tool_result(tool_input=left)]).damaged == ("tool_calls",)
+    assert "tool_calls" in only([ASKED, tool_result(tool_input=left)]).damaged
 
 
 def test_scores_of_a_turn_without_a_span_have_no_span_to_go_to():

@@ -144,7 +144,7 @@ def test_a_file_without_agent_traces_is_refused(small, tmp_path):
 
 def test_a_damaged_line_is_refused_by_its_place(small, lines, tmp_path):
     file = tmp_path / "traces.jsonl"
-    file.write_text(f'{lines[0]}\n{{"resourceSpans": [')
+    file.write_text(f'{lines[0]}\n{{"resourceSpans": 5}}')
     with pytest.raises(InputError, match=r"traces\.jsonl:2"):
         traces(file)
 

@@ -84,8 +84,11 @@ def test_a_trace_for_each_model_call_without_a_session_is_the_turn_without_its_a
         replace(x, attributes={k: v for k, v in x.attributes.items() if k != "session.id"})
         for x in models
     ]
-    found = rebuild_all(scattered(together, session=False))
-    assert facts(found) == facts(rebuild_all(together))
+    found = facts(rebuild_all(scattered(together, session=False)))
+    without_agent = facts(rebuild_all(together))
+    for turn in (*found, *without_agent):  # the parent of those together did not arrive
+        del turn["completeness"], turn["damaged"]
+    assert found == without_agent
 
 
 def test_a_model_call_that_was_told_the_results_goes_on_with_the_turn():

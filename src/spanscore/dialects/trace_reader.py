@@ -335,7 +335,8 @@ def _settle_result(span: Span, facts: Facts) -> None:
     """Add how a span ended that did not succeed, and leave bytes out of a tool's result."""
     if span.status_code == STATUS_ERROR or ERROR_TYPE in span.attributes:
         facts["ending"] = ending_of(span)
-        facts["error"] = facts.get("error") or status_error(span)
+        if facts["kind"] != "tool":
+            facts["error"] = facts.get("error") or status_error(span)
     if facts.get("result"):
         facts["result"] = without_bytes(facts["result"])
 

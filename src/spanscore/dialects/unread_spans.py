@@ -125,7 +125,8 @@ def unread_content(step: Step) -> list[tuple[str, Value]]:
     return [
         (name, value)
         for name, value in step.span.attributes.items()
-        if _SPOKEN.search(name) and (_is_prose(value) or _written(value)[0] in _HOLDING)
+        if _SPOKEN.search(name)
+        and _is_prose(dumps(value) if isinstance(value, list | dict) else value)
     ]
 
 

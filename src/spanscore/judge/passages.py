@@ -372,6 +372,7 @@ _QUESTION_MARKS = (
     "\u037e",
 )
 _COMPLETENESS = {
+    "partial": "spans of this turn did not arrive; steps of it may be missing",
     "idle": "no span closed this turn; its end may be missing",
     "truncated": "this turn was cut at a limit of size or age; its end may be missing",
 }

@@ -64,7 +64,8 @@ def _plain_tool(tool: ExpectedTool) -> dict[str, Any]:
     return {"name": tool.name, "arguments": tool.arguments, "step": tool.step}
 
 
-Completeness: TypeAlias = Literal["complete", "idle", "truncated"]
+Completeness: TypeAlias = Literal["complete", "idle", "truncated", "partial"]
+"""`partial`: spans of the turn did not arrive, as those that arrived show."""
 
 TurnOutcome: TypeAlias = Literal["answered", "failed", "cancelled", "waiting", "unknown"]
 """How a turn ended: `waiting` for a person or a result from elsewhere."""

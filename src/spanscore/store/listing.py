@@ -550,7 +550,7 @@ TRACE_FIELDS: Final[Fields["TraceScores"]] = {
     "ended_ns": Field("time", _of_trace(lambda x: x.ended_ns)),
     "latency": Field("duration", _of_trace(lambda x: (x.ended_ns - x.started_ns) / 1e9)),
     "completeness": Field(
-        "word", _of_trace(lambda x: x.completeness), ("complete", "idle", "truncated")
+        "word", _of_trace(lambda x: x.completeness), ("complete", "idle", "truncated", "partial")
     ),
     "input_tokens": Field("number", _of_trace(lambda x: x.usage.input_tokens)),
     "output_tokens": Field("number", _of_trace(lambda x: x.usage.output_tokens)),

@@ -25,6 +25,7 @@ from spanscore.turns.facts import agent
 from spanscore.turns.facts.agent import available_tools, usage
 from spanscore.turns.facts.source import Sourced, TurnSteps, first
 from spanscore.turns.facts.sources import SOURCES
+from spanscore.turns.lost_spans import is_partial, lacks_usage, lost_facts
 from spanscore.turns.outcome import outcome_of
 from spanscore.turns.split import split
 from spanscore.turns.stitch.stitcher import merge
@@ -48,7 +49,12 @@ def agent_trace_of(turn: TurnSteps, opening: Step | None, known: Known) -> Agent
     found = {name: first(sources, turn) for name, sources in SOURCES.items()}
     facts = _values(found)
     tools, are_tools_cut = available_tools(turn)
-    calls = [finished(call) for call in tool_calls.rebuild(turn, tools or ())]
+    rebuilt = tool_calls.rebuild(turn, tools or ())
+    partial = is_partial(turn)
+    lost = lost_facts(turn, found, rebuilt, partial=partial)
+    tokens = usage(turn)
+    short = lost | {"usage"} if lacks_usage(turn, tokens) else lost
+    calls = [finished(call) for call in rebuilt]
     if calls and _is_answer(calls[-1][0], facts.get("final_output")):
         calls = calls[:-1]
     target = turn.target(opening)
@@ -59,7 +65,9 @@ def agent_trace_of(turn: TurnSteps, opening: Step | None, known: Known) -> Agent
         root_span_id=known.root_span_id,
         opening_span_id=known.opening_span_id,
         unread_spans=known.unread_spans,
-        completeness=known.completeness,
+        completeness="partial"
+        if known.completeness == "complete" and (partial or lost)
+        else known.completeness,
         outcome=outcome,
         error=error,
         target=_target(target, turn),
@@ -73,8 +81,8 @@ def agent_trace_of(turn: TurnSteps, opening: Step | None, known: Known) -> Agent
             for model in turn.models
         ),
         retrieved=_retrieved(turn),
-        damaged=damaged(turn, found, (tools, are_tools_cut), calls),
-        usage=usage(turn),
+        damaged=tuple(sorted(short.union(damaged(turn, found, (tools, are_tools_cut), calls)))),
+        usage=tokens,
         dialects=tuple(sorted({step.dialect for step in turn.steps if step.dialect})),
         trial=agent.trial(turn, target),
         attachments=_attachments(found["user_input"]),
