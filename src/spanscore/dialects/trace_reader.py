@@ -6,6 +6,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
 
+from spanscore.dialects import keys
 from spanscore.dialects.affected_facts import with_damaged_facts
 from spanscore.dialects.dialect import NO_QUIRK, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments
@@ -26,7 +27,6 @@ from spanscore.dialects.forms.structure import (
 )
 from spanscore.dialects.forms.tool_messages import opened
 from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_cut_or_redacted
-from spanscore.dialects.keys import ENDUSER_ID, GEN_AI_CONVERSATION_ID, SESSION_ID, USER_ID
 from spanscore.dialects.losses import Rereader
 from spanscore.dialects.other_conventions import complete
 from spanscore.dialects.registry import Registry, registry
@@ -144,12 +144,14 @@ def _list(value: Value) -> list[Any]:
     return parsed if isinstance(parsed, list) else [parsed]
 
 
-def _first(stated: dict[str, Any], keys: tuple[str, ...]) -> Any:
-    return next((stated[x] for x in keys if stated.get(x) is not None), None)
+def _first(stated: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((stated[x] for x in names if stated.get(x) is not None), None)
 
 
 _NAMING = (
-    IDENTIFYING | AUTHORED | frozenset({SESSION_ID, USER_ID, ENDUSER_ID, GEN_AI_CONVERSATION_ID})
+    IDENTIFYING
+    | AUTHORED
+    | frozenset({keys.SESSION_ID, keys.USER_ID, keys.ENDUSER_ID, keys.GEN_AI_CONVERSATION_ID})
 )
 _TextField: TypeAlias = Literal["session_id", "user_id", "agent_name", "input_text", "output_text"]
 _HIDEABLE: Final[tuple[tuple[_TextField, tuple[StepFact, ...]], ...]] = (
@@ -278,7 +280,9 @@ def _naming(dialects: Registry, span: Span) -> Facts:
     for of_dialect in dialects.naming:
         add_missing(naming, of_dialect(span))
     if not attributes.keys().isdisjoint(_NAMING):
-        session = identity(attributes.get(SESSION_ID, attributes.get(GEN_AI_CONVERSATION_ID)))
+        session = identity(
+            attributes.get(keys.SESSION_ID, attributes.get(keys.GEN_AI_CONVERSATION_ID))
+        )
         naming |= {
             "session_id": session or naming.get("session_id"),
             "user_id": naming.get("user_id"),
@@ -291,15 +295,15 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
     given_session = given_user = None
     if "given_session_id" in facts:
         given_session, given_user = pop_given(facts)
-    if given_session or SESSION_ID in attributes:
+    if given_session or keys.SESSION_ID in attributes:
         facts["session_id"] = (
-            given_session or identity(attributes[SESSION_ID]) or facts.get("session_id")
+            given_session or identity(attributes[keys.SESSION_ID]) or facts.get("session_id")
         )
     # this way round it looks up these few keys, and not all
     if not attributes.keys().isdisjoint(IDENTIFYING):
         facts["session_id"] = facts.get("session_id") or first_identity(attributes, SESSIONS)
         facts["user_id"] = facts.get("user_id") or first_identity(attributes, USERS)
-    user = given_user or attributes.get(USER_ID, attributes.get(ENDUSER_ID))
+    user = given_user or attributes.get(keys.USER_ID, attributes.get(keys.ENDUSER_ID))
     if user is not None:
         facts["user_id"] = identity(user) or facts.get("user_id")
     if not attributes.keys().isdisjoint(AUTHORED):

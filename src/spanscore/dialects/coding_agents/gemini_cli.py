@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, failure
@@ -22,13 +23,6 @@ from spanscore.dialects.forms.structure import (
     opened,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_CONVERSATION_ID,
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_TOOL_NAME,
-    SESSION_ID,
 )
 from spanscore.dialects.log_turns import (
     Calls,
@@ -62,7 +56,7 @@ PROMPT, REQUEST, RESPONSE, FAILED, CALLED = (
 MODEL, TOOL, SUBAGENT = "llm_call", "tool_call", "agent_call"
 
 _READ = frozenset({PROMPT, REQUEST, RESPONSE, FAILED, CALLED})
-_SESSION = (SESSION_ID, GEN_AI_CONVERSATION_ID)
+_SESSION = (keys.SESSION_ID, keys.GEN_AI_CONVERSATION_ID)
 # starts the role of a model call that serves no turn: titles, routing, compression
 _ASIDE = "utility"
 # starts the names of Qwen Code's own agents, which go on after a turn: they keep its memory
@@ -163,7 +157,9 @@ def _placed(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[LogRec
     tools: defaultdict[str | None, list[Span]] = defaultdict(list)
     for span in spans:
         if span.name == TOOL:
-            tools[first_text(span.attributes, (GEN_AI_TOOL_NAME, "function_name"))].append(span)
+            tools[first_text(span.attributes, (keys.GEN_AI_TOOL_NAME, "function_name"))].append(
+                span
+            )
     named = {name: Calls(calls) for name, calls in tools.items()}
     for log in logs:
         about: Span | None = known.get(log.span_id)
@@ -181,7 +177,7 @@ def _placed(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[LogRec
 LOG_TURNS = tuple(LogTurns(scope, unit, parts, with_spans=True) for scope in SCOPES)
 
 
-_INPUT, _OUTPUT = GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES
+_INPUT, _OUTPUT = keys.GEN_AI_INPUT_MESSAGES, keys.GEN_AI_OUTPUT_MESSAGES
 _COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
     ("input_tokens", "input_token_count"),
     ("output_tokens", "output_token_count"),

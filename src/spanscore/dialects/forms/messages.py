@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from spanscore.dialects import keys
 from spanscore.dialects.forms.message_parts import (
     KEYS,
     KINDS,
@@ -28,7 +29,6 @@ from spanscore.dialects.forms.structure import (
 )
 from spanscore.dialects.forms.tool_results import bare_texts
 from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_cut_or_redacted, is_damaged
-from spanscore.dialects.keys import GEN_AI_EVENT_CONTENT
 from spanscore.model.span import Value
 from spanscore.model.step import Message, MessageFact, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
@@ -404,7 +404,14 @@ def _plain_result(part: dict[str, Any]) -> ToolResult | None:
 
 
 UNUSUAL = frozenset(
-    {"message", "toolCalls", "toolCallId", "toolName", "additional_kwargs", GEN_AI_EVENT_CONTENT}
+    {
+        "message",
+        "toolCalls",
+        "toolCallId",
+        "toolName",
+        "additional_kwargs",
+        keys.GEN_AI_EVENT_CONTENT,
+    }
 )
 """Keys of which a message of a rare outline has at least one; so most messages are spared the
 closer look.
@@ -465,7 +472,7 @@ def _unwrapped(item: Mapping[str, Any]) -> Mapping[str, Any]:
     for _ in range(_MAX_WRAPPERS):
         if "content" in item or "parts" in item:
             break
-        payload = structure(item.get(GEN_AI_EVENT_CONTENT)).value
+        payload = structure(item.get(keys.GEN_AI_EVENT_CONTENT)).value
         inner = payload if isinstance(payload, dict) else item.get("message")
         if not isinstance(inner, dict):
             break

@@ -1,9 +1,9 @@
 """Errors of failed spans."""
 
+from spanscore.dialects import keys
 from spanscore.dialects.forms.arguments import failure, result
 from spanscore.dialects.forms.messages import blocks
 from spanscore.dialects.forms.structure import text
-from spanscore.dialects.keys import ERROR_TYPE
 from spanscore.model.span import STATUS_ERROR, Span
 
 
@@ -12,7 +12,7 @@ def status_error(span: Span) -> str | None:
     not.
     """
     attributes = span.attributes
-    if span.status_code != STATUS_ERROR and ERROR_TYPE not in attributes:
+    if span.status_code != STATUS_ERROR and keys.ERROR_TYPE not in attributes:
         return None
     for event in span.events:
         if event.name == "exception":
@@ -21,7 +21,7 @@ def status_error(span: Span) -> str | None:
             )
             if text(stated):
                 return _without_blocks(str(stated))
-    return _without_blocks(span.status_message) or text(attributes.get(ERROR_TYPE)) or "error"
+    return _without_blocks(span.status_message) or text(attributes.get(keys.ERROR_TYPE)) or "error"
 
 
 def _without_blocks(message: str) -> str:

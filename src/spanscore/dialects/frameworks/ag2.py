@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.arguments import call_id, failure, result
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.structure import Facts, evaluated, opened, structure, text
-from spanscore.dialects.keys import INPUT_VALUE, OUTPUT_VALUE, TOOL_CALL_ID
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
@@ -17,7 +17,9 @@ _CHATS = (".initiate_chat", ".a_initiate_chat")
 
 def complete(span: Span, facts: Facts) -> None:
     """Add to the facts of a span, in place."""
-    given, returned = (structure(span.attributes.get(x)).value for x in (INPUT_VALUE, OUTPUT_VALUE))
+    given, returned = (
+        structure(span.attributes.get(x)).value for x in (keys.INPUT_VALUE, keys.OUTPUT_VALUE)
+    )
     if facts["kind"] == "tool":
         _complete_tool(span, given, returned, facts)
     elif span.name.endswith(_CHATS):
@@ -65,7 +67,7 @@ def _result(answer: dict[str, Any]) -> ToolResult:
 
 def _complete_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:
     """A call: its arguments stand beside its name, its result beside whether it succeeded."""
-    facts["call_id"] = facts.get("call_id") or call_id(span.attributes.get(TOOL_CALL_ID))
+    facts["call_id"] = facts.get("call_id") or call_id(span.attributes.get(keys.TOOL_CALL_ID))
     if isinstance(given, dict) and "arguments" in given:
         facts["arguments"] = opened(given["arguments"])
     if (

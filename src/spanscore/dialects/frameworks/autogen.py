@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect, Quirk
 from spanscore.dialects.forms import langchain_messages
@@ -20,12 +21,6 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
     unprinted,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_TOOL_DESCRIPTION,
-    INPUT_VALUE,
-    LLM_INPUT_MESSAGES_PREFIX,
-    OUTPUT_VALUE,
 )
 from spanscore.model.json import printed
 from spanscore.model.span import Span
@@ -113,13 +108,13 @@ def _complete_model(span: Span, facts: Facts) -> None:
     """Add what stands beside the flattened messages: thoughts, and what functions returned."""
     items = [
         x
-        for x in indexed(span.attributes, LLM_INPUT_MESSAGES_PREFIX)
+        for x in indexed(span.attributes, keys.LLM_INPUT_MESSAGES_PREFIX)
         if isinstance(x.get("message"), dict)
     ]
     given, produced = facts.get("input"), facts.get("output")
     if given and len(items) == len(given):
         facts["input"] = tuple(_completed(x, item) for x, item in zip(given, items, strict=True))
-    answer, is_cut = structure(span.attributes.get(OUTPUT_VALUE))
+    answer, is_cut = structure(span.attributes.get(keys.OUTPUT_VALUE))
     if produced and isinstance(answer, dict):
         facts["output"] = tuple(_with_thought(x, answer.get("thought")) for x in produced)
     if is_cut:  # it contains thoughts that nothing else does
@@ -143,7 +138,7 @@ def _with_thought(message: Message, thought: object) -> Message:
 
 def _printed_text(span: Span) -> str | None:
     """The last text that an agent was sent; the messages are printed as Python prints them."""
-    given = structure(span.attributes.get(INPUT_VALUE)).value
+    given = structure(span.attributes.get(keys.INPUT_VALUE)).value
     sent = given.get("messages") if isinstance(given, dict) else None
     last = str(sent[-1]) if isinstance(sent, list) and sent else ""
     at = last.find(_CONTENT)
@@ -152,7 +147,9 @@ def _printed_text(span: Span) -> str | None:
 
 
 def _complete_team(span: Span, facts: Facts) -> None:
-    given, result = (structure(span.attributes.get(x)).value for x in (INPUT_VALUE, OUTPUT_VALUE))
+    given, result = (
+        structure(span.attributes.get(x)).value for x in (keys.INPUT_VALUE, keys.OUTPUT_VALUE)
+    )
     task = given.get("task") if isinstance(given, dict) else None
     facts["input_text"] = task if isinstance(task, str) else None
     messages = chat_messages(result.get("messages")) if isinstance(result, dict) else ()
@@ -193,7 +190,7 @@ def read(span: Span, context: Context) -> Facts:
     if "messaging.operation" in attributes:
         return {"kind": "other"}
     facts = semconv.read(span, context)
-    described = text(attributes.get(GEN_AI_TOOL_DESCRIPTION))
+    described = text(attributes.get(keys.GEN_AI_TOOL_DESCRIPTION))
     if facts["kind"] == "tool" and described is not None and (name := facts.get("tool_name")):
         facts["tools"] = (Tool(name, described),)
     return facts

@@ -1,15 +1,10 @@
 """The Claude Agent SDK's queries and results."""
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.arguments import result
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.structure import Facts, count, structure, text
-from spanscore.dialects.keys import (
-    GEN_AI_COMPLETION,
-    GEN_AI_PROMPT,
-    LLM_TOKEN_COUNT_COMPLETION,
-    LLM_TOKEN_COUNT_PROMPT,
-)
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 
@@ -28,8 +23,8 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     """
     if facts["kind"] == "agent":
         facts["agent_name"] = None
-        facts["input_tokens"] = count(span.attributes.get(LLM_TOKEN_COUNT_PROMPT))
-        facts["output_tokens"] = count(span.attributes.get(LLM_TOKEN_COUNT_COMPLETION))
+        facts["input_tokens"] = count(span.attributes.get(keys.LLM_TOKEN_COUNT_PROMPT))
+        facts["output_tokens"] = count(span.attributes.get(keys.LLM_TOKEN_COUNT_COMPLETION))
     elif facts["kind"] == "tool" and facts.get("has_result"):
         facts["result"] = result(_answer_of_subagent(facts["result"]))
 
@@ -69,10 +64,10 @@ def complete_langsmith(span: Span, facts: Facts) -> None:
 
 
 def _complete_query(attributes: Attributes, facts: Facts) -> None:
-    request = structure(attributes.get(GEN_AI_PROMPT)).value
+    request = structure(attributes.get(keys.GEN_AI_PROMPT)).value
     facts |= {
         "kind": "agent",
-        "output": messages(attributes.get(GEN_AI_COMPLETION), "assistant").messages,
+        "output": messages(attributes.get(keys.GEN_AI_COMPLETION), "assistant").messages,
     }
     if isinstance(request, dict):
         facts |= {"input_text": text(request.get("prompt")), "system": text(request.get("system"))}

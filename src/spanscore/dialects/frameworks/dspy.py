@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.structure import Facts, literal, opened, structure
-from spanscore.dialects.keys import INPUT_VALUE, OUTPUT_VALUE
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
@@ -59,7 +59,9 @@ def logged_by_mlflow(span: Span) -> bool:
 def complete_openinference(span: Span, facts: Facts) -> None:
     """Add to the facts of a span of OpenInference's, in place."""
     _complete(
-        span, facts, *(structure(span.attributes.get(x)).value for x in (INPUT_VALUE, OUTPUT_VALUE))
+        span,
+        facts,
+        *(structure(span.attributes.get(x)).value for x in (keys.INPUT_VALUE, keys.OUTPUT_VALUE)),
     )
 
 

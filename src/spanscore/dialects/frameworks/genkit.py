@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.decorated_calls import cut, damaged, read_call, read_function
@@ -18,7 +19,6 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
 )
-from spanscore.dialects.keys import ENDUSER_ID, GEN_AI_CONVERSATION_ID, SESSION_ID, USER_ID
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message, StepKind
 
@@ -26,11 +26,11 @@ _TYPE, _SUBTYPE = "genkit:type", "genkit:metadata:subtype"
 _SESSIONS = (
     "genkit:sessionId",
     "genkit:metadata:agent:sessionId",
-    SESSION_ID,
-    GEN_AI_CONVERSATION_ID,
+    keys.SESSION_ID,
+    keys.GEN_AI_CONVERSATION_ID,
 )
 # labels that an application gives a call (`telemetryLabels`), as those of sessions
-_USERS = (USER_ID, ENDUSER_ID)
+_USERS = (keys.USER_ID, keys.ENDUSER_ID)
 _CONTEXT = "genkit:metadata:context"
 _CONTEXT_SESSIONS = ("sessionId", "session_id", "threadId", "conversationId")
 _CONTEXT_USERS = ("userId", "user_id", "uid")

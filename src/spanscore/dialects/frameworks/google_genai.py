@@ -12,6 +12,7 @@ from google.protobuf.message import Error
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.text_format import Parse, ParseError
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import OPENTELEMETRY, ContentSwitch, Context, Dialect, Items, Quirk
 from spanscore.dialects.forms import arguments
@@ -24,12 +25,6 @@ from spanscore.dialects.forms.structure import (
     opened_repr,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_PROVIDER_NAME,
-    GEN_AI_SYSTEM,
-    GEN_AI_TOOL_DESCRIPTION,
 )
 from spanscore.model.json import Json
 from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value
@@ -46,7 +41,7 @@ def logged_by_mlflow(span: Span) -> bool:
     attributes = span.attributes
     if _MLFLOW_TYPE in attributes:
         return opened(attributes.get("mlflow.message.format")) == "gemini"
-    return attributes.get(GEN_AI_PROVIDER_NAME) == "gemini"
+    return attributes.get(keys.GEN_AI_PROVIDER_NAME) == "gemini"
 
 
 def complete(_span: Span, facts: Facts) -> None:
@@ -97,7 +92,9 @@ def _opened_item(span: Span, item: dict[str, Any]) -> dict[str, Any]:
     parts = [opened for x in blocks(content) or () for opened in _opened_block(x)] or _proto_parts(
         content
     )
-    if isinstance(content, str) and (is_first or span.attributes.get(GEN_AI_SYSTEM) == _OLDEST):
+    if isinstance(content, str) and (
+        is_first or span.attributes.get(keys.GEN_AI_SYSTEM) == _OLDEST
+    ):
         content = content.removesuffix("\n")
     role = {"role": "user"} if is_first else {}
     return {**item, **role, "content": parts or content}
@@ -258,7 +255,7 @@ def read(span: Span, context: Context) -> Facts:
     elif facts["kind"] == "model":
         if facts.get("input") is None and facts.get("output") is None:
             facts["input"], facts["output"] = _from_list(span.attributes.get("events"))
-        elif _PIECE in str(span.attributes.get(GEN_AI_OUTPUT_MESSAGES)):
+        elif _PIECE in str(span.attributes.get(keys.GEN_AI_OUTPUT_MESSAGES)):
             _read_streamed(facts)
         arguments.without_envelopes(facts, objects=True)
     return facts
@@ -338,7 +335,9 @@ def _read_function(attributes: Attributes, facts: Facts) -> None:
         facts["result"] = _python(attributes[_RETURN + _VALUE], attributes.get(_RETURN + _TYPE))
         facts["has_result"] = True
     if facts["tool_name"] is not None:
-        facts["tools"] = (Tool(facts["tool_name"], text(attributes.get(GEN_AI_TOOL_DESCRIPTION))),)
+        facts["tools"] = (
+            Tool(facts["tool_name"], text(attributes.get(keys.GEN_AI_TOOL_DESCRIPTION))),
+        )
 
 
 def _typed(key: str) -> str:
@@ -360,7 +359,8 @@ def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     that it shares.
     """
     return (
-        span.scope.name == _SHARED_SCOPE and span.attributes.get(GEN_AI_PROVIDER_NAME) in _PROVIDERS
+        span.scope.name == _SHARED_SCOPE
+        and span.attributes.get(keys.GEN_AI_PROVIDER_NAME) in _PROVIDERS
     )
 
 

@@ -5,6 +5,7 @@ returned, as JSON.
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms import langchain_messages
 from spanscore.dialects.forms.arguments import arguments, call_id, failure, result, tools
@@ -19,13 +20,6 @@ from spanscore.dialects.forms.structure import (
     opened_repr,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_COMPLETION_0_CONTENT,
-    INPUT_VALUE,
-    OUTPUT_VALUE,
-    TRACELOOP_ENTITY_INPUT,
-    TRACELOOP_ENTITY_OUTPUT,
 )
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
@@ -82,7 +76,9 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     kind, name = facts["kind"], span.name
     if kind not in {"model", "workflow"}:
         return
-    given, returned = (structure(span.attributes.get(x)).value for x in (INPUT_VALUE, OUTPUT_VALUE))
+    given, returned = (
+        structure(span.attributes.get(x)).value for x in (keys.INPUT_VALUE, keys.OUTPUT_VALUE)
+    )
     if kind == "model":
         _complete_model(given, returned, facts)
     elif name.startswith(("Agent.", "Pipeline.", "AsyncPipeline.")):
@@ -145,12 +141,15 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
 
     Of a chat generator it records nothing but the names of the fields that it returned.
     """
-    if facts["kind"] == "model" and span.attributes.get(GEN_AI_COMPLETION_0_CONTENT) == "replies":
+    if (
+        facts["kind"] == "model"
+        and span.attributes.get(keys.GEN_AI_COMPLETION_0_CONTENT) == "replies"
+    ):
         facts["kind"] = "other"
     elif facts["kind"] == "workflow":
-        called = opened(span.attributes.get(TRACELOOP_ENTITY_INPUT))
+        called = opened(span.attributes.get(keys.TRACELOOP_ENTITY_INPUT))
         given = called.get("kwargs") if isinstance(called, dict) else None
-        conversation(given, opened(span.attributes.get(TRACELOOP_ENTITY_OUTPUT)), facts)
+        conversation(given, opened(span.attributes.get(keys.TRACELOOP_ENTITY_OUTPUT)), facts)
         if any(x.calls for x in facts["output"] or ()):
             facts["kind"] = "agent"
 

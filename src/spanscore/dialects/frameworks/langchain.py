@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions.adot import Bodies, listed, record_turns
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms import langchain_messages
@@ -22,19 +23,6 @@ from spanscore.dialects.forms.structure import (
     text,
 )
 from spanscore.dialects.forms.tool_results import fields_of, tool_output
-from spanscore.dialects.keys import (
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_OUTPUT_MESSAGES,
-    OPENINFERENCE_SPAN_KIND,
-    OUTPUT_VALUE,
-    TOOL_NAME,
-    TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX,
-    TRACELOOP_ENTITY_INPUT,
-    TRACELOOP_ENTITY_NAME,
-    TRACELOOP_ENTITY_OUTPUT,
-    TRACELOOP_WORKFLOW_NAME,
-)
 from spanscore.model.json import Json, dumps
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message, Step, ToolResult
@@ -82,7 +70,7 @@ def complete(span: Span, facts: Facts) -> None:
     """Add to the facts of a span, in place."""
     if facts["kind"] == "model":
         facts["response_id"] = langchain_messages.response_id(
-            structure(span.attributes.get(OUTPUT_VALUE)).value
+            structure(span.attributes.get(keys.OUTPUT_VALUE)).value
         )
     elif facts["kind"] == "tool":
         _open_arguments(facts)
@@ -90,7 +78,7 @@ def complete(span: Span, facts: Facts) -> None:
             _open_result(span, facts)
 
 
-_KEYS = (GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES)
+_KEYS = (keys.GEN_AI_INPUT_MESSAGES, keys.GEN_AI_OUTPUT_MESSAGES)
 _CALLS, _THOUGHTS = (
     frozenset({"function_call", "tool_use"}),
     frozenset({"reasoning", "thinking", "redacted_thinking"}),
@@ -161,7 +149,7 @@ def complete_traceloop_js(span: Span, facts: Facts) -> None:
     `refine_trace`.
     """
     attributes = span.attributes
-    if attributes.get(GEN_AI_OPERATION_NAME) == "execute_tool":
+    if attributes.get(keys.GEN_AI_OPERATION_NAME) == "execute_tool":
         _complete_tool(attributes, facts)
     elif facts["kind"] == "workflow":
         _complete_workflow(span, facts)
@@ -177,7 +165,7 @@ def _complete_workflow(span: Span, facts: Facts) -> None:
     """What a graph returned, which is an agent where it is a trace of its own; the runs of its
     parts are neither.
     """
-    name = str(span.attributes.get(TRACELOOP_WORKFLOW_NAME))
+    name = str(span.attributes.get(keys.TRACELOOP_WORKFLOW_NAME))
     if name == _GRAPH:
         facts |= {
             "kind": "other" if span.parent_span_id else "agent",
@@ -185,7 +173,8 @@ def _complete_workflow(span: Span, facts: Facts) -> None:
             "agent_name": None,
         }
         given, returned = (
-            span.attributes.get(x) for x in (TRACELOOP_ENTITY_INPUT, TRACELOOP_ENTITY_OUTPUT)
+            span.attributes.get(x)
+            for x in (keys.TRACELOOP_ENTITY_INPUT, keys.TRACELOOP_ENTITY_OUTPUT)
         )
         after, before = (
             langchain_messages.state_messages(structure(x).value) for x in (returned, given)
@@ -214,11 +203,11 @@ def _complete_tool(attributes: Attributes, facts: Facts) -> None:
 
     One that failed has neither, and is read from the graph's messages.
     """
-    given = structure(attributes.get(TRACELOOP_ENTITY_INPUT)).value
-    returned = structure(attributes.get(TRACELOOP_ENTITY_OUTPUT)).value
+    given = structure(attributes.get(keys.TRACELOOP_ENTITY_INPUT)).value
+    returned = structure(attributes.get(keys.TRACELOOP_ENTITY_OUTPUT)).value
     name, identity = _answered(returned)
     if name is None and facts.get("tool_name") not in _CLASSES:
-        name = facts.get("tool_name") or text(attributes.get(TRACELOOP_ENTITY_NAME))
+        name = facts.get("tool_name") or text(attributes.get(keys.TRACELOOP_ENTITY_NAME))
     if name is None or name in _CLASSES:
         facts |= {"kind": "other", **NO_CONTENT}
         return
@@ -347,7 +336,7 @@ _TRACELOOP_JS_QUIRKS = (
 )
 
 
-_ASSOCIATION = TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX
+_ASSOCIATION = keys.TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX
 _CALLBACK = frozenset({"inputs", "tags", "metadata", "kwargs"})
 """What a callback of LangChain's records beside `input_str`, the arguments as text."""
 
@@ -355,7 +344,7 @@ _CALLBACK = frozenset({"inputs", "tags", "metadata", "kwargs"})
 def place_openllmetry(span: Span, facts: Facts, outermost: bool) -> None:
     """Find whose step of LangChain's a span is: a task may be the run of an agent."""
     placed = langchain_messages.metadata(span.attributes, _ASSOCIATION)
-    name = text(span.attributes.get(TRACELOOP_ENTITY_NAME))
+    name = text(span.attributes.get(keys.TRACELOOP_ENTITY_NAME))
     if (
         facts["kind"] == "workflow"
         and name
@@ -465,16 +454,16 @@ def _attributes_of(bodies: Bodies) -> dict[str, Attributes]:
         answer = tool_output(value, known=True)
         name = None if answer is None else text(fields_of(value)[0].get("name"))
         if isinstance(value.get("generations"), list):
-            found[span_id] = {OPENINFERENCE_SPAN_KIND: "LLM"}
+            found[span_id] = {keys.OPENINFERENCE_SPAN_KIND: "LLM"}
         elif name is not None:
-            found[span_id] = {OPENINFERENCE_SPAN_KIND: "TOOL", TOOL_NAME: name}
+            found[span_id] = {keys.OPENINFERENCE_SPAN_KIND: "TOOL", keys.TOOL_NAME: name}
         elif span_id == last and langchain_messages.state_messages(value):
-            found[span_id] = {OPENINFERENCE_SPAN_KIND: "CHAIN"}
+            found[span_id] = {keys.OPENINFERENCE_SPAN_KIND: "CHAIN"}
     return found
 
 
 def _is_chain(attributes: Attributes) -> bool:
-    return attributes.get(OPENINFERENCE_SPAN_KIND) == "CHAIN"
+    return attributes.get(keys.OPENINFERENCE_SPAN_KIND) == "CHAIN"
 
 
 _OPENINFERENCE_QUIRKS = (

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.structure import NO_CONTENT, Facts, structure
-from spanscore.dialects.keys import INPUT_VALUE
 from spanscore.model.span import Span
 from spanscore.model.step import Message
 
@@ -23,7 +23,7 @@ def complete(span: Span, facts: Facts) -> None:
     elif facts["kind"] == "model" and any(
         (x.text or "").startswith(_PRINTED) for x in facts.get("input") or ()
     ):
-        facts["input"] = _listed(structure(span.attributes.get(INPUT_VALUE)).value)
+        facts["input"] = _listed(structure(span.attributes.get(keys.INPUT_VALUE)).value)
 
 
 def _listed(given: Any) -> tuple[Message, ...] | None:

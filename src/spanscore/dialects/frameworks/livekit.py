@@ -6,6 +6,7 @@ Since August 2026 the attributes that contain people's words have `pii` in their
 
 from typing import Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
@@ -19,7 +20,6 @@ from spanscore.dialects.forms.structure import (
     opened,
     structure,
 )
-from spanscore.dialects.keys import GEN_AI_AGENT_NAME, GEN_AI_OPERATION_NAME
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import StepKind
 
@@ -37,7 +37,7 @@ _CALLED = ("chat", "execute_tool")
 
 _SESSIONS = ("lk.pii.room_name", "lk.room_name", "lk.room_sid", "lk.job_id")
 _USERS = ("lk.pii.participant_identity", "lk.participant_identity", "lk.participant_id")
-_AGENTS = (GEN_AI_AGENT_NAME, "lk.agent_name", "lk.agent_label")
+_AGENTS = (keys.GEN_AI_AGENT_NAME, "lk.agent_name", "lk.agent_label")
 _QUESTIONS = (
     "lk.pii.user_input",
     "lk.user_input",
@@ -61,7 +61,7 @@ def read(span: Span, context: Context) -> Facts:
     bookkeeping.
     """
     attributes = span.attributes
-    is_read = span.name in _KINDS or attributes.get(GEN_AI_OPERATION_NAME) in _CALLED
+    is_read = span.name in _KINDS or attributes.get(keys.GEN_AI_OPERATION_NAME) in _CALLED
     facts: Facts = semconv.read(span, context) if is_read else {"kind": "other"}
     kind = facts["kind"] = _KINDS.get(span.name, facts["kind"])
     facts["session_id"] = facts.get("session_id") or first_identity(attributes, _SESSIONS)

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Context, Dialect, Quirk
 from spanscore.dialects.forms import messages
 from spanscore.dialects.forms.arguments import call_id, failure, tools
@@ -22,15 +23,6 @@ from spanscore.dialects.forms.structure import (
     opened,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_OPERATION_NAME,
-    INPUT_VALUE,
-    LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
-    LLM_OUTPUT_MESSAGES_0_MESSAGE_ROLE,
-    TOOL_NAME,
-    TRACELOOP_ENTITY_INPUT,
-    TRACELOOP_ENTITY_OUTPUT,
 )
 from spanscore.model.json import Json
 from spanscore.model.span import STATUS_ERROR, Attributes, Span
@@ -171,15 +163,18 @@ def complete_openinference(span: Span, facts: Facts) -> None:
         _complete_tool(span, facts)
     elif facts["kind"] == "model":
         # without flattened messages it is a request or response, printed as Python prints objects
-        if LLM_INPUT_MESSAGES_0_MESSAGE_ROLE not in span.attributes:
+        if keys.LLM_INPUT_MESSAGES_0_MESSAGE_ROLE not in span.attributes:
             facts["input"] = None
-        if LLM_OUTPUT_MESSAGES_0_MESSAGE_ROLE not in span.attributes:
+        if keys.LLM_OUTPUT_MESSAGES_0_MESSAGE_ROLE not in span.attributes:
             facts["output"] = None
         messages.complete_react(facts)
     elif facts["kind"] == "retrieval" and span.name.endswith("._retrieve"):
         facts["kind"] = "other"  # inside another one, which also records what was found
     elif is_agent_step(span):
-        facts["kind"], facts["agent_name"] = "agent", agent_name(span.attributes.get(INPUT_VALUE))
+        facts["kind"], facts["agent_name"] = (
+            "agent",
+            agent_name(span.attributes.get(keys.INPUT_VALUE)),
+        )
 
 
 def _complete_tool(span: Span, facts: Facts) -> None:
@@ -196,17 +191,17 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
     are tasks.
     """
     attributes = span.attributes
-    if attributes.get(GEN_AI_OPERATION_NAME) == "chat":
+    if attributes.get(keys.GEN_AI_OPERATION_NAME) == "chat":
         facts["kind"] = "model"
-        request = opened(attributes.get(TRACELOOP_ENTITY_INPUT))
+        request = opened(attributes.get(keys.TRACELOOP_ENTITY_INPUT))
         given = request.get("kwargs") if isinstance(request, dict) else None
         if facts.get("tools") is None and isinstance(given, dict) and "tools" in given:
             facts["tools"] = tools(given["tools"])
         messages.complete_react(facts)
         return
-    returned = opened(attributes.get(TRACELOOP_ENTITY_OUTPUT))
+    returned = opened(attributes.get(keys.TRACELOOP_ENTITY_OUTPUT))
     fields = returned if isinstance(returned, dict) else {}
-    called, given = attributes.get(TOOL_NAME), opened(attributes.get("tool.arguments"))
+    called, given = attributes.get(keys.TOOL_NAME), opened(attributes.get("tool.arguments"))
     # before these had attributes
     if called is None and "tool_kwargs" in fields and "tool_output" in fields:
         called, given = text(fields.get("tool_name")), fields["tool_kwargs"]

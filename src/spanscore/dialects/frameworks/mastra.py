@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
 from spanscore.dialects.forms.decorated_calls import cut, damaged, read_function, recorded
@@ -26,35 +27,6 @@ from spanscore.dialects.forms.structure import (
     opened,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    AGENT_NAME,
-    GEN_AI_AGENT_ID,
-    GEN_AI_AGENT_NAME,
-    GEN_AI_CONVERSATION_ID,
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_REQUEST_MODEL,
-    GEN_AI_RESPONSE_MODEL,
-    GEN_AI_SYSTEM_INSTRUCTIONS,
-    GEN_AI_TOOL_CALL_ARGUMENTS,
-    GEN_AI_TOOL_CALL_ID,
-    GEN_AI_TOOL_CALL_RESULT,
-    GEN_AI_TOOL_DEFINITIONS,
-    GEN_AI_TOOL_DESCRIPTION,
-    GEN_AI_TOOL_INPUT,
-    GEN_AI_TOOL_NAME,
-    GEN_AI_TOOL_OUTPUT,
-    GEN_AI_USAGE_INPUT_TOKENS,
-    GEN_AI_USAGE_OUTPUT_TOKENS,
-    INPUT_VALUE,
-    LLM_MODEL_NAME,
-    LLM_TOKEN_COUNT_COMPLETION,
-    LLM_TOKEN_COUNT_PROMPT,
-    OUTPUT_VALUE,
-    TOOL_CALL_ID,
-    TOOL_DESCRIPTION,
-    TOOL_NAME,
 )
 from spanscore.model.json import Json, dumps, printed
 from spanscore.model.span import Attributes, Span, Value
@@ -78,45 +50,48 @@ _KINDS: Final[dict[str, StepKind]] = {
 # `mastra.TYPE.input`), those that it had before version 1, the Langfuse exporter's and the Arize
 # exporter's.
 _INPUTS = (
-    GEN_AI_TOOL_CALL_ARGUMENTS,
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_TOOL_INPUT,
+    keys.GEN_AI_TOOL_CALL_ARGUMENTS,
+    keys.GEN_AI_INPUT_MESSAGES,
+    keys.GEN_AI_TOOL_INPUT,
     "input",
     "langfuse.observation.input",
-    INPUT_VALUE,
+    keys.INPUT_VALUE,
 )
 _OUTPUTS = (
-    GEN_AI_TOOL_CALL_RESULT,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_TOOL_OUTPUT,
+    keys.GEN_AI_TOOL_CALL_RESULT,
+    keys.GEN_AI_OUTPUT_MESSAGES,
+    keys.GEN_AI_TOOL_OUTPUT,
     "output",
     "langfuse.observation.output",
-    OUTPUT_VALUE,
+    keys.OUTPUT_VALUE,
 )
 _PREFIXES = ("mastra.metadata.", "")  # of an application's metadata; before version 1 without one
 _SESSIONS = (
     "mastra.metadata.sessionId",
-    GEN_AI_CONVERSATION_ID,
+    keys.GEN_AI_CONVERSATION_ID,
     "mastra.metadata.threadId",
     "sessionId",
     "threadId",
 )
 _PERSONS = ("userId", "resourceId")
 _USERS = tuple(prefix + name for prefix in _PREFIXES for name in _PERSONS)
-_AGENTS = (GEN_AI_AGENT_NAME, AGENT_NAME, GEN_AI_AGENT_ID, "agent.id")
-_TOOL_NAMES, _CALL_IDS = (GEN_AI_TOOL_NAME, TOOL_NAME), (GEN_AI_TOOL_CALL_ID, TOOL_CALL_ID)
-_DESCRIPTIONS = (GEN_AI_TOOL_DESCRIPTION, TOOL_DESCRIPTION)
-_OFFERED = (GEN_AI_TOOL_DEFINITIONS, "agent.available_tools")
-_MODELS = (GEN_AI_RESPONSE_MODEL, GEN_AI_REQUEST_MODEL, LLM_MODEL_NAME, "modelId")
+_AGENTS = (keys.GEN_AI_AGENT_NAME, keys.AGENT_NAME, keys.GEN_AI_AGENT_ID, "agent.id")
+_TOOL_NAMES, _CALL_IDS = (
+    (keys.GEN_AI_TOOL_NAME, keys.TOOL_NAME),
+    (keys.GEN_AI_TOOL_CALL_ID, keys.TOOL_CALL_ID),
+)
+_DESCRIPTIONS = (keys.GEN_AI_TOOL_DESCRIPTION, keys.TOOL_DESCRIPTION)
+_OFFERED = (keys.GEN_AI_TOOL_DEFINITIONS, "agent.available_tools")
+_MODELS = (keys.GEN_AI_RESPONSE_MODEL, keys.GEN_AI_REQUEST_MODEL, keys.LLM_MODEL_NAME, "modelId")
 _TOKENS: Final[tuple[tuple[TokenCount, tuple[str, ...], tuple[str, ...]], ...]] = (
     (
         "input_tokens",
-        (GEN_AI_USAGE_INPUT_TOKENS, LLM_TOKEN_COUNT_PROMPT),
+        (keys.GEN_AI_USAGE_INPUT_TOKENS, keys.LLM_TOKEN_COUNT_PROMPT),
         ("prompt_tokens", "input_tokens"),
     ),
     (
         "output_tokens",
-        (GEN_AI_USAGE_OUTPUT_TOKENS, LLM_TOKEN_COUNT_COMPLETION),
+        (keys.GEN_AI_USAGE_OUTPUT_TOKENS, keys.LLM_TOKEN_COUNT_COMPLETION),
         ("completion_tokens", "output_tokens"),
     ),
 )
@@ -156,7 +131,7 @@ def read(span: Span, context: Context) -> Facts:
     )
     if kind == "agent":
         facts["agent_name"] = first_text(attributes, _AGENTS)
-        facts["system"] = text(attributes.get(GEN_AI_SYSTEM_INSTRUCTIONS))
+        facts["system"] = text(attributes.get(keys.GEN_AI_SYSTEM_INSTRUCTIONS))
         offered = first_text(attributes, _OFFERED)
         facts["tools"] = None if offered is None else tools(offered)
         _read_question(given, facts)
@@ -173,12 +148,12 @@ def read(span: Span, context: Context) -> Facts:
     return facts
 
 
-def _recorded(attributes: Attributes, side: str, keys: tuple[str, ...]) -> Value:
+def _recorded(attributes: Attributes, side: str, names: tuple[str, ...]) -> Value:
     own = attributes.get(f"mastra.{text(attributes.get(_TYPE))}.{side}")
     return (
         own
         if own is not None
-        else next((x for x in map(attributes.get, keys) if x is not None), None)
+        else next((x for x in map(attributes.get, names) if x is not None), None)
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import OPENTELEMETRY, ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms.messages import message, messages
@@ -18,14 +19,6 @@ from spanscore.dialects.forms.structure import (
     literal,
     opened_repr,
     structure,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_PROVIDER_NAME,
-    GEN_AI_SYSTEM,
-    INPUT_VALUE,
-    TRACELOOP_SPAN_KIND,
 )
 from spanscore.model.span import LogRecord, Span, Value
 from spanscore.model.step import Message
@@ -85,7 +78,7 @@ _OPENLLMETRY_QUIRKS = (
 def complete_javascript(span: Span, facts: Facts) -> None:
     """Complete the messages that a model was given, in place."""
     if facts["kind"] == "model" and (given := facts.get("input")):
-        facts["input"] = tuple(with_texts(given, span.attributes.get(INPUT_VALUE)))
+        facts["input"] = tuple(with_texts(given, span.attributes.get(keys.INPUT_VALUE)))
 
 
 def with_texts(flat: Sequence[Message], request: Value) -> Sequence[Message]:
@@ -141,10 +134,10 @@ _OPENINFERENCE_QUIRKS = (
 
 _SCOPE = "opentelemetry.instrumentation.openai_agents"  # Traceloop's too
 # this instrumentation writes both, Traceloop's one
-_BOTH_NAMES = (GEN_AI_SYSTEM, GEN_AI_PROVIDER_NAME)
+_BOTH_NAMES = (keys.GEN_AI_SYSTEM, keys.GEN_AI_PROVIDER_NAME)
 _SIDES: Final[tuple[tuple[Side, str, str], ...]] = (
-    ("input", GEN_AI_INPUT_MESSAGES, "user"),
-    ("output", GEN_AI_OUTPUT_MESSAGES, "assistant"),
+    ("input", keys.GEN_AI_INPUT_MESSAGES, "user"),
+    ("output", keys.GEN_AI_OUTPUT_MESSAGES, "assistant"),
 )
 # how it spells what it hides, and how that is spelled elsewhere
 _HIDDEN, _REDACTED = "readacted", "[REDACTED]"
@@ -156,7 +149,7 @@ def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     """Whether the span has Traceloop's scope `opentelemetry.instrumentation.openai_agents` and both
     provider names.
     """
-    if span.scope.name != _SCOPE or TRACELOOP_SPAN_KIND in span.attributes:
+    if span.scope.name != _SCOPE or keys.TRACELOOP_SPAN_KIND in span.attributes:
         return False
     return all(x in span.attributes for x in _BOTH_NAMES)
 

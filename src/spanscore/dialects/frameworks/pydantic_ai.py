@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, IgnoredSpans, Quirk
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
@@ -21,13 +22,6 @@ from spanscore.dialects.forms.structure import (
     opened,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_SYSTEM_INSTRUCTIONS,
-    GEN_AI_TOOL_CALL_ID,
-    GEN_AI_TOOL_NAME,
 )
 from spanscore.model.json import printed
 from spanscore.model.span import Attributes, Span, Value
@@ -198,7 +192,7 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans: agent run, model request or tool call."""
     facts = semconv.read(span, context)
     attributes = span.attributes
-    if GEN_AI_OPERATION_NAME not in attributes:
+    if keys.GEN_AI_OPERATION_NAME not in attributes:
         facts["kind"] = _kind_by_name(span)
     if facts["kind"] == "agent":
         _read_agent(attributes, facts)
@@ -214,7 +208,7 @@ def read(span: Span, context: Context) -> Facts:
 
 def _hides(attributes: Attributes) -> bool:
     """Whether content was left out on demand: a part of a message is then text without a text."""
-    recorded = (attributes.get(x) for x in (GEN_AI_INPUT_MESSAGES, *_CONVERSATIONS, "events"))
+    recorded = (attributes.get(x) for x in (keys.GEN_AI_INPUT_MESSAGES, *_CONVERSATIONS, "events"))
     return any(isinstance(x, str) and _HIDDEN.search(x) for x in recorded)
 
 
@@ -245,8 +239,8 @@ def _kind_by_name(span: Span) -> StepKind:
 
 def _read_agent(attributes: Attributes, facts: Facts) -> None:
     facts["agent_name"] = facts.get("agent_name") or text(attributes.get("agent_name"))
-    if facts.get("system") is None and GEN_AI_SYSTEM_INSTRUCTIONS in attributes:
-        facts["system"], is_cut = system_text(attributes[GEN_AI_SYSTEM_INSTRUCTIONS])
+    if facts.get("system") is None and keys.GEN_AI_SYSTEM_INSTRUCTIONS in attributes:
+        facts["system"], is_cut = system_text(attributes[keys.GEN_AI_SYSTEM_INSTRUCTIONS])
         if is_cut:
             add_damaged(facts, "system")
     messages = _conversation(attributes)
@@ -365,10 +359,10 @@ def _as_text(message: Message, names: set[str]) -> Message:
 
 def _read_tool(span: Span, facts: Facts) -> None:
     attributes = span.attributes
-    facts["tool_name"] = facts.get("tool_name") or text(attributes.get(GEN_AI_TOOL_NAME))
+    facts["tool_name"] = facts.get("tool_name") or text(attributes.get(keys.GEN_AI_TOOL_NAME))
     if facts["tool_name"] == _FINAL_RESULT:
         facts["kind"] = "other"
-    facts["call_id"] = facts.get("call_id") or call_id(attributes.get(GEN_AI_TOOL_CALL_ID))
+    facts["call_id"] = facts.get("call_id") or call_id(attributes.get(keys.GEN_AI_TOOL_CALL_ID))
     facts["error"] = status_error(span)
     if "arguments" not in facts and "tool_arguments" in attributes:
         facts["arguments"] = arguments(attributes["tool_arguments"])

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.conventions.adot import Bodies, listed, record_turns
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
@@ -11,15 +12,6 @@ from spanscore.dialects.forms import tool_results
 from spanscore.dialects.forms.arguments import call_id, failure
 from spanscore.dialects.forms.messages import blocks, system_text
 from spanscore.dialects.forms.structure import Facts, change_messages, opened, structure, text
-from spanscore.dialects.keys import (
-    GEN_AI_CHOICE,
-    GEN_AI_EVENT_START_TIME,
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_TOOL_CALL_ID,
-    GEN_AI_TOOL_DESCRIPTION,
-    GEN_AI_TOOL_JSON_SCHEMA,
-    GEN_AI_TOOL_NAME,
-)
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message, ToolResult
@@ -29,7 +21,7 @@ _SCOPE = "strands.telemetry.tracer"
 _AGENT = "invoke_agent"
 _CYCLES = frozenset({"event_loop.cycle_id", "agent_loop.cycle_id"})
 # on each span, whose scope the SDK for TypeScript gives the service's name
-_STARTED = GEN_AI_EVENT_START_TIME
+_STARTED = keys.GEN_AI_EVENT_START_TIME
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -42,9 +34,9 @@ def read(span: Span, context: Context) -> Facts:
     if facts["kind"] == "agent":
         _read_agent(span, facts)
     elif facts["kind"] == "tool" and facts["tool_name"] is not None:
-        schema = opened(attributes.get(GEN_AI_TOOL_JSON_SCHEMA))
+        schema = opened(attributes.get(keys.GEN_AI_TOOL_JSON_SCHEMA))
         facts["tools"] = (
-            Tool(facts["tool_name"], text(attributes.get(GEN_AI_TOOL_DESCRIPTION)), schema),
+            Tool(facts["tool_name"], text(attributes.get(keys.GEN_AI_TOOL_DESCRIPTION)), schema),
         )
         if facts.get("has_result"):
             facts["result"] = _value(facts["result"])
@@ -94,7 +86,9 @@ def _is_interrupted(span: Span, facts: Facts) -> bool:
     """Whether the run was interrupted until its questions are answered: as an event records it, or
     a message of one.
     """
-    chosen = (x.attributes.get("finish_reason") for x in span.events if x.name == GEN_AI_CHOICE)
+    chosen = (
+        x.attributes.get("finish_reason") for x in span.events if x.name == keys.GEN_AI_CHOICE
+    )
     return "interrupt" in (*chosen, *facts.get("finish_reasons", ()))
 
 
@@ -124,12 +118,12 @@ def _attributes_of(bodies: Bodies) -> dict[str, Attributes]:
         operation = None if called else _operation(body)
         if called and isinstance(names.get(called), str):
             found[span_id] = {
-                GEN_AI_OPERATION_NAME: "execute_tool",
-                GEN_AI_TOOL_NAME: names[called],
-                GEN_AI_TOOL_CALL_ID: called,
+                keys.GEN_AI_OPERATION_NAME: "execute_tool",
+                keys.GEN_AI_TOOL_NAME: names[called],
+                keys.GEN_AI_TOOL_CALL_ID: called,
             }
         elif operation:
-            found[span_id] = {GEN_AI_OPERATION_NAME: operation}
+            found[span_id] = {keys.GEN_AI_OPERATION_NAME: operation}
     return found
 
 
@@ -166,7 +160,7 @@ def _operation(body: Mapping[str, Any]) -> str | None:
 
 
 def _is_agent(attributes: Attributes) -> bool:
-    return attributes.get(GEN_AI_OPERATION_NAME) == _AGENT
+    return attributes.get(keys.GEN_AI_OPERATION_NAME) == _AGENT
 
 
 DIALECT = Dialect(

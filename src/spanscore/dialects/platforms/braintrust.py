@@ -4,6 +4,7 @@ and metrics are JSON in attributes.
 
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms.arguments import call_id, tools
@@ -25,12 +26,6 @@ from spanscore.dialects.forms.structure import (
     first_value,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_TOOL_CALL_ID,
-    GEN_AI_TOOL_NAME,
-    TOOL_NAME,
 )
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import StepKind
@@ -56,7 +51,7 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans; scorers and classifiers are none of a turn's steps."""
     attributes = span.attributes
     stated = _object(attributes, _TYPE)
-    facts: Facts = semconv.read(span, context) if GEN_AI_OPERATION_NAME in attributes else {}
+    facts: Facts = semconv.read(span, context) if keys.GEN_AI_OPERATION_NAME in attributes else {}
     facts["kind"] = kind = _kind(stated.get("type"), facts, context)
     metadata = _object(attributes, "braintrust.metadata")
     facts["session_id"] = facts.get("session_id") or first_identity(metadata, _SESSIONS)
@@ -100,11 +95,13 @@ def _read_model(attributes: Attributes, metadata: dict[str, Any], facts: Facts) 
 
 def _read_tool(span: Span, stated: str | None, facts: Facts) -> None:
     attributes = span.attributes
-    name = first_text(attributes, (GEN_AI_TOOL_NAME, TOOL_NAME)) or stated or text(span.name)
+    name = (
+        first_text(attributes, (keys.GEN_AI_TOOL_NAME, keys.TOOL_NAME)) or stated or text(span.name)
+    )
     for start in _NAMED:
         name = name and name.removeprefix(start).strip()
     found: Facts = {"kind": "tool", "tool_name": name}
-    found["call_id"] = call_id(first_value(attributes, (GEN_AI_TOOL_CALL_ID, "tool.call_id")))
+    found["call_id"] = call_id(first_value(attributes, (keys.GEN_AI_TOOL_CALL_ID, "tool.call_id")))
     read_call(span, first_value(attributes, _INPUTS), first_value(attributes, _OUTPUTS), found)
     given = found.get("arguments")
     if isinstance(given, dict) and given.keys() == _CALL and given["name"] == name:

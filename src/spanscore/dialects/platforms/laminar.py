@@ -4,6 +4,7 @@ recorded of a call.
 
 from typing import Any, Final, Literal
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import openllmetry
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_function, recorded
@@ -17,15 +18,6 @@ from spanscore.dialects.forms.structure import (
     indexed,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_PROMPT_0_ROLE,
-    GEN_AI_PROMPT_PREFIX,
-    GEN_AI_USAGE_INPUT_TOKENS,
-    GEN_AI_USAGE_OUTPUT_TOKENS,
 )
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import StepKind
@@ -46,12 +38,12 @@ _IDS: Final[tuple[tuple[Literal["session_id", "user_id"], tuple[str, ...]], ...]
     ("user_id", ("user_id",)),
 )
 _SIDES: Final[tuple[tuple[Side, str, str, str], ...]] = (
-    ("input", GEN_AI_INPUT_MESSAGES, _INPUT, "user"),
-    ("output", GEN_AI_OUTPUT_MESSAGES, _OUTPUT, "assistant"),
+    ("input", keys.GEN_AI_INPUT_MESSAGES, _INPUT, "user"),
+    ("output", keys.GEN_AI_OUTPUT_MESSAGES, _OUTPUT, "assistant"),
 )
 _TOKENS: Final[tuple[tuple[TokenCount, str], ...]] = (
-    ("input_tokens", GEN_AI_USAGE_INPUT_TOKENS),
-    ("output_tokens", GEN_AI_USAGE_OUTPUT_TOKENS),
+    ("input_tokens", keys.GEN_AI_USAGE_INPUT_TOKENS),
+    ("output_tokens", keys.GEN_AI_USAGE_OUTPUT_TOKENS),
 )
 
 
@@ -61,7 +53,9 @@ def read(span: Span, context: Context) -> Facts:
     """
     attributes = span.attributes
     kind = _KINDS.get(str(attributes.get(_TYPE)), "other")
-    conventional = kind == "model" or (kind == "workflow" and GEN_AI_OPERATION_NAME in attributes)
+    conventional = kind == "model" or (
+        kind == "workflow" and keys.GEN_AI_OPERATION_NAME in attributes
+    )
     facts: Facts = openllmetry.read(span, context) if conventional else {"kind": kind}
     if kind != "workflow":
         facts["kind"] = kind
@@ -97,8 +91,10 @@ def _read_model(attributes: Attributes, facts: Facts) -> None:
     for fact, key in _TOKENS:  # also where nothing else of the conventions is set
         if facts.get(fact) is None:
             facts[fact] = first_count(attributes, (key,))
-    if facts.get("system") is None and GEN_AI_PROMPT_0_ROLE in attributes:  # of OpenAI's Responses
-        items = indexed(attributes, GEN_AI_PROMPT_PREFIX)
+    if (
+        facts.get("system") is None and keys.GEN_AI_PROMPT_0_ROLE in attributes
+    ):  # of OpenAI's Responses
+        items = indexed(attributes, keys.GEN_AI_PROMPT_PREFIX)
         facts["system"] = next(
             (text(x.get("content")) for x in items if x.get("role") == "system"), None
         )

@@ -5,6 +5,7 @@ client had them.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms import langchain_messages
 from spanscore.dialects.forms.arguments import tools
@@ -32,7 +33,6 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
 )
-from spanscore.dialects.keys import GEN_AI_CONVERSATION_ID
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, Step, StepKind
 
@@ -68,7 +68,7 @@ def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     if _TRACED.isdisjoint(attributes) or span.dropped_attributes_count:
         return False
     return not any(
-        x.startswith(("gen_ai.", "llm.")) for x in attributes if x != GEN_AI_CONVERSATION_ID
+        x.startswith(("gen_ai.", "llm.")) for x in attributes if x != keys.GEN_AI_CONVERSATION_ID
     )
 
 
@@ -81,7 +81,9 @@ def read(span: Span, context: Context) -> Facts:
     kind = _kind(span, placed, outermost=context.outermost)
     facts: Facts = {
         "kind": kind,
-        "session_id": first_identity(attributes, ("langfuse.session.id", GEN_AI_CONVERSATION_ID)),
+        "session_id": first_identity(
+            attributes, ("langfuse.session.id", keys.GEN_AI_CONVERSATION_ID)
+        ),
         "user_id": identity(attributes.get("langfuse.user.id")),
     }
     given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)

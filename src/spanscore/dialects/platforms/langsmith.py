@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms import arguments, langchain_messages
 from spanscore.dialects.forms.arguments import call_id, tools
@@ -28,18 +29,6 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
 )
-from spanscore.dialects.keys import (
-    GEN_AI_COMPLETION,
-    GEN_AI_PROMPT,
-    GEN_AI_REQUEST_MODEL,
-    GEN_AI_RESPONSE_ID,
-    GEN_AI_RESPONSE_MODEL,
-    GEN_AI_TOOL_CALL_ID,
-    GEN_AI_TOOL_DEFINITIONS,
-    GEN_AI_TOOL_NAME,
-    GEN_AI_USAGE_INPUT_TOKENS,
-    GEN_AI_USAGE_OUTPUT_TOKENS,
-)
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Step, StepKind
 
@@ -50,10 +39,10 @@ _KINDS: Final[dict[str, StepKind]] = {
     "retriever": "retrieval",
     "chain": "workflow",
 }
-_INPUTS, _OUTPUTS = GEN_AI_PROMPT, GEN_AI_COMPLETION
+_INPUTS, _OUTPUTS = keys.GEN_AI_PROMPT, keys.GEN_AI_COMPLETION
 _COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
-    ("input_tokens", GEN_AI_USAGE_INPUT_TOKENS),
-    ("output_tokens", GEN_AI_USAGE_OUTPUT_TOKENS),
+    ("input_tokens", keys.GEN_AI_USAGE_INPUT_TOKENS),
+    ("output_tokens", keys.GEN_AI_USAGE_OUTPUT_TOKENS),
 )
 _HIDDEN = "{}"  # stands for either where LANGSMITH_HIDE_INPUTS or LANGSMITH_HIDE_OUTPUTS is set
 _METADATA = "langsmith.metadata."  # `langsmith.trace.session_id` is a project, and no conversation
@@ -110,7 +99,7 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     facts["input"] = langchain_messages.without_hand_back(conversation(request.value, "user"))
     facts["output"] = conversation(response.value, "assistant")
     facts["damaged"] = cut(input=request, output=response)
-    offered = attributes.get(GEN_AI_TOOL_DEFINITIONS)
+    offered = attributes.get(keys.GEN_AI_TOOL_DEFINITIONS)
     if offered is None and isinstance(request.value, dict):
         offered = request.value.get("tools")
     facts["tools"] = None if offered is None else tools(offered)
@@ -120,9 +109,9 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
         facts["system"] = system_of(request.value)
         facts["tools"] = facts["tools"] or configured_tools(request.value)
     facts["response_id"] = identity(
-        attributes.get(GEN_AI_RESPONSE_ID)
+        attributes.get(keys.GEN_AI_RESPONSE_ID)
     ) or langchain_messages.response_id(response.value)
-    names = (GEN_AI_RESPONSE_MODEL, GEN_AI_REQUEST_MODEL, _METADATA + "ls_model_name")
+    names = (keys.GEN_AI_RESPONSE_MODEL, keys.GEN_AI_REQUEST_MODEL, _METADATA + "ls_model_name")
     facts["model"] = first_text(attributes, names)
     noted = structure(
         attributes.get(_METADATA + "usage_metadata")
@@ -135,8 +124,8 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
 
 def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     attributes = span.attributes
-    facts["tool_name"] = text(attributes.get(GEN_AI_TOOL_NAME)) or text(span.name)
-    facts["call_id"] = call_id(attributes.get(GEN_AI_TOOL_CALL_ID))
+    facts["tool_name"] = text(attributes.get(keys.GEN_AI_TOOL_NAME)) or text(span.name)
+    facts["call_id"] = call_id(attributes.get(keys.GEN_AI_TOOL_CALL_ID))
     read_call(span, given, returned, facts, envelope=_envelope(attributes))
     facts["arguments"] = _unprinted(facts.get("arguments"))
 

@@ -5,6 +5,7 @@ value.
 from collections.abc import Sequence
 from typing import Any, Final, TypeGuard
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_function
@@ -20,15 +21,6 @@ from spanscore.dialects.forms.structure import (
     first_text,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_CONVERSATION_ID,
-    GEN_AI_REQUEST_MODEL,
-    GEN_AI_RESPONSE_MODEL,
-    GEN_AI_USAGE_COMPLETION_TOKENS,
-    GEN_AI_USAGE_INPUT_TOKENS,
-    GEN_AI_USAGE_OUTPUT_TOKENS,
-    GEN_AI_USAGE_PROMPT_TOKENS,
 )
 from spanscore.model.json import printed
 from spanscore.model.span import Attributes, LogRecord, Span, Value
@@ -57,19 +49,19 @@ _SESSIONS = (
     "langwatch.thread_id",
     "thread_id",
     "threadId",
-    GEN_AI_CONVERSATION_ID,
+    keys.GEN_AI_CONVERSATION_ID,
 )
 _USERS = ("langwatch.user.id", "langwatch.user_id", "user_id", "userId")
 _TOKENS: Final[tuple[tuple[TokenCount, tuple[str, ...], tuple[str, ...]], ...]] = (
     (
         "input_tokens",
         ("prompt_tokens", "promptTokens"),
-        (GEN_AI_USAGE_INPUT_TOKENS, GEN_AI_USAGE_PROMPT_TOKENS),
+        (keys.GEN_AI_USAGE_INPUT_TOKENS, keys.GEN_AI_USAGE_PROMPT_TOKENS),
     ),
     (
         "output_tokens",
         ("completion_tokens", "completionTokens"),
-        (GEN_AI_USAGE_OUTPUT_TOKENS, GEN_AI_USAGE_COMPLETION_TOKENS),
+        (keys.GEN_AI_USAGE_OUTPUT_TOKENS, keys.GEN_AI_USAGE_COMPLETION_TOKENS),
     ),
 )
 """Of each count its names in LangWatch's metrics, and the conventions' attributes, which rank above
@@ -173,7 +165,7 @@ def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts)
     )
     facts["tools"] = listed_tools(given, returned) if offered is None else tools(offered)
     facts["system"] = system_of(given) if isinstance(given, dict) else None
-    facts["model"] = first_text(attributes, (GEN_AI_RESPONSE_MODEL, GEN_AI_REQUEST_MODEL))
+    facts["model"] = first_text(attributes, (keys.GEN_AI_RESPONSE_MODEL, keys.GEN_AI_REQUEST_MODEL))
     metrics = structure(_value(attributes.get("langwatch.metrics"))).value
     counted = metrics if isinstance(metrics, dict) else {}
     for fact, own, conventional in _TOKENS:

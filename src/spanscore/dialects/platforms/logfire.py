@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms.arguments import arguments, failure, result, tools
@@ -27,20 +28,14 @@ from spanscore.dialects.forms.structure import (
     text,
     unprinted,
 )
-from spanscore.dialects.keys import (
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_USAGE_OUTPUT_TOKENS,
-)
 from spanscore.model.span import STATUS_ERROR, Attributes, Span, Value
 from spanscore.model.step import Message, Step, StepKind
 from spanscore.model.trace import RequestedCall
 
 _AGENTS, _MCP, _ANTHROPIC = "logfire.openai_agents", "logfire.mcp", "logfire.anthropic"
 _SCOPES = (_AGENTS, _MCP, _ANTHROPIC, "logfire.openai")
-_KEYS_OF_CALL = (GEN_AI_INPUT_MESSAGES, "request_data", "events", "raw_input", "response")
-_KEYS_OF_ANSWER = (GEN_AI_OUTPUT_MESSAGES, "response_data", GEN_AI_USAGE_OUTPUT_TOKENS)
+_KEYS_OF_CALL = (keys.GEN_AI_INPUT_MESSAGES, "request_data", "events", "raw_input", "response")
+_KEYS_OF_ANSWER = (keys.GEN_AI_OUTPUT_MESSAGES, "response_data", keys.GEN_AI_USAGE_OUTPUT_TOKENS)
 _REQUEST_KEYS, _RESPONSE_KEYS = (
     ("messages", "prompt"),
     ("message", "combined_chunk_content", "text"),
@@ -99,7 +94,9 @@ def _calls_model(attributes: Attributes) -> bool:
 
 
 def _kind(attributes: Attributes) -> StepKind:
-    is_other = not _calls_model(attributes) or attributes.get(GEN_AI_OPERATION_NAME) == "embeddings"
+    is_other = (
+        not _calls_model(attributes) or attributes.get(keys.GEN_AI_OPERATION_NAME) == "embeddings"
+    )
     return "other" if is_other else "model"
 
 
@@ -135,7 +132,7 @@ def _read_model(span: Span, facts: Facts) -> None:
         _complete_messages(attributes, (request, response, whole), facts)
     if (
         span.scope.name == _ANTHROPIC
-        and GEN_AI_OUTPUT_MESSAGES not in attributes
+        and keys.GEN_AI_OUTPUT_MESSAGES not in attributes
         and facts["output"]
     ):
         facts["output"] = tuple(_with_bare_arguments(x) for x in facts["output"])
@@ -203,11 +200,11 @@ def _listed(attributes: Attributes, key: str, role: str = "user") -> Messages:
     )
 
 
-def _messages(body: _Body, keys: tuple[str, ...], role: str) -> Messages:
-    """The messages of a request or response: the value of one of `keys`, else where the provider
+def _messages(body: _Body, names: tuple[str, ...], role: str) -> Messages:
+    """The messages of a request or response: the value of one of `names`, else where the provider
     has them.
     """
-    for key in keys:
+    for key in names:
         if body.get(key) is not None:
             return messages(body[key], role)
     return Messages(messages_of(body, role))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect, IgnoredSpans, Quirk
 from spanscore.dialects.forms import langchain_messages
@@ -33,7 +34,6 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
 )
-from spanscore.dialects.keys import GEN_AI_OPERATION_NAME, GEN_AI_TOOL_CALL_RESULT
 from spanscore.model.span import Attributes, Event, Span, Value
 from spanscore.model.step import Message, MessageFact, StepKind
 
@@ -149,14 +149,14 @@ def _read_conventions(span: Span, context: Context) -> Facts:
     operation's name.
     """
     facts, attributes = semconv.read(span, context), span.attributes
-    facts["kind"] = _KINDS.get(str(attributes.get(GEN_AI_OPERATION_NAME)), facts["kind"])
+    facts["kind"] = _KINDS.get(str(attributes.get(keys.GEN_AI_OPERATION_NAME)), facts["kind"])
     placed = _metadata(attributes)
     session, facts["user_id"] = _session_and_user(attributes, placed)
     facts["session_id"] = facts.get("session_id") or session
     facts["agent_name"] = facts.get("agent_name") or langchain_messages.agent_name(placed)
     if facts["kind"] == "tool":
         facts["call_id"] = facts.get("call_id") or call_id(_value(attributes, "tool_call_id"))
-        read_result(attributes.get(GEN_AI_TOOL_CALL_RESULT), facts)
+        read_result(attributes.get(keys.GEN_AI_TOOL_CALL_RESULT), facts)
     elif facts["kind"] in {"agent", "workflow"} and facts.get("output") is None:
         _complete_function(span, None, facts)
     if facts["kind"] == "model":

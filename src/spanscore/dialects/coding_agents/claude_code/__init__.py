@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from spanscore.dialects import keys
 from spanscore.dialects.coding_agents.claude_code import events
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, result, tools
@@ -24,12 +25,6 @@ from spanscore.dialects.forms.structure import (
     whole_members,
 )
 from spanscore.dialects.forms.truncation import is_cut
-from spanscore.dialects.keys import (
-    AGENT_NAME,
-    GEN_AI_REQUEST_MODEL,
-    GEN_AI_TOOL_CALL_ID,
-    GEN_AI_TOOL_NAME,
-)
 from spanscore.dialects.log_turns import name_of, read_prompt, read_resource
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, MessageFact, Step, StepFact, ToolResult
@@ -106,19 +101,19 @@ _PREFIX = "claude_code."
 _SPAN = ""
 _PROMPT_SOURCES: _Sources = ((_SPAN, "user_prompt"), (events.PROMPT, "prompt"))
 _ANSWER_SOURCES: _Sources = ((_SPAN, "response.model_output"), (events.ANSWER, "response"))
-_MODEL: _Sources = ((_SPAN, "model"), (_SPAN, GEN_AI_REQUEST_MODEL), (events.CALLED, "model"))
+_MODEL: _Sources = ((_SPAN, "model"), (_SPAN, keys.GEN_AI_REQUEST_MODEL), (events.CALLED, "model"))
 # each counts what the others do not
 _PUT_IN = ("input_tokens", "cache_read_tokens", "cache_creation_tokens")
 _PUT_OUT: _Sources = ((_SPAN, "output_tokens"), (events.CALLED, "output_tokens"))
 _CALL_ID: _Sources = (
     (_SPAN, "tool_use_id"),
-    (_SPAN, GEN_AI_TOOL_CALL_ID),
+    (_SPAN, keys.GEN_AI_TOOL_CALL_ID),
     (events.RETURNED, "tool_use_id"),
     (events.DECIDED, "tool_use_id"),
 )
 _TOOL_NAME: _Sources = (
     (_SPAN, "tool_name"),
-    (_SPAN, GEN_AI_TOOL_NAME),
+    (_SPAN, keys.GEN_AI_TOOL_NAME),
     (events.RETURNED, "tool_name"),
 )
 _TOOL_DETAILS: _Sources = tuple(
@@ -147,7 +142,9 @@ def read(span: Span, context: Context) -> Facts:
     """
     recorded = _Recorded(span, context.logs)
     if span.name == events.INTERACTION:
-        named = text(span.attributes.get(AGENT_NAME))  # of a sub-agent, which only records contain
+        named = text(
+            span.attributes.get(keys.AGENT_NAME)
+        )  # of a sub-agent, which only records contain
         prompt = recorded.first(_PROMPT_SOURCES) or content(span.attributes.get("new_context"))
         notice = notice_message(prompt)
         conversation = read_prompt(prompt) if notice is None else {"input": (notice,)}
