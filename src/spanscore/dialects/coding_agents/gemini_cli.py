@@ -18,6 +18,7 @@ from spanscore.dialects.forms.structure import (
     Facts,
     TokenCount,
     add_damaged,
+    as_object,
     count,
     first_text,
     opened,
@@ -258,9 +259,9 @@ def _answer(recorded: Value) -> tuple[Message, ...] | None:
         return None
     found: list[Message] = []
     for response in responses:
-        candidates = response.get("candidates") if isinstance(response, dict) else None
+        candidates = as_object(response).get("candidates")
         first = candidates[0] if isinstance(candidates, list) and candidates else None
-        content = first.get("content") if isinstance(first, dict) else None
+        content = as_object(first).get("content")
         found += messages(content, "assistant").messages or () if isinstance(content, dict) else ()
     return tuple(found)
 
@@ -342,7 +343,7 @@ def _returned(recorded: Value) -> Any:
     """What a tool returned, out of Gemini CLI's completed call."""
     value = opened(recorded)
     response = value.get("response") if isinstance(value, dict) and "request" in value else None
-    listed = response.get("responseParts") if isinstance(response, dict) else None
+    listed = as_object(response).get("responseParts")
     answered = (
         message({"role": "user", "parts": listed}, "user") if isinstance(listed, list) else None
     )

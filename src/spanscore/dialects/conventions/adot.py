@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from spanscore.dialects import keys
 from spanscore.dialects.forms.messages import with_blocks
-from spanscore.dialects.forms.structure import structure
+from spanscore.dialects.forms.structure import as_object, objects, structure
 from spanscore.dialects.log_turns import LogTurns, Part, Unit, around, name_of, span_of, under
 from spanscore.model.json import dumps
 from spanscore.model.span import Attributes, LogRecord, Span, Value, record
@@ -110,13 +110,8 @@ def _moved_back(
 
 def listed(body: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
     """The messages on one side of a record's body, `input` or `output`."""
-    content = body.get(side)
-    listed = content.get("messages") if isinstance(content, dict) else None
-    return (
-        [x for x in listed if isinstance(x, dict) and x.get("role") in _ORDER]
-        if isinstance(listed, list)
-        else []
-    )
+    listed = as_object(body.get(side)).get("messages")
+    return [x for x in objects(listed) if x.get("role") in _ORDER]
 
 
 def _event(message: dict[str, Any], attribute: str, name: str) -> tuple[str, Mapping[str, Any]]:

@@ -27,6 +27,7 @@ from spanscore.dialects.forms.structure import (
     indexed,
     is_address,
     is_redacted,
+    object_at,
     objects,
     opened,
     structure,
@@ -241,8 +242,7 @@ def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
     """
     attributes = span.attributes
     given, returned = attributes.get(keys.INPUT_VALUE), attributes.get(keys.OUTPUT_VALUE)
-    metadata = structure(attributes.get("metadata")).value
-    names = metadata if isinstance(metadata, dict) else {}
+    names = object_at(attributes, "metadata")
     facts["agent_name"] = text(attributes.get(keys.AGENT_NAME)) or text(names.get("lc_agent_name"))
     if facts["kind"] == "agent":
         facts["agent_name"] = facts["agent_name"] or quirk.agent_name(span)

@@ -10,6 +10,7 @@ from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
     Parsed,
+    as_list,
     is_address,
     is_redacted,
     opened,
@@ -145,7 +146,7 @@ def read_arguments(call: dict[str, Any], facts: Facts) -> None:
     name.
     """
     positional, named = call["args"], call["kwargs"]
-    facts["positional"] = tuple(positional) if isinstance(positional, list) else ()
+    facts["positional"] = tuple(as_list(positional))
     facts["arguments"] = named or (None if facts["positional"] else {})
 
 
@@ -155,7 +156,7 @@ def only_argument(call: dict[str, Any]) -> Any:
     """
     args, kwargs = call.get("args"), call.get("kwargs")
     values = [
-        *(args if isinstance(args, list) else ()),
+        *(as_list(args)),
         *(kwargs.values() if isinstance(kwargs, dict) else ()),
     ]
     return values[0] if len(values) == 1 else None

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from spanscore.dialects.forms.structure import structure
+from spanscore.dialects.forms.structure import as_list, as_object, structure
 
 Chunk: TypeAlias = dict[str, Any]
 
@@ -94,8 +94,7 @@ class _Choice:
         for key in _TEXTS:
             if pieces := _texts(delta.get(key)):
                 self.texts.setdefault(key, []).extend(pieces)
-        listed = delta.get("tool_calls")
-        for piece in listed if isinstance(listed, list) else ():
+        for piece in as_list(delta.get("tool_calls")):
             if isinstance(piece, dict):
                 self._take_call(piece)
         if isinstance(delta.get("function_call"), dict):
@@ -140,8 +139,7 @@ def _of_chat(chunks: Sequence[Chunk]) -> Chunk:
     found: Chunk = {}
     for chunk in chunks:
         found |= {key: chunk[key] for key in ("id", "model", "usage") if chunk.get(key)}
-        listed = chunk.get("choices")
-        for listed_choice in listed if isinstance(listed, list) else ():
+        for listed_choice in as_list(chunk.get("choices")):
             if not isinstance(listed_choice, dict):
                 continue
             index = listed_choice.get("index")
@@ -229,8 +227,7 @@ def _add_chunk(chunk: Chunk, content: _Blocks, found: dict[str, str]) -> None:
     """Add what a chunk has of a block, or why the answer ended."""
     kind, delta = chunk.get("type"), chunk.get("delta")
     if kind == "content_block_start":
-        begun = chunk.get("content_block")
-        content.at(chunk, "index", begun if isinstance(begun, dict) else {})
+        content.at(chunk, "index", as_object(chunk.get("content_block")))
     elif not isinstance(delta, dict):
         return
     elif kind == "content_block_delta":
@@ -267,8 +264,7 @@ def _of_converse(chunks: Sequence[Chunk]) -> Chunk:
 
 
 def _converse_started(event: Chunk, blocks: _Blocks, _found: Chunk) -> None:
-    start = event.get("start")
-    blocks.at(event, "contentBlockIndex", start if isinstance(start, dict) else {})
+    blocks.at(event, "contentBlockIndex", as_object(event.get("start")))
 
 
 def _converse_delta(event: Chunk, blocks: _Blocks, _found: Chunk) -> None:

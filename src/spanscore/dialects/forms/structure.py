@@ -503,6 +503,25 @@ def change_messages(facts: Facts, change: Callable[[Message], Message]) -> None:
         facts["output"] = tuple(map(change, produced))
 
 
+def as_object(value: Any) -> dict[str, Any]:
+    """`value` where it is an object, else an empty one.
+
+    >>> as_object({"a": 1}), as_object("b")
+    ({'a': 1}, {})
+    """
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """`value` where it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def object_at(attributes: Attributes, key: str) -> dict[str, Any]:
+    """The JSON object in an attribute, an empty one where it contains none."""
+    return as_object(structure(attributes.get(key)).value)
+
+
 def objects(value: object) -> list[dict[str, Any]]:
     """The objects in a list; none for what is no list.
 

@@ -6,7 +6,7 @@ from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.arguments import call_id, failure, result
 from spanscore.dialects.forms.messages import message
-from spanscore.dialects.forms.structure import Facts, evaluated, opened, structure, text
+from spanscore.dialects.forms.structure import Facts, as_object, evaluated, opened, structure, text
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
@@ -31,7 +31,7 @@ def complete(span: Span, facts: Facts) -> None:
 def _read_chat(span: Span, given: Any, facts: Facts) -> None:
     """A chat that one agent, mostly standing for the user, begins with another."""
     facts["agent_name"] = text(span.attributes.get("ag2.recipient.name"))
-    question = given.get("message") if isinstance(given, dict) else None
+    question = as_object(given).get("message")
     question = question.get("content") if isinstance(question, dict) else question
     facts["input"] = (Message("user", question),) if isinstance(question, str) else None
 
@@ -53,7 +53,7 @@ def _read_reply(given: Any, returned: Any, facts: Facts) -> None:
 
 def _messages(item: Any) -> list[Message]:
     """A message; one that answers several calls contains all of their results."""
-    answers = item.get("tool_responses") if isinstance(item, dict) else None
+    answers = as_object(item).get("tool_responses")
     if isinstance(answers, list):
         responses = [x for x in answers if isinstance(x, dict)]
         return [Message("tool", results=tuple(_result(x) for x in responses))]

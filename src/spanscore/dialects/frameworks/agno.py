@@ -12,9 +12,11 @@ from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.structure import (
     Facts,
+    as_object,
     evaluated,
     identity,
     is_address,
+    objects,
     opened,
     opened_repr,
     quoted,
@@ -110,11 +112,9 @@ def _failed(request: Any) -> dict[object, str]:
     """What the failed calls of a request returned, by their ids; messages in attributes do not
     record the failure.
     """
-    listed = request.get("messages") if isinstance(request, dict) else None
-    messages = [x for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
     failed = (
         (identity(x.get("tool_call_id")), x.get("content"))
-        for x in messages
+        for x in objects(as_object(request).get("messages"))
         if x.get("tool_call_error") is True
     )
     return {

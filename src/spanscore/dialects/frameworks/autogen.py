@@ -14,9 +14,13 @@ from spanscore.dialects.forms.arguments import arguments, call_id, failure
 from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
+    as_list,
+    as_object,
     count,
     elements,
     indexed,
+    object_at,
+    objects,
     quoted,
     structure,
     text,
@@ -40,11 +44,7 @@ def chat_messages(items: object) -> tuple[Message, ...]:
 
 def tokens(items: object, name: str) -> int | None:
     """The sum of what each of the messages counts under `name`; None where none does."""
-    usages = (
-        (x.get("models_usage") for x in items if isinstance(x, dict))
-        if isinstance(items, list)
-        else ()
-    )
+    usages = (x.get("models_usage") for x in objects(items))
     counted = [n for x in usages if isinstance(x, dict) and (n := count(x.get(name))) is not None]
     return sum(counted) if counted else None
 
@@ -54,7 +54,7 @@ def _messages(items: Iterable[Any]) -> Iterator[Message]:
         if not isinstance(item, dict):
             continue
         kind, content = item.get("type"), item.get("content")
-        parts = [x for x in content if isinstance(x, dict)] if isinstance(content, list) else []
+        parts = objects(content)
         if kind == "ToolCallRequestEvent":
             yield Message("assistant", calls=tuple(x for x in map(_call, parts) if x is not None))
         elif kind == "ToolCallExecutionEvent":
@@ -138,8 +138,7 @@ def _with_thought(message: Message, thought: object) -> Message:
 
 def _printed_text(span: Span) -> str | None:
     """The last text that an agent was sent; the messages are printed as Python prints them."""
-    given = structure(span.attributes.get(keys.INPUT_VALUE)).value
-    sent = given.get("messages") if isinstance(given, dict) else None
+    sent = object_at(span.attributes, keys.INPUT_VALUE).get("messages")
     last = str(sent[-1]) if isinstance(sent, list) and sent else ""
     at = last.find(_CONTENT)
     string = quoted(last, at + len(_CONTENT)) if at >= 0 else None
@@ -150,7 +149,7 @@ def _complete_team(span: Span, facts: Facts) -> None:
     given, result = (
         structure(span.attributes.get(x)).value for x in (keys.INPUT_VALUE, keys.OUTPUT_VALUE)
     )
-    task = given.get("task") if isinstance(given, dict) else None
+    task = as_object(given).get("task")
     facts["input_text"] = task if isinstance(task, str) else None
     messages = chat_messages(result.get("messages")) if isinstance(result, dict) else ()
     facts["output"], facts["output_text"] = (
@@ -185,8 +184,7 @@ def read(span: Span, context: Context) -> Facts:
         delivered = structure(attributes["message"])
         if delivered.damaged:  # any fact of the turn may have been in it
             return {"kind": "other", "damaged": frozenset({"input", "output"})}
-        content = delivered.value if isinstance(delivered.value, dict) else {}
-        return _delivery(content, attributes.get("recipient_agent_class"))
+        return _delivery(as_object(delivered.value), attributes.get("recipient_agent_class"))
     if "messaging.operation" in attributes:
         return {"kind": "other"}
     facts = semconv.read(span, context)
@@ -209,10 +207,9 @@ def _delivery(delivered: dict[str, Any], recipient: object) -> Facts:
     if not isinstance(
         response, dict
     ):  # of a team inside the team: its own manager received all messages before the answer
-        listed = result.get("messages") if isinstance(result, dict) else None
+        listed = as_object(result).get("messages")
         return _answer_facts(delivered, listed[-1:] if isinstance(listed, list) else [])
-    inner = response.get("inner_messages")
-    items = [*(inner if isinstance(inner, list) else ()), response.get("chat_message")]
+    items = [*(as_list(response.get("inner_messages"))), response.get("chat_message")]
     facts = _answer_facts(delivered, items)
     facts["input_tokens"] = tokens(items, "prompt_tokens")
     facts["output_tokens"] = tokens(items, "completion_tokens")

@@ -4,7 +4,7 @@ from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.arguments import result
 from spanscore.dialects.forms.messages import messages
-from spanscore.dialects.forms.structure import Facts, count, structure, text
+from spanscore.dialects.forms.structure import Facts, as_object, count, structure, text
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 
@@ -33,7 +33,7 @@ def _answer_of_subagent(returned: Json) -> Json:
     """The content blocks out of what the tool that starts a sub-agent returns; any other tool's
     result as it is.
     """
-    content = returned.get("content") if isinstance(returned, dict) else None
+    content = as_object(returned).get("content")
     if (
         not isinstance(returned, dict)
         or not isinstance(content, list)

@@ -14,7 +14,10 @@ from spanscore.dialects.forms.structure import (
     STRING,
     Facts,
     add_damaged,
+    as_list,
+    as_object,
     literal,
+    objects,
     structure,
     text,
     unprinted,
@@ -130,10 +133,7 @@ def _read_task(done: dict[str, Any], facts: Facts) -> None:
 
 def _tools(task: Any) -> tuple[Tool, ...] | None:
     """The tools that an agent was given, each printed as Python prints objects."""
-    printed = task.get("tools") if isinstance(task, dict) else None
-    found = (
-        [_TOOL.match(x) for x in printed if isinstance(x, str)] if isinstance(printed, list) else []
-    )
+    found = [_TOOL.match(x) for x in as_list(as_object(task).get("tools")) if isinstance(x, str)]
     return (
         tuple(Tool(_offered(str(literal(x[1]))), str(literal(x[2])), None) for x in found if x)
         or None
@@ -171,11 +171,7 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
             attributes.get("crewai.crew.result")
         )
         listed = structure(attributes.get("crewai.agent.tools")).value
-        named = (
-            [x for x in listed if isinstance(x, dict) and text(x.get("name"))]
-            if isinstance(listed, list)
-            else []
-        )
+        named = [x for x in objects(listed) if text(x.get("name"))]
         facts["tools"] = (
             tuple(Tool(_offered(x["name"]), text(x.get("description"))) for x in named) or None
         )

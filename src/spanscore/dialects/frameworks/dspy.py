@@ -7,7 +7,7 @@ from typing import Any
 
 from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
-from spanscore.dialects.forms.structure import Facts, literal, opened, structure
+from spanscore.dialects.forms.structure import Facts, as_object, literal, opened, structure
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
@@ -105,7 +105,7 @@ def _called_with(given: Any) -> Any:
 def _read_module(span: Span, facts: Facts, given: Any, returned: Any) -> None:
     """A program's inputs and its prediction. A predictor only wraps the model call inside it."""
     name = span.name.partition(".")[0]
-    fields = returned if isinstance(returned, dict) else {}
+    fields = as_object(returned)
     if span.name.startswith(_PREDICTORS):
         facts["kind"] = "workflow"
     elif name in _AGENTS or isinstance(fields.get(_TRAJECTORY), dict):
@@ -117,8 +117,7 @@ def _read_module(span: Span, facts: Facts, given: Any, returned: Any) -> None:
 
 
 def _trajectory(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    trajectory = fields.get(_TRAJECTORY)
-    return trajectory if isinstance(trajectory, dict) else {}
+    return as_object(fields.get(_TRAJECTORY))
 
 
 def _answered(fields: Mapping[str, Any]) -> tuple[Message, ...]:
@@ -209,8 +208,7 @@ def _fields(text: str, role: str) -> dict[str, Any]:
     """
     headers = list(_FIELD.finditer(text))
     if not headers:
-        value = opened(text) if role == "assistant" else None
-        return value if isinstance(value, dict) else {}
+        return as_object(opened(text) if role == "assistant" else None)
     ends = [*(x.start() for x in headers[1:]), _end(text)]
     return {
         x[1]: text[x.end() : end].strip("\n")

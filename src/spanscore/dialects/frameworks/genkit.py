@@ -12,6 +12,8 @@ from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.structure import (
     Facts,
     Parsed,
+    as_list,
+    as_object,
     count,
     first_identity,
     first_text,
@@ -54,7 +56,7 @@ def read(span: Span, context: Context) -> Facts:
     attributes = span.attributes
     kind = _KINDS.get(first_text(attributes, (_SUBTYPE, _TYPE)) or "", "other")
     called_in = structure(attributes.get(_CONTEXT)).value
-    called_in = called_in if isinstance(called_in, dict) else {}
+    called_in = as_object(called_in)
     facts: Facts = {
         "kind": kind,
         "session_id": first_identity(attributes, _SESSIONS)
@@ -89,9 +91,9 @@ def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
         if isinstance(request, dict) and "query" in request
         else None
     )
-    documents = response.get("documents") if isinstance(response, dict) else None
+    documents = as_object(response).get("documents")
     facts["query"] = query[0].text if query else None
-    facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+    facts["documents"] = tuple(as_list(documents))
 
 
 def _read_model(given: Value, returned: Value, facts: Facts) -> None:

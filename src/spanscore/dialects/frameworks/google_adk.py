@@ -36,6 +36,7 @@ from spanscore.dialects.forms.structure import (
     Side,
     add_damaged,
     add_missing,
+    as_object,
     count,
     identity,
     indexed,
@@ -181,12 +182,11 @@ def _complete_model(span: Span, facts: Facts) -> None:
 
 
 def _object(value: Value) -> Mapping[str, Any]:
-    recorded = None if is_redacted(value) else structure(value).value
-    return recorded if isinstance(recorded, dict) else {}
+    return as_object(None if is_redacted(value) else structure(value).value)
 
 
 def _member(value: Any, key: str) -> Any:
-    return value.get(key) if isinstance(value, dict) else None
+    return as_object(value).get(key)
 
 
 OPENINFERENCE = Quirk(

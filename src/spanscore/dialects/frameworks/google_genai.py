@@ -20,6 +20,7 @@ from spanscore.dialects.forms.messages import blocks, message
 from spanscore.dialects.forms.structure import (
     STRING,
     Facts,
+    as_object,
     objects,
     opened,
     opened_repr,
@@ -101,8 +102,7 @@ def _opened_item(span: Span, item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _opened_block(block: Any) -> list[Any]:
-    content = block.get("text") if isinstance(block, dict) else None
-    return _proto_parts(content) or [unprinted_part(block)]
+    return _proto_parts(as_object(block).get("text")) or [unprinted_part(block)]
 
 
 def unprinted_part(block: Any) -> Any:
@@ -114,7 +114,7 @@ def unprinted_part(block: Any) -> Any:
     ... )
     {'function_call': {'name': 'f'}}
     """
-    content = block.get("text") if isinstance(block, dict) else None
+    content = as_object(block).get("text")
     found = _PART.fullmatch(content) if isinstance(content, str) else None
     value = opened_repr(found[2]) if found else None
     if found is None or not isinstance(value, dict):

@@ -13,6 +13,8 @@ from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
     add_missing,
+    as_list,
+    as_object,
     count,
     evaluated,
     identity,
@@ -94,12 +96,11 @@ def read_meta(returned: object) -> Facts:
 
     They are in the reply itself, or beside replies that are only texts.
     """
-    state = returned if isinstance(returned, dict) else {}
+    state = as_object(returned)
     replies = [opened_repr(x) if isinstance(x, str) else x for x in _list(state.get("replies"))[:1]]
     metas = [x.get("meta", x.get("_meta")) for x in replies if _message(x) is not None]
     meta = next((x for x in [*metas, *_list(state.get("meta"))[:1]] if isinstance(x, dict)), {})
-    counted = meta.get("usage")
-    usage = counted if isinstance(counted, dict) else {}
+    usage = as_object(meta.get("usage"))
     return {
         "model": text(meta.get("model")),
         "response_id": identity(meta.get("id")),
@@ -126,14 +127,14 @@ def _printed_tools(offered: object) -> tuple[Tool, ...] | None:
     given = offered if isinstance(offered, list) else [offered]
     found: list[Any] = []
     for item in (opened_repr(x) if isinstance(x, str) else x for x in given):
-        inner = item.get("tools") if isinstance(item, dict) else None
+        inner = as_object(item).get("tools")
         found += inner if isinstance(inner, list) else [item]
     named = [{key: x.get(key) for key in _DEFINED} for x in found if isinstance(x, dict)]
     return tools(named) or None
 
 
 def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
+    return as_list(value)
 
 
 def complete_openllmetry(span: Span, facts: Facts) -> None:
@@ -147,8 +148,7 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
     ):
         facts["kind"] = "other"
     elif facts["kind"] == "workflow":
-        called = opened(span.attributes.get(keys.TRACELOOP_ENTITY_INPUT))
-        given = called.get("kwargs") if isinstance(called, dict) else None
+        given = as_object(opened(span.attributes.get(keys.TRACELOOP_ENTITY_INPUT))).get("kwargs")
         conversation(given, opened(span.attributes.get(keys.TRACELOOP_ENTITY_OUTPUT)), facts)
         if any(x.calls for x in facts["output"] or ()):
             facts["kind"] = "agent"
@@ -181,8 +181,7 @@ def _joined(texts: Iterable[str]) -> str | None:
 
 
 def _thought(part: dict[str, Any]) -> str | None:
-    reasoning = part.get("reasoning", part)
-    thought = reasoning.get("reasoning_text") if isinstance(reasoning, dict) else None
+    thought = as_object(part.get("reasoning", part)).get("reasoning_text")
     return thought if isinstance(thought, str) else None
 
 
@@ -198,7 +197,7 @@ def _result(part: dict[str, Any]) -> ToolResult | None:
     if not isinstance(content, dict) or not {"result", "origin"} <= content.keys():
         return None
     origin, value = content["origin"], _returned(content["result"])
-    identity = call_id(origin.get("id")) if isinstance(origin, dict) else None
+    identity = call_id(as_object(origin).get("id"))
     return ToolResult(identity, value, failure(value) if content.get("error") is True else None)
 
 
@@ -294,8 +293,8 @@ def _tools(offered: Any) -> tuple[Tool, ...] | None:
     """
     found: list[Any] = []
     for item in offered if isinstance(offered, list) else [offered]:
-        data = item.get("data") if isinstance(item, dict) else None
-        inner = data.get("tools") if isinstance(data, dict) else None
+        data = as_object(item).get("data")
+        inner = as_object(data).get("tools")
         found += (
             [x.get("data") for x in inner if isinstance(x, dict)]
             if isinstance(inner, list)
@@ -321,8 +320,8 @@ def _model(given: Any, returned: Any) -> Facts:
 
     Of one that was given a prompt and returned texts, the metadata stand beside them.
     """
-    request = given if isinstance(given, dict) else {}
-    response = returned if isinstance(returned, dict) else {}
+    request = as_object(given)
+    response = as_object(returned)
     facts: Facts = {"kind": "model"}
     facts["input"] = chat_messages(request.get("messages"))
     if facts["input"] is None and isinstance(request.get("prompt"), str):
@@ -392,11 +391,10 @@ def _retrieval(span: Span) -> Facts:
     given, returned = (
         _parsed(span.attributes, f"haystack.component.{x}") for x in ("input", "output")
     )
-    documents = returned.get("documents") if isinstance(returned, dict) else None
     return {
         "kind": "retrieval",
-        "query": text(given.get("query")) if isinstance(given, dict) else None,
-        "documents": tuple(documents) if isinstance(documents, list) else (),
+        "query": text(as_object(given).get("query")),
+        "documents": tuple(as_list(as_object(returned).get("documents"))),
     }
 
 

@@ -17,7 +17,9 @@ from spanscore.dialects.forms.structure import (
     REPR_CONTAINERS,
     Facts,
     Side,
+    as_object,
     literal,
+    object_at,
     opened,
     structure,
     text,
@@ -37,8 +39,7 @@ def place(span: Span, facts: Facts, outermost: bool) -> None:
 
     The instrumentation calls a chain an agent for the word in its name, be it a node.
     """
-    metadata = structure(span.attributes.get("metadata")).value
-    placed = metadata if isinstance(metadata, dict) else {}
+    placed = object_at(span.attributes, "metadata")
     if facts["kind"] in {"model", "tool"}:
         facts["agent_name"] = langchain_messages.agent_name(placed)
     elif facts["kind"] in {"agent", "workflow"}:
@@ -102,7 +103,7 @@ def opened_blocks(span: Span) -> Span:
 
 
 def _opened(message: Any) -> Any:
-    parts = message.get("parts") if isinstance(message, dict) else None
+    parts = as_object(message).get("parts")
     if not isinstance(parts, list) or message.get("role") != "assistant":
         return message
     called = [x.get("id") for x in parts if isinstance(x, dict) and x.get("type") == "tool_call"]
@@ -124,7 +125,7 @@ def _block(part: Any) -> dict[str, Any] | None:
     block = (
         structure(content).value if isinstance(content, str) and content.startswith("{") else None
     )
-    kind = block.get("type") if isinstance(block, dict) else None
+    kind = as_object(block).get("type")
     return (
         block
         if isinstance(block, dict) and isinstance(kind, str) and kind in _CALLS | _THOUGHTS
@@ -212,7 +213,7 @@ def _complete_tool(attributes: Attributes, facts: Facts) -> None:
         facts |= {"kind": "other", **NO_CONTENT}
         return
     facts |= {"kind": "tool", "tool_name": name, "call_id": identity, **NO_CONTENT}
-    args = given.get("args") if isinstance(given, dict) else None
+    args = as_object(given).get("args")
     if isinstance(args, list) and len(args) == 1:
         value = opened(args[0], scalars=False)
         facts["arguments"] = value if isinstance(value, dict) else None

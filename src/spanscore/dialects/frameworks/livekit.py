@@ -13,6 +13,7 @@ from spanscore.dialects.forms.arguments import arguments, call_id, tools
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.structure import (
     Facts,
+    as_object,
     evaluated,
     first_identity,
     first_text,
@@ -83,8 +84,7 @@ def _read_node(attributes: Attributes, facts: Facts) -> None:
     """A model call as the session sees it, around the request to the model's API, which records
     more.
     """
-    given = structure(first_text(attributes, _GIVEN)).value
-    items = given.get("items") if isinstance(given, dict) else None
+    items = as_object(structure(first_text(attributes, _GIVEN)).value).get("items")
     if facts.get("input") is None and isinstance(items, list):
         listed: list[Value] = [x for x in objects(items) if "role" in x or "call_id" in x]
         facts["input"] = messages(listed).messages

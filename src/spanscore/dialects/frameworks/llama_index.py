@@ -14,6 +14,8 @@ from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
+    as_list,
+    as_object,
     evaluated,
     first_count,
     first_text,
@@ -193,14 +195,12 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
     attributes = span.attributes
     if attributes.get(keys.GEN_AI_OPERATION_NAME) == "chat":
         facts["kind"] = "model"
-        request = opened(attributes.get(keys.TRACELOOP_ENTITY_INPUT))
-        given = request.get("kwargs") if isinstance(request, dict) else None
+        given = as_object(opened(attributes.get(keys.TRACELOOP_ENTITY_INPUT))).get("kwargs")
         if facts.get("tools") is None and isinstance(given, dict) and "tools" in given:
             facts["tools"] = tools(given["tools"])
         messages.complete_react(facts)
         return
-    returned = opened(attributes.get(keys.TRACELOOP_ENTITY_OUTPUT))
-    fields = returned if isinstance(returned, dict) else {}
+    fields = as_object(opened(attributes.get(keys.TRACELOOP_ENTITY_OUTPUT)))
     called, given = attributes.get(keys.TOOL_NAME), opened(attributes.get("tool.arguments"))
     # before these had attributes
     if called is None and "tool_kwargs" in fields and "tool_output" in fields:
@@ -212,7 +212,7 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
     elif (answer := tool_output(fields)) is not None:
         given = fields.get("raw_input")
         facts |= {"kind": "tool", "tool_name": answer.name}
-        facts["arguments"] = given.get("kwargs") if isinstance(given, dict) else None
+        facts["arguments"] = as_object(given).get("kwargs")
         _open_result(facts, fields)
     elif facts["kind"] == "workflow":
         _read_step(fields, facts)
@@ -228,8 +228,7 @@ def _open_result(facts: Facts, value: object) -> None:
 def _read_step(fields: dict[str, Any], facts: Facts) -> None:
     """What the agent was given, or its answer."""
     facts["input"] = facts.get("input") or chat_messages(fields.get("input"))
-    result = fields.get("result")
-    response = result.get("response") if isinstance(result, dict) else None
+    response = as_object(fields.get("result")).get("response")
     if isinstance(response, dict) and (answer := chat_message(response)) is not None:
         facts["output"] = (answer,)
     # beside `result` it is the last agent's, to whom others handed over
@@ -338,16 +337,14 @@ def _response(ended: Attributes) -> dict[str, Any] | None:
 
 
 def _retrieval(ended: Attributes) -> Facts:
-    nodes = structure(ended.get("nodes")).value
-    found = nodes if isinstance(nodes, list) else []
+    found = as_list(structure(ended.get("nodes")).value)
     documents = tuple(_document(x) for x in found if isinstance(x, dict))
     return {"kind": "retrieval", "query": first_text(ended, _QUERIED), "documents": documents}
 
 
 def _document(scored: dict[str, Any]) -> dict[str, Any]:
     """What was found, without what only places it in an index."""
-    node = scored.get("node")
-    fields = node if isinstance(node, dict) else {}
+    fields = as_object(scored.get("node"))
     return {"id": fields.get("id_"), "content": fields.get("text"), "score": scored.get("score")}
 
 

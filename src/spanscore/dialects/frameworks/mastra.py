@@ -20,10 +20,13 @@ from spanscore.dialects.forms.structure import (
     Facts,
     Parsed,
     TokenCount,
+    as_object,
     first_count,
     first_identity,
     first_text,
     is_redacted,
+    object_at,
+    objects,
     opened,
     structure,
     text,
@@ -65,6 +68,7 @@ _OUTPUTS = (
     "langfuse.observation.output",
     keys.OUTPUT_VALUE,
 )
+_METADATA = "metadata"  # what the Arize exporter writes as one object
 _PREFIXES = ("mastra.metadata.", "")  # of an application's metadata; before version 1 without one
 _SESSIONS = (
     "mastra.metadata.sessionId",
@@ -123,7 +127,7 @@ def read(span: Span, context: Context) -> Facts:
         "kind": kind,
         "session_id": first_identity(attributes, _SESSIONS),
         "user_id": first_identity(attributes, _USERS)
-        or first_identity(_arize_metadata(attributes), _PERSONS),
+        or first_identity(object_at(attributes, _METADATA), _PERSONS),
     }
     given, returned = (
         _recorded(attributes, "input", _INPUTS),
@@ -155,14 +159,6 @@ def _recorded(attributes: Attributes, side: str, names: tuple[str, ...]) -> Valu
         if own is not None
         else next((x for x in map(attributes.get, names) if x is not None), None)
     )
-
-
-def _arize_metadata(attributes: Attributes) -> dict[str, Any]:
-    """What stands below `mastra.metadata.` elsewhere, which the Arize exporter writes as one
-    object.
-    """
-    metadata = structure(attributes.get("metadata")).value
-    return metadata if isinstance(metadata, dict) else {}
 
 
 def _read_question(given: Value, facts: Facts) -> None:
@@ -208,7 +204,7 @@ _CONTENTS = frozenset({"content", "parts"})
 
 def _opened(item: Any) -> Any:
     """A message as Mastra stores it, with parts inside its content."""
-    inner = item.get("content") if isinstance(item, dict) else None
+    inner = as_object(item).get("content")
     return (
         {**item, "content": inner["parts"]}
         if isinstance(inner, dict) and "parts" in inner
@@ -230,7 +226,7 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     facts["agent_name"] = first_text(attributes, _AGENTS)
     facts["model"] = first_text(attributes, _MODELS) or _model_in(body, attributes)
     facts["tools"] = _described(body) or _described(response_body)
-    used = response_body.get("usage") if isinstance(response_body, dict) else None
+    used = as_object(response_body).get("usage")
     for fact, names, names_in_body in _TOKENS:
         facts[fact] = first_count(attributes, names)
         if facts[fact] is None and isinstance(used, dict):
@@ -239,9 +235,8 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
 
 def _model_in(body: Any, attributes: Attributes) -> str | None:
     """The model that the request names, or else the step's metadata."""
-    described = structure(attributes.get("mastra.metadata.modelMetadata")).value
-    named = body.get("model") if isinstance(body, dict) else None
-    return text(named) or (text(described.get("modelId")) if isinstance(described, dict) else None)
+    described = object_at(attributes, "mastra.metadata.modelMetadata")
+    return text(as_object(body).get("model")) or text(described.get("modelId"))
 
 
 def _cleaned(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
@@ -285,11 +280,7 @@ def _answer(response: Any) -> tuple[Message, ...] | None:
     text, called = _answer_text(response), response.get("toolCalls")
     parts: list[Any] = [{"type": "text", "text": text}] if text is not None else []
     parts += [{"type": "reasoning", "text": x} for x in _thoughts(response.get("reasoning"))]
-    parts += (
-        [{**x, "type": "tool-call"} for x in called if isinstance(x, dict)]
-        if isinstance(called, list)
-        else []
-    )
+    parts += [{**x, "type": "tool-call"} for x in objects(called)]
     answer: list[Any] = [{"role": "assistant", "content": parts}]
     return messages(answer).messages if parts else None
 
@@ -317,7 +308,7 @@ def _response_body(attributes: Attributes) -> Any:
         (x for x in (attributes.get(prefix + "body") for prefix in _PREFIXES) if x is not None),
         None,
     )
-    return structure(_arize_metadata(attributes).get("body") if body is None else body).value
+    return structure(object_at(attributes, _METADATA).get("body") if body is None else body).value
 
 
 def _with_thoughts(answer: tuple[Message, ...] | None, body: Any) -> tuple[Message, ...] | None:
@@ -335,7 +326,7 @@ def _with_thoughts(answer: tuple[Message, ...] | None, body: Any) -> tuple[Messa
 
 def _described(body: Any) -> tuple[Tool, ...] | None:
     """The tools of a request; their schemas only where Mastra has not shortened them."""
-    listed = body.get("tools") if isinstance(body, dict) else None
+    listed = as_object(body).get("tools")
     found = tools(listed) if isinstance(listed, list) and listed else None
     return found and tuple(
         x if _is_schema(x.parameters) else replace(x, parameters=None) for x in found

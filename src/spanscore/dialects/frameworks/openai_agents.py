@@ -14,6 +14,7 @@ from spanscore.dialects.forms.structure import (
     Facts,
     Side,
     add_damaged,
+    as_object,
     change_messages,
     evaluated,
     literal,
@@ -175,7 +176,7 @@ def read(span: Span, context: Context) -> Facts:
 
 def _opened(item: Any) -> Any:
     """A message, each of its parts as what it was before it was printed."""
-    parts = item.get("parts") if isinstance(item, dict) else None
+    parts = as_object(item).get("parts")
     return (
         {**item, "parts": [y for x in parts for y in _parts(x)]}
         if isinstance(parts, list)

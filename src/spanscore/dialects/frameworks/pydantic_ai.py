@@ -16,9 +16,11 @@ from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
+    as_object,
     change_messages,
     first_text,
     identity,
+    objects,
     opened,
     structure,
     text,
@@ -76,7 +78,7 @@ def complete(span: Span, facts: Facts) -> None:
     """Add to the facts of a model call, an agent's run or a tool's, in place."""
     given: Any = opened(span.attributes.get("mlflow.spanInputs"))
     returned = opened(span.attributes.get("mlflow.spanOutputs"))
-    called = given if isinstance(given, dict) else {}
+    called = as_object(given)
     if facts["kind"] == "model":
         request = called.get("messages")
         facts["input"], facts["output"] = _messages(request), _messages([returned])
@@ -106,7 +108,7 @@ def _complete_from_state(facts: Facts, returned: dict[str, Any]) -> None:
     place on.
     """
     state, start = returned.get("_state"), returned.get("_new_message_index")
-    recorded = state.get("message_history") if isinstance(state, dict) else None
+    recorded = as_object(state).get("message_history")
     if not isinstance(recorded, list):
         return
     facts["system"] = facts.get("system") or _instructions(recorded)
@@ -130,8 +132,7 @@ def _of_message(item: dict[str, Any]) -> Iterator[Message]:
     """The messages in one of its own: what a model answered is one; of what it was given, each part
     is one.
     """
-    listed = item.get("parts")
-    parts = [x for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
+    parts = objects(item.get("parts"))
     if item.get("kind") == "request":
         found = [_given(x) for x in parts]
     else:
@@ -170,7 +171,7 @@ def _produced(part: dict[str, Any]) -> dict[str, Any]:
 
 def _instructions(listed: Any) -> str | None:
     """Those of the request, which each message to the model repeats."""
-    requests = [x for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
+    requests = objects(listed)
     return next(
         (found for x in reversed(requests) if (found := first_text(x, ("instructions",)))), None
     )
@@ -320,8 +321,7 @@ def _with_role(message: Message) -> Message:
 def _of_events(value: Any) -> Messages:
     """Messages of version 1, each the body of an event with its name beside it."""
     parsed, damaged = structure(value)
-    items = [x for x in parsed if isinstance(x, dict)] if isinstance(parsed, list) else []
-    bodies = [x["message"] if isinstance(x.get("message"), dict) else x for x in items]
+    bodies = [x["message"] if isinstance(x.get("message"), dict) else x for x in objects(parsed)]
     return Messages(messages(bodies).messages if bodies else None, damaged)
 
 

@@ -9,7 +9,15 @@ from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms import messages
 from spanscore.dialects.forms.decorated_calls import read_arguments
-from spanscore.dialects.forms.structure import Facts, indexed, literal, opened, structure, text
+from spanscore.dialects.forms.structure import (
+    Facts,
+    as_list,
+    indexed,
+    literal,
+    opened,
+    structure,
+    text,
+)
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message, ToolResult
@@ -88,11 +96,7 @@ def _offered(attributes: Attributes) -> tuple[Tool, ...] | None:
         attributes.get("smolagents.tools_names"),
         indexed(attributes, "smolagents.managed_agents."),
     )
-    names = (
-        [x for x in listed if isinstance(x, str) and x not in _NO_TOOLS]
-        if isinstance(listed, list)
-        else []
-    )
+    names = [x for x in as_list(listed) if isinstance(x, str) and x not in _NO_TOOLS]
     agents = [x for x in managed if isinstance(x, dict) and isinstance(x.get("name"), str)]
     return (
         *map(Tool, names),

@@ -11,7 +11,14 @@ from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms import tool_results
 from spanscore.dialects.forms.arguments import call_id, failure
 from spanscore.dialects.forms.messages import blocks, system_text
-from spanscore.dialects.forms.structure import Facts, change_messages, opened, structure, text
+from spanscore.dialects.forms.structure import (
+    Facts,
+    as_object,
+    change_messages,
+    opened,
+    structure,
+    text,
+)
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message, ToolResult
@@ -148,7 +155,7 @@ def _called(body: Mapping[str, Any]) -> str | None:
     """
     given = listed(body, "input")
     content = given[0].get("content") if len(given) == 1 and given[0]["role"] == "tool" else None
-    return call_id(content.get("id")) if isinstance(content, dict) else None
+    return call_id(as_object(content).get("id"))
 
 
 def _operation(body: Mapping[str, Any]) -> str | None:

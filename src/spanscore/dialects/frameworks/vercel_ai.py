@@ -17,11 +17,13 @@ from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
     add_missing,
+    as_object,
     first_count,
     first_identity,
     first_text,
     identity,
     is_redacted,
+    objects,
     opened,
     structure,
     text,
@@ -144,7 +146,7 @@ def _damage_misread_lists(attributes: Attributes, facts: Facts) -> None:
 
 
 def _is_misread_list(message: Any) -> bool:
-    parts = message.get("parts") if isinstance(message, dict) else None
+    parts = as_object(message).get("parts")
     return isinstance(parts, list) and any(
         not isinstance(x, dict) or "type" not in x for x in parts
     )
@@ -236,11 +238,7 @@ def _response(attributes: Attributes) -> Message | None:
     listed = structure(
         first_text(attributes, ("ai.response.toolCalls", "ai.result.toolCalls"))
     ).value
-    calls = (
-        [{**x, "type": "tool-call"} for x in listed if isinstance(x, dict)]
-        if isinstance(listed, list)
-        else []
-    )
+    calls = [{**x, "type": "tool-call"} for x in objects(listed)]
     thought = text(attributes.get("ai.response.reasoning"))
     if answer is None and not calls and thought is None:
         return None

@@ -24,6 +24,7 @@ from spanscore.dialects.forms.structure import (
     first_identity,
     first_text,
     first_value,
+    object_at,
     structure,
     text,
 )
@@ -50,10 +51,10 @@ _NAMED = ("ruby_llm.tool.", "function:")
 def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans; scorers and classifiers are none of a turn's steps."""
     attributes = span.attributes
-    stated = _object(attributes, _TYPE)
+    stated = object_at(attributes, _TYPE)
     facts: Facts = semconv.read(span, context) if keys.GEN_AI_OPERATION_NAME in attributes else {}
     facts["kind"] = kind = _kind(stated.get("type"), facts, context)
-    metadata = _object(attributes, "braintrust.metadata")
+    metadata = object_at(attributes, "braintrust.metadata")
     facts["session_id"] = facts.get("session_id") or first_identity(metadata, _SESSIONS)
     facts["user_id"] = facts.get("user_id") or first_identity(metadata, ("user_id",))
     if kind == "model":
@@ -63,7 +64,7 @@ def read(span: Span, context: Context) -> Facts:
     elif kind == "agent":
         _read_task(attributes, facts)
     if kind in {"model", "agent"}:
-        metrics = _object(attributes, "braintrust.metrics")
+        metrics = object_at(attributes, "braintrust.metrics")
         facts["input_tokens"] = count(metrics.get("prompt_tokens"))
         facts["output_tokens"] = count(metrics.get("completion_tokens"))
     return facts
@@ -75,11 +76,6 @@ def _kind(stated: object, facts: Facts, context: Context) -> StepKind:
     """
     kind = facts.get("kind", "workflow") if stated is None else _KINDS.get(str(stated), "other")
     return "agent" if kind == "workflow" and context.outermost else kind
-
-
-def _object(attributes: Attributes, key: str) -> dict[str, Any]:
-    value = structure(attributes.get(key)).value
-    return value if isinstance(value, dict) else {}
 
 
 def _read_model(attributes: Attributes, metadata: dict[str, Any], facts: Facts) -> None:

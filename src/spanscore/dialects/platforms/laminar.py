@@ -13,6 +13,7 @@ from spanscore.dialects.forms.structure import (
     Facts,
     Side,
     TokenCount,
+    as_object,
     first_count,
     first_identity,
     indexed,
@@ -64,9 +65,7 @@ def read(span: Span, context: Context) -> Facts:
         found = first_identity(attributes, tuple(_ASSOCIATION + x for x in names)) or facts.get(
             fact
         )
-        facts[fact] = found or (
-            first_identity(metadata, names) if isinstance(metadata, dict) else None
-        )
+        facts[fact] = found or (first_identity(as_object(metadata), names))
     if kind == "model":
         _read_model(attributes, facts)
     elif kind == "tool":

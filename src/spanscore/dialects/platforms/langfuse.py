@@ -25,6 +25,7 @@ from spanscore.dialects.forms.structure import (
     REPR_CONTAINERS,
     Facts,
     add_damaged,
+    as_list,
     first_count,
     first_identity,
     identity,
@@ -109,7 +110,7 @@ def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
     request, found = structure(given).value, structure(returned).value
     query = only_argument(request) if isinstance(request, dict) else request
     facts["query"] = query if isinstance(query, str) else None
-    facts["documents"] = tuple(found) if isinstance(found, list) else ()
+    facts["documents"] = tuple(as_list(found))
 
 
 def _read_called(attributes: Attributes, facts: Facts) -> None:

@@ -21,6 +21,8 @@ from spanscore.dialects.forms.provider_bodies import configured_tools, conversat
 from spanscore.dialects.forms.structure import (
     Facts,
     TokenCount,
+    as_list,
+    as_object,
     count,
     first_identity,
     first_text,
@@ -72,9 +74,9 @@ def read(span: Span, context: Context) -> Facts:
         _read_tool(span, given, returned, facts)
     elif kind == "retrieval":
         query, found = structure(given).value, structure(returned).value
-        facts["query"] = text(query.get("query")) if isinstance(query, dict) else None
-        documents = found.get("documents", found.get("output")) if isinstance(found, dict) else None
-        facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+        facts["query"] = text(as_object(query).get("query"))
+        documents = as_object(found).get("documents", as_object(found).get("output"))
+        facts["documents"] = tuple(as_list(documents))
     elif kind == "agent" or (kind == "workflow" and context.outermost):
         read_function(
             recorded(given).value, recorded(returned), facts, envelope=_envelope(attributes)
@@ -116,7 +118,7 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     noted = structure(
         attributes.get(_METADATA + "usage_metadata")
     ).value  # alone where hooks of a framework report a run
-    usage = noted if isinstance(noted, dict) else {}
+    usage = as_object(noted)
     for fact, key in _COUNTS:
         counted = count(attributes.get(key))
         facts[fact] = count(usage.get(fact)) if counted is None else counted

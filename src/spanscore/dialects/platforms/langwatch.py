@@ -15,6 +15,8 @@ from spanscore.dialects.forms.structure import (
     Facts,
     Parsed,
     TokenCount,
+    as_list,
+    as_object,
     evaluated,
     first_count,
     first_identity,
@@ -90,7 +92,7 @@ def read(span: Span, context: Context) -> Facts:
         else _kind_of_messages(attributes)
     )
     metadata = structure(attributes.get("metadata", attributes.get("langwatch.metadata"))).value
-    named = metadata if isinstance(metadata, dict) else {}
+    named = as_object(metadata)
     facts: Facts = {
         "kind": kind,
         "session_id": first_identity(attributes, _SESSIONS) or first_identity(named, _SESSIONS),
@@ -158,16 +160,11 @@ def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts)
     )
     facts["damaged"] = damaged(input=given, output=returned)
     parameters = structure(attributes.get("langwatch.params")).value
-    offered = (
-        parameters.get("tools", parameters.get("functions"))
-        if isinstance(parameters, dict)
-        else None
-    )
+    offered = as_object(parameters).get("tools", as_object(parameters).get("functions"))
     facts["tools"] = listed_tools(given, returned) if offered is None else tools(offered)
     facts["system"] = system_of(given) if isinstance(given, dict) else None
     facts["model"] = first_text(attributes, (keys.GEN_AI_RESPONSE_MODEL, keys.GEN_AI_REQUEST_MODEL))
-    metrics = structure(_value(attributes.get("langwatch.metrics"))).value
-    counted = metrics if isinstance(metrics, dict) else {}
+    counted = as_object(structure(_value(attributes.get("langwatch.metrics"))).value)
     for fact, own, conventional in _TOKENS:
         found = first_count(attributes, conventional)
         facts[fact] = first_count(counted, own) if found is None else found
@@ -184,14 +181,14 @@ def _read_retrieval(attributes: Attributes, given: Any, facts: Facts) -> None:
     recorded = next((attributes[key] for key in _CONTEXTS if key in attributes), None)
     found = structure(recorded).value
     documents = found.get("value", found) if isinstance(found, dict) else found
-    facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+    facts["documents"] = tuple(as_list(documents))
 
 
 def _named(given: Any) -> Any:
     """Messages, in which those of tools have a role: LangWatch's handler for LangChain leaves it
     out.
     """
-    listed = given if isinstance(given, list) else ()
+    listed = as_list(given)
     if not any(isinstance(x, dict) and x.get("role") == "unknown" for x in listed):
         return given
     return [

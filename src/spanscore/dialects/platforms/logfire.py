@@ -20,10 +20,13 @@ from spanscore.dialects.forms.structure import (
     TokenCount,
     add_damaged,
     add_missing,
+    as_object,
     first_count,
     first_identity,
     first_text,
     identity,
+    object_at,
+    objects,
     structure,
     text,
     unprinted,
@@ -126,7 +129,7 @@ def _read_model(span: Span, facts: Facts) -> None:
     """
     attributes = span.attributes
     request, response, whole = (
-        _object(attributes, x) for x in ("request_data", "response_data", "response")
+        object_at(attributes, x) for x in ("request_data", "response_data", "response")
     )
     if facts.get("input") is None or facts.get("output") is None:
         _complete_messages(attributes, (request, response, whole), facts)
@@ -184,11 +187,6 @@ def _complete_side(side: Side, sources: tuple[Messages, ...], facts: Facts) -> N
         add_damaged(facts, side)
 
 
-def _object(attributes: Attributes, key: str) -> _Body:
-    value = structure(attributes.get(key)).value
-    return value if isinstance(value, dict) else {}
-
-
 def _listed(attributes: Attributes, key: str, role: str = "user") -> Messages:
     if attributes.get(key) in (None, "null"):
         return Messages(None)
@@ -215,7 +213,7 @@ def _events(attributes: Attributes) -> tuple[Messages, Messages]:
     was given.
     """
     parsed, damaged = structure(attributes.get("events"))
-    items = [x for x in parsed if isinstance(x, dict)] if isinstance(parsed, list) else []
+    items = objects(parsed)
     if not items:
         return Messages(None, damaged), Messages(None, damaged)
     conversation = messages(
@@ -243,7 +241,7 @@ def _read_step(span: Span, kind: StepKind) -> Facts:
     attributes = span.attributes
     facts: Facts = {"kind": kind}
     if kind == "workflow":
-        metadata = _object(attributes, "metadata")
+        metadata = object_at(attributes, "metadata")
         facts["session_id"] = identity(attributes.get("group_id")) or first_identity(
             metadata, _SESSIONS
         )
@@ -265,16 +263,15 @@ def _error(span: Span) -> str | None:
     """The error that the SDK records; it is an object with a message and, of a tool, the
     exception's text.
     """
-    error = _object(span.attributes, "error")
-    detail = error.get("data")
-    reason = detail.get("error") if isinstance(detail, dict) else None
+    error = object_at(span.attributes, "error")
+    reason = as_object(error.get("data")).get("error")
     reason = error.get("message") if reason in (None, "") else reason
     return status_error(span) if reason is None else failure(reason)
 
 
 def _read_mcp(span: Span) -> Facts:
     """A request as client or server sees it; one that calls a tool is that call."""
-    request = _object(span.attributes, "request")
+    request = object_at(span.attributes, "request")
     if request.get("method") != "tools/call":
         return {"kind": "other"}
     return read_call(span, request.get("params"), span.attributes.get("response"))
@@ -331,7 +328,7 @@ def read_call(span: Span, parameters: Any, answer: Value) -> Facts:
 
     What a tool returns as structure, and as text for those that know no structure, is one.
     """
-    request = parameters if isinstance(parameters, dict) else {}
+    request = as_object(parameters)
     facts: Facts = {
         "kind": "tool",
         "tool_name": text(request.get("name")),

@@ -26,10 +26,13 @@ from spanscore.dialects.forms.structure import (
     Facts,
     Parsed,
     add_damaged,
+    as_list,
+    as_object,
     count,
     first_count,
     first_identity,
     identity,
+    objects,
     opened,
     structure,
     text,
@@ -141,7 +144,7 @@ def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
     query, found = opened(given), structure(returned).value
     values = list(query.values()) if isinstance(query, dict) else [query]
     facts["query"] = next((x for x in values if isinstance(x, str)), None)
-    facts["documents"] = tuple(found) if isinstance(found, list) else ()
+    facts["documents"] = tuple(as_list(found))
 
 
 def _read_conventions(span: Span, context: Context) -> Facts:
@@ -187,8 +190,7 @@ def _block_text(text: str | None) -> str | None:
 
 def _metadata(attributes: Attributes) -> dict[str, Any]:
     """What LangChain hands to every tracer."""
-    value = _value(attributes, "metadata") if "metadata" in attributes else None
-    return value if isinstance(value, dict) else {}
+    return as_object(_value(attributes, "metadata") if "metadata" in attributes else None)
 
 
 def _session_and_user(
@@ -204,15 +206,10 @@ def _session_and_user(
     called = attributes.get("kwargs")
     if isinstance(called, str) and _RUN in called:
         given: Any = opened(called)
-        run = given.get(_RUN) if isinstance(given, dict) else None
+        run = as_object(given).get(_RUN)
         if isinstance(run, dict):
             session = session or identity(run.get("group_id"))
-            metadata_of_run = run.get("trace_metadata")
-            user = user or (
-                first_identity(metadata_of_run, _USERS)
-                if isinstance(metadata_of_run, dict)
-                else None
-            )
+            user = user or (first_identity(as_object(run.get("trace_metadata")), _USERS))
     return session, user
 
 
@@ -230,7 +227,7 @@ def _value(attributes: Attributes, key: str) -> Any:
 def _read_model(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     attributes = span.attributes
     request, response = _opened_body(structure(given)), _opened_body(structure(returned))
-    body = request.value if isinstance(request.value, dict) else {}
+    body = as_object(request.value)
     facts["input"] = conversation(request.value, "user") or _prompt(body)
     facts["output"] = conversation(response.value, "assistant")
     facts["damaged"] = cut(input=request, output=response)
@@ -391,12 +388,7 @@ def add_response(response: Mapping[str, Any], facts: Facts) -> None:
             first_count(usage, _INPUT_TOKENS),
             first_count(usage, _OUTPUT_TOKENS),
         )
-    choices = response.get("choices")
-    reasons = (
-        [x.get("finish_reason") for x in choices if isinstance(x, dict)]
-        if isinstance(choices, list)
-        else []
-    )
+    reasons = [x.get("finish_reason") for x in objects(response.get("choices"))]
     reasons += [response.get("stop_reason"), response.get("stopReason")]
     facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str)) or facts.get(
         "finish_reasons", ()
@@ -429,10 +421,7 @@ def _begins_before_calls(streamed: Chunks) -> bool:
 
 
 def _deltas(chunk: Any) -> Iterator[Any]:
-    listed = chunk.get("choices") if isinstance(chunk, dict) else None
-    yield from (
-        (x.get("delta") for x in listed if isinstance(x, dict)) if isinstance(listed, list) else ()
-    )
+    yield from (x.get("delta") for x in objects(as_object(chunk).get("choices")))
 
 
 def complete_function(streamed: Chunks, facts: Facts) -> None:

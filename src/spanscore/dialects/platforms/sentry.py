@@ -13,6 +13,7 @@ from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
+    as_list,
     first_text,
     is_redacted,
     opened,
@@ -72,7 +73,7 @@ def _answer(attributes: Attributes) -> tuple[Message, ...] | None:
     if not isinstance(texts, list):  # OpenAI's has a text for each choice, if it was not streamed
         texts = [recorded]
     parts = [{"type": "text", "text": x} for x in texts if isinstance(x, str)]
-    calls = called if isinstance(called, list) else []
+    calls = as_list(called)
     answer = message({"role": "assistant", "content": [*parts, *map(_part, calls)]}, "assistant")
     return None if answer is None else (answer,)
 

@@ -17,6 +17,7 @@ from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
+    as_object,
     count,
     is_redacted,
     opened,
@@ -439,7 +440,7 @@ def _results_in_notice(block: Any) -> list[dict[str, Any]]:
 
 
 def _is_reminder(block: Any) -> bool:
-    text = block.get("text") if isinstance(block, dict) else None
+    text = as_object(block).get("text")
     return isinstance(text, str) and text.startswith(_BEGIN) and text.rstrip().endswith(_END)
 
 

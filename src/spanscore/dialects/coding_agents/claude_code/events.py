@@ -9,6 +9,7 @@ from spanscore.dialects.forms.structure import (
     first_identity,
     first_text,
     identity,
+    objects,
     structure,
     text,
 )
@@ -218,12 +219,7 @@ def _by_hash(models: Iterable[Span]) -> dict[str, Span]:
     """The first model call that names an instruction or a tool, by its hash."""
     found: dict[str, Span] = {}
     for model in sorted(models, key=lambda x: (x.start_ns, x.span_id)):
-        listed = structure(model.attributes.get("tools")).value
-        named = (
-            [x.get("hash") for x in listed if isinstance(x, dict)]
-            if isinstance(listed, list)
-            else []
-        )
+        named = [x.get("hash") for x in objects(structure(model.attributes.get("tools")).value)]
         for digest in (model.attributes.get("system_prompt_hash"), *named):
             if isinstance(digest, str) and digest:
                 found.setdefault(digest, model)

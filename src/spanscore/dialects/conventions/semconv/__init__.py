@@ -35,6 +35,7 @@ from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
+    as_list,
     first_value,
     identity,
     is_redacted,
@@ -239,7 +240,7 @@ def read(span: Span, context: Context) -> Facts:
 def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
     facts["query"] = text(attributes.get(keys.GEN_AI_RETRIEVAL_QUERY_TEXT))
     documents = structure(attributes.get(keys.GEN_AI_RETRIEVAL_DOCUMENTS)).value
-    facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+    facts["documents"] = tuple(as_list(documents))
 
 
 DIALECT = Dialect(
