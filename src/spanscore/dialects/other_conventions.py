@@ -5,7 +5,7 @@ else the span records. Only missing facts are filled in, and none that is known 
 redacted.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from spanscore.dialects import keys
 from spanscore.dialects.dialect import Context
@@ -24,13 +24,12 @@ from spanscore.dialects.forms.structure import (
     Facts,
     Parsed,
     Side,
-    TokenCount,
     add_damaged,
     add_missing,
-    first_count,
     first_text,
     indexed,
     objects,
+    read_tokens,
     structure,
 )
 from spanscore.model.json import printed
@@ -60,24 +59,6 @@ _OUTPUTS = (*(produced for _, produced in _SIDES), "final_result")
 _ARGUMENTS, _RESULTS = (
     tuple(given for given, _ in _CALLS),
     tuple(returned for _, returned in _CALLS),
-)
-_COUNTS: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
-    (
-        "input_tokens",
-        (
-            keys.GEN_AI_USAGE_INPUT_TOKENS,
-            keys.GEN_AI_USAGE_PROMPT_TOKENS,
-            keys.LLM_TOKEN_COUNT_PROMPT,
-        ),
-    ),
-    (
-        "output_tokens",
-        (
-            keys.GEN_AI_USAGE_OUTPUT_TOKENS,
-            keys.GEN_AI_USAGE_COMPLETION_TOKENS,
-            keys.LLM_TOKEN_COUNT_COMPLETION,
-        ),
-    ),
 )
 _MODELS = (
     keys.GEN_AI_RESPONSE_MODEL,
@@ -149,9 +130,7 @@ def _complete_model(attributes: Attributes, facts: Facts) -> None:
         facts["input"], facts["output"] = given.messages, produced.messages
         if given.damaged:
             add_damaged(facts, "input", "output")
-    for field, names in _COUNTS:
-        if facts.get(field) is None:
-            facts[field] = first_count(attributes, names)
+    read_tokens(attributes, facts)
     facts["model"] = facts.get("model") or first_text(attributes, _MODELS)
 
 

@@ -22,7 +22,6 @@ from spanscore.dialects.forms.structure import (
     add_damaged,
     elements,
     first_count,
-    first_identity,
     identity,
     indexed,
     is_address,
@@ -30,6 +29,7 @@ from spanscore.dialects.forms.structure import (
     object_at,
     objects,
     opened,
+    read_names,
     structure,
     text,
 )
@@ -249,9 +249,7 @@ def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
         facts["tools"] = _flat_tools(attributes) or None
         facts["input_tokens"] = first_count(attributes, _GIVEN_TOKENS)
         facts["output_tokens"] = first_count(attributes, _PRODUCED_TOKENS)
-    if facts["session_id"] is None:
-        facts["session_id"] = first_identity(names, ("session_id", "conversation_id", "thread_id"))
-    facts["user_id"] = identity(names.get("user_id"))
+    read_names(names, facts)
     facts["input"] = quirk.messages(span, "input", facts)
     facts["output"] = langchain_messages.after_question(quirk.messages(span, "output", facts))
     facts["input_text"] = _plain(given, attributes.get(keys.INPUT_MIME_TYPE))

@@ -16,14 +16,13 @@ from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
     Side,
-    TokenCount,
     add_damaged,
-    count,
     elements,
     first_identity,
     indexed,
     is_redacted,
     opened,
+    read_tokens,
     structure,
     text,
 )
@@ -48,10 +47,6 @@ _REQUEST_TYPES: Final[dict[str, StepKind]] = {
 _SIDES: Final[tuple[tuple[Side, str, str], ...]] = (
     ("input", keys.GEN_AI_PROMPT_PREFIX, "user"),
     ("output", keys.GEN_AI_COMPLETION_PREFIX, "assistant"),
-)
-_COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
-    ("input_tokens", keys.GEN_AI_USAGE_PROMPT_TOKENS),
-    ("output_tokens", keys.GEN_AI_USAGE_COMPLETION_TOKENS),
 )
 _MESSAGES = frozenset(
     {keys.GEN_AI_PROMPT_0_ROLE, keys.GEN_AI_PROMPT_0_CONTENT, keys.GEN_AI_COMPLETION_0_CONTENT}
@@ -146,9 +141,7 @@ def _read_model(span: Span, quirk: Quirk, facts: Facts) -> None:
                 add_damaged(facts, fact)
     if facts.get("tools") is None:
         _read_functions(attributes, facts)
-    for field, key in _COUNTS:
-        if facts.get(field) is None:
-            facts[field] = count(attributes.get(key))
+    read_tokens(attributes, facts)
     if not is_read:
         messages.complete_react(facts)
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
 import orjson
 
-from spanscore.dialects.keys import SESSION_ID, USER_ID
+from spanscore.dialects import keys
 from spanscore.model.json import Json, dumps, exact, loads
 from spanscore.model.span import Attributes, Value
 from spanscore.model.step import Message, StepFact, StepKind
@@ -536,31 +536,73 @@ def text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def first_value(attributes: Attributes, keys: tuple[str, ...]) -> Value:
-    """The first of the attributes `keys` that the span has, else None."""
-    for key in keys:  # for every span: a generator would take twice as long
+def first_value(attributes: Attributes, names: tuple[str, ...]) -> Value:
+    """The first of the attributes `names` that the span has, else None."""
+    for key in names:  # for every span: a generator would take twice as long
         value = attributes.get(key)
         if value is not None:
             return value
     return None
 
 
-def first_text(attributes: Attributes, keys: tuple[str, ...]) -> str | None:
-    """The first of the attributes `keys` that is text and not empty, else None."""
-    for key in keys:
+def first_text(attributes: Attributes, names: tuple[str, ...]) -> str | None:
+    """The first of the attributes `names` that is text and not empty, else None."""
+    for key in names:
         value = attributes.get(key)
         if isinstance(value, str) and value:
             return value
     return None
 
 
-def first_count(attributes: Mapping[str, Any], keys: Iterable[str]) -> int | None:
-    """The first of the attributes `keys` that is a number of tokens, else None."""
-    for key in keys:
+def first_count(attributes: Mapping[str, Any], names: Iterable[str]) -> int | None:
+    """The first of the attributes `names` that is a number of tokens, else None."""
+    for key in names:
         value = attributes.get(key)
         if value is not None and (found := count(value)) is not None:
             return found
     return None
+
+
+_USAGE: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
+    ("input_tokens", ("input_tokens", "prompt_tokens", "inputTokens", "promptTokens")),
+    ("output_tokens", ("output_tokens", "completion_tokens", "outputTokens", "completionTokens")),
+)
+"""What providers call the numbers of tokens in their responses."""
+
+_COUNTED: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
+    (
+        "input_tokens",
+        (
+            keys.GEN_AI_USAGE_INPUT_TOKENS,
+            keys.GEN_AI_USAGE_PROMPT_TOKENS,
+            keys.LLM_TOKEN_COUNT_PROMPT,
+        ),
+    ),
+    (
+        "output_tokens",
+        (
+            keys.GEN_AI_USAGE_OUTPUT_TOKENS,
+            keys.GEN_AI_USAGE_COMPLETION_TOKENS,
+            keys.LLM_TOKEN_COUNT_COMPLETION,
+        ),
+    ),
+)
+
+
+def read_usage(usage: object, facts: Facts) -> None:
+    """Add the numbers of tokens that the usage in a provider's response states, where `facts` lack
+    them.
+    """
+    for fact, names in _USAGE:
+        if facts.get(fact) is None:
+            facts[fact] = first_count(as_object(usage), names)
+
+
+def read_tokens(attributes: Attributes, facts: Facts) -> None:
+    """Add the numbers of tokens in the conventions' attributes, where `facts` lack them."""
+    for fact, names in _COUNTED:
+        if facts.get(fact) is None:
+            facts[fact] = first_count(attributes, names)
 
 
 def count(value: object) -> int | None:
@@ -602,7 +644,11 @@ USERS = (
 attributes.
 """
 
-IDENTIFYING = frozenset({SESSION_ID, USER_ID, *SESSIONS, *USERS})
+IDENTIFYING = frozenset({keys.SESSION_ID, keys.USER_ID, *SESSIONS, *USERS})
+_NAMES: Final[tuple[tuple[Literal["session_id", "user_id"], tuple[str, ...]], ...]] = (
+    ("session_id", ("session_id", "conversation_id", "thread_id")),
+    ("user_id", ("user_id",)),
+)
 
 
 def identity(value: object) -> str | None:
@@ -617,9 +663,19 @@ def identity(value: object) -> str | None:
     return str(value) if type(value) is int and _LOWEST <= value <= _HIGHEST else None
 
 
-def first_identity(values: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
-    """The first of the values under `keys` that is an id, else None."""
-    for key in keys:
+def read_names(metadata: Mapping[str, Any], facts: Facts, prefix: str = "") -> None:
+    """Add the session and the user that an application named in metadata, where `facts` lack
+    them.
+    """
+    for fact, names in _NAMES:
+        found = first_identity(metadata, tuple(prefix + x for x in names))
+        if found is not None and not facts.get(fact):
+            facts[fact] = found
+
+
+def first_identity(values: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    """The first of the values under `names` that is an id, else None."""
+    for key in names:
         value = values.get(key)
         if value is not None and (found := identity(value)) is not None:
             return found

@@ -4,7 +4,7 @@ from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.arguments import result
 from spanscore.dialects.forms.messages import messages
-from spanscore.dialects.forms.structure import Facts, as_object, count, structure, text
+from spanscore.dialects.forms.structure import Facts, as_object, count, read_tokens, structure, text
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 
@@ -23,8 +23,7 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     """
     if facts["kind"] == "agent":
         facts["agent_name"] = None
-        facts["input_tokens"] = count(span.attributes.get(keys.LLM_TOKEN_COUNT_PROMPT))
-        facts["output_tokens"] = count(span.attributes.get(keys.LLM_TOKEN_COUNT_COMPLETION))
+        read_tokens(span.attributes, facts)
     elif facts["kind"] == "tool" and facts.get("has_result"):
         facts["result"] = result(_answer_of_subagent(facts["result"]))
 

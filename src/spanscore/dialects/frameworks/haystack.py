@@ -15,11 +15,11 @@ from spanscore.dialects.forms.structure import (
     add_missing,
     as_list,
     as_object,
-    count,
     evaluated,
     identity,
     opened,
     opened_repr,
+    read_usage,
     structure,
     text,
 )
@@ -97,16 +97,17 @@ def read_meta(returned: object) -> Facts:
     They are in the reply itself, or beside replies that are only texts.
     """
     state = as_object(returned)
-    replies = [opened_repr(x) if isinstance(x, str) else x for x in _list(state.get("replies"))[:1]]
+    replies = [
+        opened_repr(x) if isinstance(x, str) else x for x in as_list(state.get("replies"))[:1]
+    ]
     metas = [x.get("meta", x.get("_meta")) for x in replies if _message(x) is not None]
-    meta = next((x for x in [*metas, *_list(state.get("meta"))[:1]] if isinstance(x, dict)), {})
-    usage = as_object(meta.get("usage"))
-    return {
+    meta = next((x for x in [*metas, *as_list(state.get("meta"))[:1]] if isinstance(x, dict)), {})
+    facts: Facts = {
         "model": text(meta.get("model")),
         "response_id": identity(meta.get("id")),
-        "input_tokens": count(usage.get("prompt_tokens", usage.get("input_tokens"))),
-        "output_tokens": count(usage.get("completion_tokens", usage.get("output_tokens"))),
     }
+    read_usage(meta.get("usage"), facts)
+    return facts
 
 
 def _complete_model(given: object, returned: object, facts: Facts) -> None:
@@ -131,10 +132,6 @@ def _printed_tools(offered: object) -> tuple[Tool, ...] | None:
         found += inner if isinstance(inner, list) else [item]
     named = [{key: x.get(key) for key in _DEFINED} for x in found if isinstance(x, dict)]
     return tools(named) or None
-
-
-def _list(value: object) -> list[Any]:
-    return as_list(value)
 
 
 def complete_openllmetry(span: Span, facts: Facts) -> None:
@@ -326,7 +323,7 @@ def _model(given: Any, returned: Any) -> Facts:
     facts["input"] = chat_messages(request.get("messages"))
     if facts["input"] is None and isinstance(request.get("prompt"), str):
         facts["input"] = (Message("user", request["prompt"]),)
-    replies = _list(response.get("replies"))
+    replies = as_list(response.get("replies"))
     answers = tuple(Message("assistant", x) for x in replies if isinstance(x, str))
     facts["output"] = answers or chat_messages(response.get("replies"))
     if request.get("tools") is not None:

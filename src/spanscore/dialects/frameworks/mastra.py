@@ -10,24 +10,29 @@ from typing import Any, Final
 
 from spanscore.dialects import keys
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
-from spanscore.dialects.forms.arguments import arguments, call_id, tools
-from spanscore.dialects.forms.decorated_calls import cut, damaged, read_function, recorded
+from spanscore.dialects.forms.arguments import call_id, tools
+from spanscore.dialects.forms.decorated_calls import (
+    cut,
+    damaged,
+    read_call,
+    read_function,
+    recorded,
+)
 from spanscore.dialects.forms.json_text import keep_json_text
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.provider_bodies import messages_of
-from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
     Parsed,
-    TokenCount,
     as_object,
-    first_count,
     first_identity,
     first_text,
     is_redacted,
     object_at,
     objects,
     opened,
+    read_tokens,
+    read_usage,
     structure,
     text,
 )
@@ -87,22 +92,6 @@ _TOOL_NAMES, _CALL_IDS = (
 _DESCRIPTIONS = (keys.GEN_AI_TOOL_DESCRIPTION, keys.TOOL_DESCRIPTION)
 _OFFERED = (keys.GEN_AI_TOOL_DEFINITIONS, "agent.available_tools")
 _MODELS = (keys.GEN_AI_RESPONSE_MODEL, keys.GEN_AI_REQUEST_MODEL, keys.LLM_MODEL_NAME, "modelId")
-_TOKENS: Final[tuple[tuple[TokenCount, tuple[str, ...], tuple[str, ...]], ...]] = (
-    (
-        "input_tokens",
-        (keys.GEN_AI_USAGE_INPUT_TOKENS, keys.LLM_TOKEN_COUNT_PROMPT),
-        ("prompt_tokens", "input_tokens"),
-    ),
-    (
-        "output_tokens",
-        (keys.GEN_AI_USAGE_OUTPUT_TOKENS, keys.LLM_TOKEN_COUNT_COMPLETION),
-        ("completion_tokens", "output_tokens"),
-    ),
-)
-"""Of each count its attributes, and its names in the response of a provider that has them at the
-top.
-"""
-
 _LOOPS = frozenset({"model_generation", "llm_generation"})
 _LEVELS_IN_LOOP = 2
 """Steps, and the inferences in them."""
@@ -226,11 +215,8 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     facts["agent_name"] = first_text(attributes, _AGENTS)
     facts["model"] = first_text(attributes, _MODELS) or _model_in(body, attributes)
     facts["tools"] = _described(body) or _described(response_body)
-    used = as_object(response_body).get("usage")
-    for fact, names, names_in_body in _TOKENS:
-        facts[fact] = first_count(attributes, names)
-        if facts[fact] is None and isinstance(used, dict):
-            facts[fact] = first_count(used, names_in_body)
+    read_tokens(attributes, facts)
+    read_usage(as_object(response_body).get("usage"), facts)
 
 
 def _model_in(body: Any, attributes: Attributes) -> str | None:
@@ -345,15 +331,10 @@ def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     attributes = span.attributes
     facts["tool_name"] = name = first_text(attributes, _TOOL_NAMES)
     facts["call_id"] = call_id(first_identity(attributes, _CALL_IDS))
-    facts["error"] = status_error(span)
-    facts["damaged"] = damaged(arguments=given, result=returned)
     described = first_text(attributes, _DESCRIPTIONS)
     facts["tools"] = (Tool(name, described),) if name and described else None
-    if given is not None and not is_redacted(given):
-        facts["arguments"] = arguments(given)
-    if returned is not None and not is_redacted(returned):
-        facts["result"], facts["has_result"] = opened(returned), True
-        facts["error"] = facts["error"] or _refused(facts["result"])
+    read_call(span, given, returned, facts)
+    facts["error"] = facts["error"] or _refused(facts.get("result"))
 
 
 def _refused(result: Json) -> str | None:

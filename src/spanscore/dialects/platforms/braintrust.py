@@ -20,11 +20,11 @@ from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
     add_missing,
-    count,
-    first_identity,
     first_text,
     first_value,
     object_at,
+    read_names,
+    read_usage,
     structure,
     text,
 )
@@ -40,7 +40,6 @@ _KINDS: Final[dict[str, StepKind]] = {
     "function": "tool",
     "task": "workflow",
 }
-_SESSIONS = ("session_id", "conversation_id", "thread_id")
 _CALL = frozenset({"name", "arguments"})
 """What the SDK for Ruby puts around the arguments of a call."""
 
@@ -55,8 +54,7 @@ def read(span: Span, context: Context) -> Facts:
     facts: Facts = semconv.read(span, context) if keys.GEN_AI_OPERATION_NAME in attributes else {}
     facts["kind"] = kind = _kind(stated.get("type"), facts, context)
     metadata = object_at(attributes, "braintrust.metadata")
-    facts["session_id"] = facts.get("session_id") or first_identity(metadata, _SESSIONS)
-    facts["user_id"] = facts.get("user_id") or first_identity(metadata, ("user_id",))
+    read_names(metadata, facts)
     if kind == "model":
         _read_model(attributes, metadata, facts)
     elif kind == "tool":
@@ -64,9 +62,7 @@ def read(span: Span, context: Context) -> Facts:
     elif kind == "agent":
         _read_task(attributes, facts)
     if kind in {"model", "agent"}:
-        metrics = object_at(attributes, "braintrust.metrics")
-        facts["input_tokens"] = count(metrics.get("prompt_tokens"))
-        facts["output_tokens"] = count(metrics.get("completion_tokens"))
+        read_usage(object_at(attributes, "braintrust.metrics"), facts)
     return facts
 
 

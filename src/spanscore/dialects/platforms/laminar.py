@@ -2,7 +2,7 @@
 recorded of a call.
 """
 
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from spanscore.dialects import keys
 from spanscore.dialects.conventions import openllmetry
@@ -12,11 +12,10 @@ from spanscore.dialects.forms.provider_bodies import conversation
 from spanscore.dialects.forms.structure import (
     Facts,
     Side,
-    TokenCount,
-    as_object,
-    first_count,
-    first_identity,
     indexed,
+    object_at,
+    read_names,
+    read_tokens,
     structure,
     text,
 )
@@ -34,17 +33,9 @@ _KINDS: Final[dict[str, StepKind]] = {
 }
 _INPUT, _OUTPUT = "lmnr.span.input", "lmnr.span.output"
 _ASSOCIATION = "lmnr.association.properties."
-_IDS: Final[tuple[tuple[Literal["session_id", "user_id"], tuple[str, ...]], ...]] = (
-    ("session_id", ("session_id", "conversation_id", "thread_id")),
-    ("user_id", ("user_id",)),
-)
 _SIDES: Final[tuple[tuple[Side, str, str, str], ...]] = (
     ("input", keys.GEN_AI_INPUT_MESSAGES, _INPUT, "user"),
     ("output", keys.GEN_AI_OUTPUT_MESSAGES, _OUTPUT, "assistant"),
-)
-_TOKENS: Final[tuple[tuple[TokenCount, str], ...]] = (
-    ("input_tokens", keys.GEN_AI_USAGE_INPUT_TOKENS),
-    ("output_tokens", keys.GEN_AI_USAGE_OUTPUT_TOKENS),
 )
 
 
@@ -60,12 +51,10 @@ def read(span: Span, context: Context) -> Facts:
     facts: Facts = openllmetry.read(span, context) if conventional else {"kind": kind}
     if kind != "workflow":
         facts["kind"] = kind
-    metadata = structure(attributes.get("langchain.metadata")).value
-    for fact, names in _IDS:
-        found = first_identity(attributes, tuple(_ASSOCIATION + x for x in names)) or facts.get(
-            fact
-        )
-        facts[fact] = found or (first_identity(as_object(metadata), names))
+    found: Facts = {}
+    read_names(attributes, found, _ASSOCIATION)
+    facts |= found
+    read_names(object_at(attributes, "langchain.metadata"), facts)
     if kind == "model":
         _read_model(attributes, facts)
     elif kind == "tool":
@@ -87,9 +76,7 @@ def _read_model(attributes: Attributes, facts: Facts) -> None:
         key = conventional if conventional in attributes else decorated
         if key in attributes and (key == conventional or facts.get(side) is None):
             facts[side] = conversation(_provider_messages(structure(attributes[key]).value), role)
-    for fact, key in _TOKENS:  # also where nothing else of the conventions is set
-        if facts.get(fact) is None:
-            facts[fact] = first_count(attributes, (key,))
+    read_tokens(attributes, facts)  # also where nothing else of the conventions is set
     if (
         facts.get("system") is None and keys.GEN_AI_PROMPT_0_ROLE in attributes
     ):  # of OpenAI's Responses

@@ -20,14 +20,14 @@ from spanscore.dialects.forms.decorated_calls import (
 from spanscore.dialects.forms.provider_bodies import configured_tools, conversation, system_of
 from spanscore.dialects.forms.structure import (
     Facts,
-    TokenCount,
     as_list,
     as_object,
-    count,
-    first_identity,
     first_text,
     identity,
     literal,
+    read_names,
+    read_tokens,
+    read_usage,
     structure,
     text,
 )
@@ -42,14 +42,9 @@ _KINDS: Final[dict[str, StepKind]] = {
     "chain": "workflow",
 }
 _INPUTS, _OUTPUTS = keys.GEN_AI_PROMPT, keys.GEN_AI_COMPLETION
-_COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
-    ("input_tokens", keys.GEN_AI_USAGE_INPUT_TOKENS),
-    ("output_tokens", keys.GEN_AI_USAGE_OUTPUT_TOKENS),
-)
 _HIDDEN = "{}"  # stands for either where LANGSMITH_HIDE_INPUTS or LANGSMITH_HIDE_OUTPUTS is set
 _METADATA = "langsmith.metadata."  # `langsmith.trace.session_id` is a project, and no conversation
 _TRACEABLE = "langsmith.traceable"  # only the SDK for JavaScript records it
-_SESSIONS = tuple(_METADATA + x for x in ("session_id", "conversation_id", "thread_id"))
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -64,9 +59,8 @@ def read(span: Span, context: Context) -> Facts:
         "agent_name": langchain_messages.graph_name(span.name)
         if kind == "agent"
         else langchain_messages.agent_name(placed),
-        "session_id": first_identity(attributes, _SESSIONS),
-        "user_id": identity(attributes.get(_METADATA + "user_id")),
     }
+    read_names(attributes, facts, _METADATA)
     given, returned = attributes.get(_INPUTS), attributes.get(_OUTPUTS)
     if kind == "model":
         _read_model(attributes, given, returned, facts)
@@ -115,13 +109,9 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     ) or langchain_messages.response_id(response.value)
     names = (keys.GEN_AI_RESPONSE_MODEL, keys.GEN_AI_REQUEST_MODEL, _METADATA + "ls_model_name")
     facts["model"] = first_text(attributes, names)
-    noted = structure(
-        attributes.get(_METADATA + "usage_metadata")
-    ).value  # alone where hooks of a framework report a run
-    usage = as_object(noted)
-    for fact, key in _COUNTS:
-        counted = count(attributes.get(key))
-        facts[fact] = count(usage.get(fact)) if counted is None else counted
+    read_tokens(attributes, facts)
+    # alone where hooks of a framework report a run
+    read_usage(structure(attributes.get(_METADATA + "usage_metadata")).value, facts)
 
 
 def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:

@@ -14,13 +14,13 @@ from spanscore.dialects.forms.provider_bodies import offered as listed_tools
 from spanscore.dialects.forms.structure import (
     Facts,
     Parsed,
-    TokenCount,
     as_list,
     as_object,
     evaluated,
-    first_count,
     first_identity,
     first_text,
+    read_tokens,
+    read_usage,
     structure,
     text,
 )
@@ -54,22 +54,6 @@ _SESSIONS = (
     keys.GEN_AI_CONVERSATION_ID,
 )
 _USERS = ("langwatch.user.id", "langwatch.user_id", "user_id", "userId")
-_TOKENS: Final[tuple[tuple[TokenCount, tuple[str, ...], tuple[str, ...]], ...]] = (
-    (
-        "input_tokens",
-        ("prompt_tokens", "promptTokens"),
-        (keys.GEN_AI_USAGE_INPUT_TOKENS, keys.GEN_AI_USAGE_PROMPT_TOKENS),
-    ),
-    (
-        "output_tokens",
-        ("completion_tokens", "completionTokens"),
-        (keys.GEN_AI_USAGE_OUTPUT_TOKENS, keys.GEN_AI_USAGE_COMPLETION_TOKENS),
-    ),
-)
-"""Of each count its names in LangWatch's metrics, and the conventions' attributes, which rank above
-these.
-"""
-
 _KEYS = {"type", "value"}
 
 
@@ -164,10 +148,8 @@ def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts)
     facts["tools"] = listed_tools(given, returned) if offered is None else tools(offered)
     facts["system"] = system_of(given) if isinstance(given, dict) else None
     facts["model"] = first_text(attributes, (keys.GEN_AI_RESPONSE_MODEL, keys.GEN_AI_REQUEST_MODEL))
-    counted = as_object(structure(_value(attributes.get("langwatch.metrics"))).value)
-    for fact, own, conventional in _TOKENS:
-        found = first_count(attributes, conventional)
-        facts[fact] = first_count(counted, own) if found is None else found
+    read_tokens(attributes, facts)
+    read_usage(structure(_value(attributes.get("langwatch.metrics"))).value, facts)
 
 
 def _joined(returned: Any) -> Any:

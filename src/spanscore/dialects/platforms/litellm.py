@@ -21,6 +21,7 @@ from spanscore.dialects.forms.structure import (
     first_identity,
     identity,
     indexed,
+    read_usage,
     structure,
     text,
 )
@@ -162,10 +163,7 @@ def _read_raw(attributes: Attributes) -> Facts:
     }
     if text(fields.get("system")):
         facts["system"] = system_text(fields["system"])[0]
-    usage = structure(fields.get("usage")).value
-    if isinstance(usage, dict):
-        facts["input_tokens"] = count(usage.get("prompt_tokens", usage.get("input_tokens")))
-        facts["output_tokens"] = count(usage.get("completion_tokens", usage.get("output_tokens")))
+    read_usage(structure(fields.get("usage")).value, facts)
     facts["damaged"] = cut(input=request, output=response)
     return facts
 

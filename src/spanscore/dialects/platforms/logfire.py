@@ -17,16 +17,15 @@ from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
     Side,
-    TokenCount,
     add_damaged,
     add_missing,
     as_object,
-    first_count,
-    first_identity,
     first_text,
     identity,
     object_at,
     objects,
+    read_names,
+    read_usage,
     structure,
     text,
     unprinted,
@@ -43,16 +42,11 @@ _REQUEST_KEYS, _RESPONSE_KEYS = (
     ("messages", "prompt"),
     ("message", "combined_chunk_content", "text"),
 )
-_COUNTS: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
-    ("input_tokens", ("input_tokens", "prompt_tokens")),
-    ("output_tokens", ("output_tokens", "completion_tokens")),
-)
 _STARTS: Final[tuple[tuple[str, StepKind], ...]] = (
     ("OpenAI Agents trace", "workflow"),
     ("Agent run", "agent"),
     ("Function", "tool"),
 )
-_SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id",)
 _APPLICATION = "logfire"  # the scope of spans that an application opens itself
 _MAX_STREAMS = 50  # at once beside each other that are compared with a record
 _ENVELOPE = "input"  # around the arguments of a call by an Anthropic model
@@ -83,12 +77,8 @@ def named(span: Span) -> Facts:
     """
     if span.scope.name != _APPLICATION and span.scope.name not in _SCOPES:
         return {}
-    attributes = span.attributes
     found: Facts = {}
-    if session := first_identity(attributes, _SESSIONS):
-        found["session_id"] = session
-    if user := first_identity(attributes, _USERS):
-        found["user_id"] = user
+    read_names(span.attributes, found)
     return found
 
 
@@ -145,13 +135,7 @@ def _read_model(span: Span, facts: Facts) -> None:
         listed = (x["tools"] for x in (whole, request) if isinstance(x.get("tools"), list))
         facts["tools"] = next((tools(x) for x in listed), None)
     facts["model"] = facts.get("model") or text(request.get("model"))
-    _read_usage(response.get("usage"), facts)
-
-
-def _read_usage(usage: Any, facts: Facts) -> None:
-    for field, names in _COUNTS:
-        if facts.get(field) is None and isinstance(usage, dict):
-            facts[field] = first_count(usage, names)
+    read_usage(response.get("usage"), facts)
 
 
 def _complete_messages(
@@ -241,11 +225,8 @@ def _read_step(span: Span, kind: StepKind) -> Facts:
     attributes = span.attributes
     facts: Facts = {"kind": kind}
     if kind == "workflow":
-        metadata = object_at(attributes, "metadata")
-        facts["session_id"] = identity(attributes.get("group_id")) or first_identity(
-            metadata, _SESSIONS
-        )
-        facts["user_id"] = first_identity(metadata, _USERS)
+        facts["session_id"] = identity(attributes.get("group_id"))
+        read_names(object_at(attributes, "metadata"), facts)
     elif kind == "agent":
         facts["agent_name"] = text(attributes.get("name"))
         facts["tools"] = tools(attributes["tools"]) if "tools" in attributes else None

@@ -28,12 +28,11 @@ from spanscore.dialects.forms.structure import (
     add_damaged,
     as_list,
     as_object,
-    count,
-    first_count,
-    first_identity,
     identity,
     objects,
     opened,
+    read_names,
+    read_usage,
     structure,
     text,
 )
@@ -54,7 +53,6 @@ _KINDS: Final[dict[str, StepKind]] = {
     "TASK": "workflow",
     "UNKNOWN": "workflow",  # of a function that is decorated without a type
 }
-_SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id",)
 _BLOCK = '"type": "output_text"'
 _ENVELOPES = frozenset({"modelId", "ResponseMetadata"})
 _OPENAI_AGENTS, _RUN = "mlflow.openai.agent_run_root", "run_config"
@@ -75,7 +73,7 @@ def read(span: Span, context: Context) -> Facts:
     context.quirk.place(span, facts, context.outermost)
     if facts["kind"] == "workflow" and placed.get("lc_agent_name") == span.name:
         facts["kind"] = "agent"
-    facts["session_id"], facts["user_id"] = _session_and_user(attributes, placed)
+    _read_session_and_user(attributes, placed, facts)
     kind = facts["kind"]
     given, returned = attributes.get(_INPUTS), attributes.get(_OUTPUTS)
     if kind == "model":
@@ -99,10 +97,7 @@ def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
     request = called.get("request") if isinstance(called, dict) and len(called) == 1 else None
     if isinstance(request, dict) and isinstance(request.get("input"), list):
         called, facts["agent_name"] = request, None  # it is called after its method
-        placed = request.get("context")
-        if isinstance(placed, dict):
-            facts["session_id"] = facts["session_id"] or first_identity(placed, _SESSIONS)
-            facts["user_id"] = facts["user_id"] or first_identity(placed, _USERS)
+        read_names(as_object(request.get("context")), facts)
     read_function(called, answered, facts)
     facts["damaged"] = damaged(input=given, output=returned)
     _complete_function(span, answered.value, facts)
@@ -154,8 +149,7 @@ def _read_conventions(span: Span, context: Context) -> Facts:
     facts, attributes = semconv.read(span, context), span.attributes
     facts["kind"] = _KINDS.get(str(attributes.get(keys.GEN_AI_OPERATION_NAME)), facts["kind"])
     placed = _metadata(attributes)
-    session, facts["user_id"] = _session_and_user(attributes, placed)
-    facts["session_id"] = facts.get("session_id") or session
+    _read_session_and_user(attributes, placed, facts)
     facts["agent_name"] = facts.get("agent_name") or langchain_messages.agent_name(placed)
     if facts["kind"] == "tool":
         facts["call_id"] = facts.get("call_id") or call_id(_value(attributes, "tool_call_id"))
@@ -193,24 +187,21 @@ def _metadata(attributes: Attributes) -> dict[str, Any]:
     return as_object(_value(attributes, "metadata") if "metadata" in attributes else None)
 
 
-def _session_and_user(
-    attributes: Attributes, metadata: dict[str, Any]
-) -> tuple[str | None, str | None]:
+def _read_session_and_user(attributes: Attributes, metadata: dict[str, Any], facts: Facts) -> None:
     """As MLflow's own attributes have them, LangChain's metadata, or the configuration of a run of
     OpenAI's agents.
     """
-    session = identity(_value(attributes, "mlflow.trace.session")) or first_identity(
-        metadata, _SESSIONS
+    facts["session_id"] = facts.get("session_id") or identity(
+        _value(attributes, "mlflow.trace.session")
     )
-    user = identity(_value(attributes, "mlflow.trace.user")) or first_identity(metadata, _USERS)
+    facts["user_id"] = identity(_value(attributes, "mlflow.trace.user"))
+    read_names(metadata, facts)
     called = attributes.get("kwargs")
     if isinstance(called, str) and _RUN in called:
-        given: Any = opened(called)
-        run = as_object(given).get(_RUN)
-        if isinstance(run, dict):
-            session = session or identity(run.get("group_id"))
-            user = user or (first_identity(as_object(run.get("trace_metadata")), _USERS))
-    return session, user
+        run = as_object(as_object(opened(called)).get(_RUN))
+        facts["session_id"] = facts["session_id"] or identity(run.get("group_id"))
+        user = as_object(run.get("trace_metadata")).get("user_id")
+        facts["user_id"] = facts["user_id"] or identity(user)
 
 
 def _agent_name(span: Span, quirk: Quirk) -> str | None:
@@ -235,10 +226,7 @@ def _read_model(span: Span, given: Value, returned: Value, facts: Facts) -> None
     facts["tools"] = configured_tools(body) if offered is None else tools(offered)
     facts["system"] = system_of(body)
     facts["model"] = text(_value(attributes, "mlflow.llm.model")) or text(body.get("model"))
-    usage = _value(attributes, "mlflow.chat.tokenUsage")
-    if isinstance(usage, dict):
-        facts["input_tokens"] = count(usage.get("input_tokens"))
-        facts["output_tokens"] = count(usage.get("output_tokens"))
+    read_usage(_value(attributes, "mlflow.chat.tokenUsage"), facts)
     _complete_model(span, response.value, facts)
 
 
@@ -288,8 +276,6 @@ _NAME = re.compile(r"mlflow\.chunk\.item\.(\d{1,9})")
 _VALUE, _BEDROCK = "mlflow.chunk.value", "json"
 _LISTED = "events"  # the attribute that had all chunks before there were events for them
 _LOST: frozenset[MessageFact] = frozenset({"text", "calls"})
-_INPUT_TOKENS = ("prompt_tokens", "input_tokens", "inputTokens")
-_OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "outputTokens")
 
 
 class Chunks(NamedTuple):
@@ -378,16 +364,8 @@ def add_response(response: Mapping[str, Any], facts: Facts) -> None:
     """What a response contains beside its messages, where nothing else does."""
     facts["response_id"] = facts.get("response_id") or identity(response.get("id"))
     facts["model"] = facts.get("model") or text(response.get("model"))
-    usage = response.get("usage")
-    if (
-        isinstance(usage, dict)
-        and facts.get("input_tokens") is None
-        and facts.get("output_tokens") is None
-    ):
-        facts["input_tokens"], facts["output_tokens"] = (
-            first_count(usage, _INPUT_TOKENS),
-            first_count(usage, _OUTPUT_TOKENS),
-        )
+    if facts.get("input_tokens") is None and facts.get("output_tokens") is None:
+        read_usage(response.get("usage"), facts)
     reasons = [x.get("finish_reason") for x in objects(response.get("choices"))]
     reasons += [response.get("stop_reason"), response.get("stopReason")]
     facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str)) or facts.get(
