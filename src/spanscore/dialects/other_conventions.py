@@ -56,10 +56,8 @@ _CALLS = (
 )
 _INPUTS = tuple(given for given, _ in _SIDES)
 _OUTPUTS = (*(produced for _, produced in _SIDES), "final_result")
-_ARGUMENTS, _RESULTS = (
-    tuple(given for given, _ in _CALLS),
-    tuple(returned for _, returned in _CALLS),
-)
+_ARGUMENTS = tuple(given for given, _ in _CALLS)
+_RESULTS = tuple(returned for _, returned in _CALLS)
 _MODELS = (
     keys.GEN_AI_RESPONSE_MODEL,
     keys.GEN_AI_REQUEST_MODEL,
@@ -225,11 +223,9 @@ def _opened(value: Value) -> Any:
     if not isinstance(value, str) or not value.startswith('{"type"'):
         return value
     parsed = structure(value).value
-    return (
-        parsed["value"]
-        if isinstance(parsed, dict) and parsed.keys() == {"type", "value"}
-        else value
-    )
+    if isinstance(parsed, dict) and parsed.keys() == {"type", "value"}:
+        return parsed["value"]
+    return value
 
 
 _NAME, _INDEX = "event.name", "gen_ai.message.index"

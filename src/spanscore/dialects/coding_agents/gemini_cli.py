@@ -47,13 +47,11 @@ SCOPES = ("gemini-cli", QWEN)
 it.
 """
 
-PROMPT, REQUEST, RESPONSE, FAILED, CALLED = (
-    "user_prompt",
-    "api_request",
-    "api_response",
-    "api_error",
-    "tool_call",
-)
+PROMPT = "user_prompt"
+REQUEST = "api_request"
+RESPONSE = "api_response"
+FAILED = "api_error"
+CALLED = "tool_call"
 MODEL, TOOL, SUBAGENT = "llm_call", "tool_call", "agent_call"
 
 _READ = frozenset({PROMPT, REQUEST, RESPONSE, FAILED, CALLED})
@@ -295,11 +293,9 @@ def _result(result: ToolResult) -> ToolResult:
         return result
     if "output" in value:
         return replace(result, value=_trusted(value["output"]))
-    return (
-        replace(result, value=value["error"], error=failure(value["error"]))
-        if "error" in value
-        else result
-    )
+    if "error" in value:
+        return replace(result, value=value["error"], error=failure(value["error"]))
+    return result
 
 
 def _trusted(output: Any) -> Any:
@@ -353,10 +349,8 @@ def _returned(recorded: Value) -> Any:
 
 def _whole(chunks: tuple[Message, ...]) -> Message:
     """The answer of a model, which is recorded as it streamed: a message for each chunk."""
-    texts, thoughts = (
-        [x.text for x in chunks if x.text is not None],
-        [x.reasoning for x in chunks if x.reasoning],
-    )
+    texts = [x.text for x in chunks if x.text is not None]
+    thoughts = [x.reasoning for x in chunks if x.reasoning]
     return Message(
         "assistant",
         "".join(texts) if texts else None,

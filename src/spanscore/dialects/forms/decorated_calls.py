@@ -68,11 +68,9 @@ def recorded(value: Value) -> Parsed:
 
 def unwrapped(value: Any, envelope: str | None) -> Any:
     """What an emitter put under the key `envelope`, alone."""
-    return (
-        value[envelope]
-        if envelope is not None and isinstance(value, dict) and value.keys() == {envelope}
-        else value
-    )
+    if envelope is not None and isinstance(value, dict) and value.keys() == {envelope}:
+        return value[envelope]
+    return value
 
 
 def json_of(value: Any) -> str | None:
@@ -89,11 +87,9 @@ def json_of(value: Any) -> str | None:
     if not value or not isinstance(value, (dict, list)):
         return None
     elements = value.values() if isinstance(value, dict) else value
-    return (
-        None
-        if any(isinstance(x, str) and is_cut_or_redacted(x) for x in elements)
-        else dumps(value)
-    )
+    if any(isinstance(x, str) and is_cut_or_redacted(x) for x in elements):
+        return None
+    return dumps(value)
 
 
 def read_call(

@@ -493,11 +493,9 @@ def calls_in(content: object) -> list[Any] | None:
     if not isinstance(content, str) or not content.startswith("[{") or '"function"' not in content:
         return None
     parsed = structure(content).value
-    return (
-        parsed
-        if isinstance(parsed, list) and parsed and all(map(_is_function_call, parsed))
-        else None
-    )
+    if isinstance(parsed, list) and parsed and all(map(_is_function_call, parsed)):
+        return parsed
+    return None
 
 
 def _is_function_call(value: object) -> bool:

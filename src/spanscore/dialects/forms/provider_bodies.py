@@ -207,11 +207,9 @@ def with_reasoning(flat: tuple[Message, ...] | None, body: Value) -> tuple[Messa
     if not any(x in body for x in _THOUGHTS):  # few bodies are parsed
         return flat
     answer = messages_of(body, "assistant")
-    thought = (
-        answer[0].reasoning
-        if answer and len(answer) == 1 and answer[0].text == flat[0].text
-        else None
-    )
+    thought = None
+    if answer and len(answer) == 1 and answer[0].text == flat[0].text:
+        thought = answer[0].reasoning
     return (replace(flat[0], reasoning=thought),) if thought else flat
 
 

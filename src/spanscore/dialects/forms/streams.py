@@ -42,13 +42,9 @@ def whole(chunks: Sequence[Any]) -> Chunk | None:
 def _reader(chunk: Chunk) -> Callable[[Sequence[Chunk]], Chunk] | None:
     kind = chunk.get("type")
     if isinstance(kind, str):
-        return (
-            _of_responses
-            if kind.startswith("response.")
-            else _of_messages
-            if kind in _MESSAGES
-            else None
-        )
+        if kind.startswith("response."):
+            return _of_responses
+        return _of_messages if kind in _MESSAGES else None
     choices = chunk.get("choices")
     if isinstance(choices, list) and any(
         isinstance(x, dict) and isinstance(x.get("delta"), dict) for x in choices
@@ -300,11 +296,9 @@ def _converse_block(begun: Chunk, pieces: dict[str, list[str]], blocks: _Blocks)
     used = begun.get("toolUse")
     if isinstance(used, dict):
         given = texts.get("toolUse", "")
-        return (
-            None
-            if not blocks.ended and structure(given).damaged
-            else {"toolUse": {**used, "input": given}}
-        )
+        if not blocks.ended and structure(given).damaged:
+            return None
+        return {"toolUse": {**used, "input": given}}
     if "reasoningContent" in texts:
         return {"reasoningContent": {"reasoningText": {"text": texts["reasoningContent"]}}}
     return {"text": texts["text"]} if "text" in texts else None

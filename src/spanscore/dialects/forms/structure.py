@@ -113,11 +113,8 @@ def _value(node: ast.expr, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise ValueError
     if isinstance(node, ast.Constant):
-        return (
-            node.value
-            if isinstance(node.value, (str, bool, int, float, type(None)))
-            else repr(node.value)
-        )
+        is_plain = isinstance(node.value, (str, bool, int, float, type(None)))
+        return node.value if is_plain else repr(node.value)
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
         return [_value(x, depth + 1) for x in node.elts]
     if isinstance(node, ast.Dict):

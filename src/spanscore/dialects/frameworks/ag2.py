@@ -17,9 +17,8 @@ _CHATS = (".initiate_chat", ".a_initiate_chat")
 
 def complete(span: Span, facts: Facts) -> None:
     """Add to the facts of a span, in place."""
-    given, returned = (
-        structure(span.attributes.get(x)).value for x in (keys.INPUT_VALUE, keys.OUTPUT_VALUE)
-    )
+    given = structure(span.attributes.get(keys.INPUT_VALUE)).value
+    returned = structure(span.attributes.get(keys.OUTPUT_VALUE)).value
     if facts["kind"] == "tool":
         _complete_tool(span, given, returned, facts)
     elif span.name.endswith(_CHATS):

@@ -146,16 +146,13 @@ def _printed_text(span: Span) -> str | None:
 
 
 def _complete_team(span: Span, facts: Facts) -> None:
-    given, result = (
-        structure(span.attributes.get(x)).value for x in (keys.INPUT_VALUE, keys.OUTPUT_VALUE)
-    )
+    given = structure(span.attributes.get(keys.INPUT_VALUE)).value
+    result = structure(span.attributes.get(keys.OUTPUT_VALUE)).value
     task = as_object(given).get("task")
     facts["input_text"] = task if isinstance(task, str) else None
     messages = chat_messages(result.get("messages")) if isinstance(result, dict) else ()
-    facts["output"], facts["output_text"] = (
-        langchain_messages.after_question(messages) or None,
-        None,
-    )
+    facts["output"] = langchain_messages.after_question(messages) or None
+    facts["output_text"] = None
 
 
 QUIRKS = (

@@ -87,11 +87,9 @@ def _with_thought(printed: Message) -> Message:
     if not first.startswith('{"reasoningContent"'):
         return printed
     thought = message({"content": [structure(first).value]}, "assistant")
-    return (
-        printed
-        if thought is None
-        else replace(printed, text=rest or None, reasoning=thought.reasoning)
-    )
+    if thought is None:
+        return printed
+    return replace(printed, text=rest or None, reasoning=thought.reasoning)
 
 
 QUIRKS = (

@@ -39,11 +39,9 @@ def _answer_of_subagent(returned: Json) -> Json:
         or not isinstance(returned.get("status"), str)
     ):
         return returned
-    return (
-        content
-        if all(isinstance(x, dict) and isinstance(x.get("type"), str) for x in content)
-        else returned
-    )
+    if all(isinstance(x, dict) and isinstance(x.get("type"), str) for x in content):
+        return content
+    return returned
 
 
 def reported_to_langsmith(span: Span) -> bool:

@@ -143,11 +143,9 @@ def _tools(task: Any) -> tuple[Tool, ...] | None:
 def _named(listed: Value) -> tuple[Tool, ...] | None:
     """The tools of an agent that was called without a task: only their names."""
     names = structure(listed).value
-    return (
-        tuple(Tool(_offered(x)) for x in names if isinstance(x, str)) or None
-        if isinstance(names, list)
-        else None
-    )
+    if isinstance(names, list):
+        return tuple(Tool(_offered(x)) for x in names if isinstance(x, str)) or None
+    return None
 
 
 def _offered(name: str) -> str:

@@ -86,11 +86,9 @@ def read(span: Span, context: Context) -> Facts:
 
 def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
     request, response = structure(given).value, structure(returned).value
-    query = (
-        messages([request["query"]]).messages
-        if isinstance(request, dict) and "query" in request
-        else None
-    )
+    query = None
+    if isinstance(request, dict) and "query" in request:
+        query = messages([request["query"]]).messages
     documents = as_object(response).get("documents")
     facts["query"] = query[0].text if query else None
     facts["documents"] = tuple(as_list(documents))
@@ -111,10 +109,8 @@ def _read_model(given: Value, returned: Value, facts: Facts) -> None:
         )
         usage = response.value.get("usage")
         if isinstance(usage, dict):
-            facts["input_tokens"], facts["output_tokens"] = (
-                count(usage.get("inputTokens")),
-                _produced(usage),
-            )
+            facts["input_tokens"] = count(usage.get("inputTokens"))
+            facts["output_tokens"] = _produced(usage)
         reason = text(response.value.get("finishReason"))
         facts["finish_reasons"] = (reason,) if reason else ()
     facts["damaged"] = cut(input=request, output=response)

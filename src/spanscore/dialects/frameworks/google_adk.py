@@ -73,10 +73,8 @@ _FLAT = keys.LLM_INPUT_MESSAGES_PREFIX
 _RETOLD = ("For context:\n", "For context: below is a transcript of what another agent did")
 # what a tool that waits for it seems to return
 _UNCONFIRMED = "This tool call requires confirmation"
-_CONTENT_KEYS, _RESULT_KEYS = (
-    frozenset({"contents", "tool_calls"}),
-    frozenset({"content", "name", "tool_call_id"}),
-)
+_CONTENT_KEYS = frozenset({"contents", "tool_calls"})
+_RESULT_KEYS = frozenset({"content", "name", "tool_call_id"})
 _RUN_SIDES: Final[tuple[tuple[Side, str, str, str], ...]] = (
     ("input", keys.INPUT_VALUE, "new_message", "user"),
     ("output", keys.OUTPUT_VALUE, "content", "assistant"),
@@ -163,9 +161,8 @@ def _overlaps(item: Mapping[str, Any]) -> bool:
 
 def _complete_model(span: Span, facts: Facts) -> None:
     """The messages of the whole request and response, since flattened ones overlap."""
-    given, returned = (
-        _object(span.attributes.get(x)) for x in (keys.INPUT_VALUE, keys.OUTPUT_VALUE)
-    )
+    given = _object(span.attributes.get(keys.INPUT_VALUE))
+    returned = _object(span.attributes.get(keys.OUTPUT_VALUE))
     if isinstance(given.get("contents"), list):
         facts["input"], facts["system"] = messages(given["contents"]).messages, system_of(given)
         facts["tools"] = facts.get("tools") or configured_tools(given)

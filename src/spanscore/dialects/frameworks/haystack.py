@@ -65,10 +65,8 @@ def conversation(given: object, returned: object, facts: Facts) -> None:
     is all its own.
     """
     after = state_messages(returned)
-    facts["input"], facts["output"] = (
-        state_messages(given),
-        langchain_messages.after_question(after),
-    )
+    facts["input"] = state_messages(given)
+    facts["output"] = langchain_messages.after_question(after)
     instructions = [x.text for x in after or () if x.role == "system" and x.text]
     facts["system"] = "\n\n".join(instructions) or None
 
@@ -78,9 +76,8 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     kind, name = facts["kind"], span.name
     if kind not in {"model", "workflow"}:
         return
-    given, returned = (
-        structure(span.attributes.get(x)).value for x in (keys.INPUT_VALUE, keys.OUTPUT_VALUE)
-    )
+    given = structure(span.attributes.get(keys.INPUT_VALUE)).value
+    returned = structure(span.attributes.get(keys.OUTPUT_VALUE)).value
     if kind == "model":
         _complete_model(given, returned, facts)
     elif name.startswith(("Agent.", "Pipeline.", "AsyncPipeline.")):
@@ -248,9 +245,8 @@ def _component(span: Span) -> Facts:
 
 def _pipeline(attributes: Attributes) -> Facts:
     facts: Facts = {"kind": "workflow"}
-    given, returned = (
-        _parsed(attributes, f"haystack.pipeline.{x}_data") for x in ("input", "output")
-    )
+    given = _parsed(attributes, "haystack.pipeline.input_data")
+    returned = _parsed(attributes, "haystack.pipeline.output_data")
     conversation(given, returned, facts)
     facts["input_text"] = _question(given)
     return facts
@@ -349,11 +345,9 @@ def _tool(span: Span) -> Facts:
         facts["result"], facts["has_result"] = opened(returned, scalars=False), True
     if attributes.get("haystack.tool.error") is True:
         result = facts.get("result")
-        stated = (
-            result.get("error")
-            if isinstance(result, dict) and result.keys() == {"error"}
-            else result
-        )
+        stated = result
+        if isinstance(result, dict) and result.keys() == {"error"}:
+            stated = result.get("error")
         facts["error"] = facts["error"] or failure(stated)
         facts["result"] = stated
     return facts
@@ -385,9 +379,8 @@ def _invoker(span: Span) -> Facts:
 
 
 def _retrieval(span: Span) -> Facts:
-    given, returned = (
-        _parsed(span.attributes, f"haystack.component.{x}") for x in ("input", "output")
-    )
+    given = _parsed(span.attributes, "haystack.component.input")
+    returned = _parsed(span.attributes, "haystack.component.output")
     return {
         "kind": "retrieval",
         "query": text(as_object(given).get("query")),

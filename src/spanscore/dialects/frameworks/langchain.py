@@ -80,10 +80,8 @@ def complete(span: Span, facts: Facts) -> None:
 
 
 _KEYS = (keys.GEN_AI_INPUT_MESSAGES, keys.GEN_AI_OUTPUT_MESSAGES)
-_CALLS, _THOUGHTS = (
-    frozenset({"function_call", "tool_use"}),
-    frozenset({"reasoning", "thinking", "redacted_thinking"}),
-)
+_CALLS = frozenset({"function_call", "tool_use"})
+_THOUGHTS = frozenset({"reasoning", "thinking", "redacted_thinking"})
 _PRINTED = re.compile(rf'\\"type\\": \\"(?:{"|".join(sorted(_CALLS | _THOUGHTS))})\\"')
 """How such a block looks, as JSON in a text in JSON."""
 
@@ -126,11 +124,9 @@ def _block(part: Any) -> dict[str, Any] | None:
         structure(content).value if isinstance(content, str) and content.startswith("{") else None
     )
     kind = as_object(block).get("type")
-    return (
-        block
-        if isinstance(block, dict) and isinstance(kind, str) and kind in _CALLS | _THOUGHTS
-        else None
-    )
+    if isinstance(block, dict) and isinstance(kind, str) and kind in _CALLS | _THOUGHTS:
+        return block
+    return None
 
 
 _SCOPE = "opentelemetry.instrumentation.langchain"
@@ -173,13 +169,10 @@ def _complete_workflow(span: Span, facts: Facts) -> None:
             **NO_CONTENT,
             "agent_name": None,
         }
-        given, returned = (
-            span.attributes.get(x)
-            for x in (keys.TRACELOOP_ENTITY_INPUT, keys.TRACELOOP_ENTITY_OUTPUT)
-        )
-        after, before = (
-            langchain_messages.state_messages(structure(x).value) for x in (returned, given)
-        )
+        given = span.attributes.get(keys.TRACELOOP_ENTITY_INPUT)
+        returned = span.attributes.get(keys.TRACELOOP_ENTITY_OUTPUT)
+        after = langchain_messages.state_messages(structure(returned).value)
+        before = langchain_messages.state_messages(structure(given).value)
         facts["output"] = _added(after, before) or langchain_messages.after_question(after)
         if facts["kind"] == "agent":
             facts["input"] = before
@@ -220,20 +213,16 @@ def _complete_tool(attributes: Attributes, facts: Facts) -> None:
         facts["positional"] = () if isinstance(value, dict) else (value,)
     if returned is not None:
         answer = tool_output(returned, known=True)
-        facts["result"], facts["has_result"] = (
-            (opened(returned) if answer is None else answer.value),
-            True,
-        )
+        facts["result"] = opened(returned) if answer is None else answer.value
+        facts["has_result"] = True
         facts["error"] = facts.get("error") or (None if answer is None else answer.error)
 
 
 def _answered(returned: Any) -> tuple[str | None, str | None]:
     """The name of the tool and the id of the call that a ToolMessage answers."""
-    fields = (
-        returned.get("kwargs")
-        if isinstance(returned, dict) and returned.get("type") == "constructor"
-        else None
-    )
+    fields = None
+    if isinstance(returned, dict) and returned.get("type") == "constructor":
+        fields = returned.get("kwargs")
     if not isinstance(fields, dict) or "tool_call_id" not in fields:
         return None, None
     return text(fields.get("name")), call_id(fields["tool_call_id"])

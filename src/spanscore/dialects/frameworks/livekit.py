@@ -48,11 +48,9 @@ _QUESTIONS = (
 _ANSWERS = ("lk.pii.response.text", "lk.response.text")
 _CALLS = ("lk.pii.response.function_calls", "lk.response.function_calls")
 _GIVEN = ("lk.pii.chat_ctx", "lk.chat_ctx")
-_TOOL_NAME, _TOOL_ID, _FAILED = (
-    "lk.function_tool.name",
-    "lk.function_tool.id",
-    "lk.function_tool.is_error",
-)
+_TOOL_NAME = "lk.function_tool.name"
+_TOOL_ID = "lk.function_tool.id"
+_FAILED = "lk.function_tool.is_error"
 _TOOL_GIVEN = ("lk.pii.function_tool.arguments", "lk.function_tool.arguments")
 _TOOL_RETURNED = ("lk.pii.function_tool.output", "lk.function_tool.output")
 
@@ -69,10 +67,8 @@ def read(span: Span, context: Context) -> Facts:
     facts["user_id"] = facts.get("user_id") or first_identity(attributes, _USERS)
     if span.name == "agent_turn":
         facts["agent_name"] = first_text(attributes, _AGENTS)
-        facts["input_text"], facts["output_text"] = (
-            first_text(attributes, _QUESTIONS),
-            first_text(attributes, _ANSWERS),
-        )
+        facts["input_text"] = first_text(attributes, _QUESTIONS)
+        facts["output_text"] = first_text(attributes, _ANSWERS)
     elif span.name == "llm_node":
         _read_node(attributes, facts)
     elif kind == "tool":
@@ -97,10 +93,8 @@ def _read_node(attributes: Attributes, facts: Facts) -> None:
 
 def _answered(attributes: Attributes) -> list[Value]:
     """The text and the calls of an answer."""
-    answer, calls = (
-        first_text(attributes, _ANSWERS),
-        structure(first_text(attributes, _CALLS)).value,
-    )
+    answer = first_text(attributes, _ANSWERS)
+    calls = structure(first_text(attributes, _CALLS)).value
     found: list[Value] = [] if answer is None else [{"role": "assistant", "content": answer}]
     return [*found, *({**x, "type": "function_call"} for x in objects(calls))]
 

@@ -173,10 +173,8 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     elif facts["kind"] == "retrieval" and span.name.endswith("._retrieve"):
         facts["kind"] = "other"  # inside another one, which also records what was found
     elif is_agent_step(span):
-        facts["kind"], facts["agent_name"] = (
-            "agent",
-            agent_name(span.attributes.get(keys.INPUT_VALUE)),
-        )
+        facts["kind"] = "agent"
+        facts["agent_name"] = agent_name(span.attributes.get(keys.INPUT_VALUE))
 
 
 def _complete_tool(span: Span, facts: Facts) -> None:
@@ -272,10 +270,8 @@ _TOOL_SPANS = (".call_tool", ".acall", ".call")
 tool has failed.
 """
 
-_STARTS, _ENDS = (
-    ("LLMChatStartEvent", "LLMCompletionStartEvent"),
-    ("LLMChatEndEvent", "LLMCompletionEndEvent"),
-)
+_STARTS = ("LLMChatStartEvent", "LLMCompletionStartEvent")
+_ENDS = ("LLMChatEndEvent", "LLMCompletionEndEvent")
 _INPUT_TOKENS = ("prompt_tokens", "input_tokens", "prompt_eval_count")
 _OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "eval_count")
 _QUERIES = ("query", "query.query_str")
@@ -350,10 +346,8 @@ def _document(scored: dict[str, Any]) -> dict[str, Any]:
 
 def _query(begun: Attributes, ended: Attributes) -> Facts:
     """A query engine, which finds documents and has a model answer from them."""
-    question, answer = (
-        first_text(begun, _QUERIES),
-        first_text(ended, ("response.response", "response")),
-    )
+    question = first_text(begun, _QUERIES)
+    answer = first_text(ended, ("response.response", "response"))
     return {"kind": "workflow", "input_text": question, "output_text": answer}
 
 
@@ -368,11 +362,9 @@ def _tool(span: Span) -> Facts:
         return {"kind": "other"}
     facts: Facts = {"kind": "tool", "tool_name": called[1], "error": status_error(span)}
     ends = list(_CALL_END.finditer(summary))
-    given = (
-        literal(summary[called.end() : ends[-1].start()])
-        if ends and ends[-1].end() == len(summary)
-        else None
-    )
+    given = None
+    if ends and ends[-1].end() == len(summary):
+        given = literal(summary[called.end() : ends[-1].start()])
     if isinstance(given, dict):
         facts |= {"arguments": given, "call_id": ends[-1][1] or None}
     return facts

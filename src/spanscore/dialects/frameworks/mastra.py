@@ -85,10 +85,8 @@ _SESSIONS = (
 _PERSONS = ("userId", "resourceId")
 _USERS = tuple(prefix + name for prefix in _PREFIXES for name in _PERSONS)
 _AGENTS = (keys.GEN_AI_AGENT_NAME, keys.AGENT_NAME, keys.GEN_AI_AGENT_ID, "agent.id")
-_TOOL_NAMES, _CALL_IDS = (
-    (keys.GEN_AI_TOOL_NAME, keys.TOOL_NAME),
-    (keys.GEN_AI_TOOL_CALL_ID, keys.TOOL_CALL_ID),
-)
+_TOOL_NAMES = (keys.GEN_AI_TOOL_NAME, keys.TOOL_NAME)
+_CALL_IDS = (keys.GEN_AI_TOOL_CALL_ID, keys.TOOL_CALL_ID)
 _DESCRIPTIONS = (keys.GEN_AI_TOOL_DESCRIPTION, keys.TOOL_DESCRIPTION)
 _OFFERED = (keys.GEN_AI_TOOL_DEFINITIONS, "agent.available_tools")
 _MODELS = (keys.GEN_AI_RESPONSE_MODEL, keys.GEN_AI_REQUEST_MODEL, keys.LLM_MODEL_NAME, "modelId")
@@ -118,10 +116,8 @@ def read(span: Span, context: Context) -> Facts:
         "user_id": first_identity(attributes, _USERS)
         or first_identity(object_at(attributes, _METADATA), _PERSONS),
     }
-    given, returned = (
-        _recorded(attributes, "input", _INPUTS),
-        _recorded(attributes, "output", _OUTPUTS),
-    )
+    given = _recorded(attributes, "input", _INPUTS)
+    returned = _recorded(attributes, "output", _OUTPUTS)
     if kind == "agent":
         facts["agent_name"] = first_text(attributes, _AGENTS)
         facts["system"] = text(attributes.get(keys.GEN_AI_SYSTEM_INSTRUCTIONS))
@@ -143,11 +139,9 @@ def read(span: Span, context: Context) -> Facts:
 
 def _recorded(attributes: Attributes, side: str, names: tuple[str, ...]) -> Value:
     own = attributes.get(f"mastra.{text(attributes.get(_TYPE))}.{side}")
-    return (
-        own
-        if own is not None
-        else next((x for x in map(attributes.get, names) if x is not None), None)
-    )
+    if own is not None:
+        return own
+    return next((x for x in map(attributes.get, names) if x is not None), None)
 
 
 def _read_question(given: Value, facts: Facts) -> None:
@@ -194,11 +188,9 @@ _CONTENTS = frozenset({"content", "parts"})
 def _opened(item: Any) -> Any:
     """A message as Mastra stores it, with parts inside its content."""
     inner = as_object(item).get("content")
-    return (
-        {**item, "content": inner["parts"]}
-        if isinstance(inner, dict) and "parts" in inner
-        else item
-    )
+    if isinstance(inner, dict) and "parts" in inner:
+        return {**item, "content": inner["parts"]}
+    return item
 
 
 def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
@@ -392,11 +384,9 @@ def _with_titles_aside(steps: Sequence[Step]) -> Sequence[Step]:
     }
     for _ in range(_LEVELS_IN_LOOP if aside else 0):
         aside.update([x.span.span_id for x in steps if x.span.parent_span_id in aside])
-    return (
-        [replace(x, kind="other") if x.span.span_id in aside else x for x in steps]
-        if aside
-        else steps
-    )
+    if aside:
+        return [replace(x, kind="other") if x.span.span_id in aside else x for x in steps]
+    return steps
 
 
 def _besides(run: Step, loops: Sequence[Step]) -> list[Step]:

@@ -106,11 +106,9 @@ def _is_bare(message: Message) -> bool:
 
 def _filled(flat: Message, item: Any) -> Message:
     complete = message(item, "assistant") if _is_bare(flat) else None
-    return (
-        flat
-        if complete is None
-        else replace(flat, text=complete.text, reasoning=complete.reasoning)
-    )
+    if complete is None:
+        return flat
+    return replace(flat, text=complete.text, reasoning=complete.reasoning)
 
 
 _OPENINFERENCE_QUIRKS = (
@@ -177,11 +175,9 @@ def read(span: Span, context: Context) -> Facts:
 def _opened(item: Any) -> Any:
     """A message, each of its parts as what it was before it was printed."""
     parts = as_object(item).get("parts")
-    return (
-        {**item, "parts": [y for x in parts for y in _parts(x)]}
-        if isinstance(parts, list)
-        else item
-    )
+    if isinstance(parts, list):
+        return {**item, "parts": [y for x in parts for y in _parts(x)]}
+    return item
 
 
 def _parts(part: Any) -> Iterator[Any]:

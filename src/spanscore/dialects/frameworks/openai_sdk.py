@@ -94,11 +94,9 @@ def _with_reasons(printed: Message) -> Message:
     summary = message(
         {"type": "reasoning", "summary": structure(printed.reasoning).value}, "assistant"
     )
-    return (
-        replace(printed, reasoning=summary.reasoning)
-        if summary is not None and summary.reasoning
-        else printed
-    )
+    if summary is not None and summary.reasoning:
+        return replace(printed, reasoning=summary.reasoning)
+    return printed
 
 
 QUIRKS = (

@@ -96,10 +96,8 @@ def complete(span: Span, facts: Facts) -> None:
             _complete_from_state(facts, returned)
     elif facts["kind"] == "tool" and isinstance(called.get("call"), dict):
         call = called["call"]
-        facts["tool_name"], facts["call_id"] = (
-            text(call.get("tool_name")),
-            call_id(call.get("tool_call_id")),
-        )
+        facts["tool_name"] = text(call.get("tool_name"))
+        facts["call_id"] = call_id(call.get("tool_call_id"))
         facts["arguments"] = arguments(call.get("args"))
 
 
@@ -112,11 +110,9 @@ def _complete_from_state(facts: Facts, returned: dict[str, Any]) -> None:
     if not isinstance(recorded, list):
         return
     facts["system"] = facts.get("system") or _instructions(recorded)
-    own = (
-        _messages(recorded[start:])
-        if isinstance(start, int) and 0 <= start < len(recorded)
-        else None
-    )
+    own = None
+    if isinstance(start, int) and 0 <= start < len(recorded):
+        own = _messages(recorded[start:])
     answered = [x for x in own or () if x.role in ("assistant", "tool")]
     if answered:
         facts["output"] = tuple(answered)
@@ -293,11 +289,9 @@ def _question_end(messages: tuple[Message, ...], start: Value) -> int:
         for i, x in enumerate(messages)
         if x.role == "user" and x.text and not x.text.endswith(_RETRY)
     ]
-    return (
-        questions[-1] + 1
-        if questions
-        else next((i for i, x in enumerate(messages) if x.role == "assistant"), len(messages))
-    )
+    if questions:
+        return questions[-1] + 1
+    return next((i for i, x in enumerate(messages) if x.role == "assistant"), len(messages))
 
 
 def _conversation(attributes: Attributes) -> tuple[Message, ...] | None:

@@ -92,10 +92,8 @@ def _offered(attributes: Attributes) -> tuple[Tool, ...] | None:
     """The tools of an agent, of which only the names are listed, and the agents that it can call;
     None for none.
     """
-    listed, managed = (
-        attributes.get("smolagents.tools_names"),
-        indexed(attributes, "smolagents.managed_agents."),
-    )
+    listed = attributes.get("smolagents.tools_names")
+    managed = indexed(attributes, "smolagents.managed_agents.")
     names = [x for x in as_list(listed) if isinstance(x, str) and x not in _NO_TOOLS]
     agents = [x for x in managed if isinstance(x, dict) and isinstance(x.get("name"), str)]
     return (

@@ -244,10 +244,8 @@ def _read_tool(span: Span, logged: list[str], facts: Facts) -> None:
     if not facts.get("has_result") and _TOOL + "call.result" in attributes:
         # an empty text is sent as no value by OpenTelemetry's Java SDK
         returned = attributes[_TOOL + "call.result"]
-        facts["result"], facts["has_result"] = (
-            result(opened("" if returned is None else returned)),
-            True,
-        )
+        facts["result"] = result(opened("" if returned is None else returned))
+        facts["has_result"] = True
     if facts["tool_name"] is not None:
         schema = opened(attributes.get(_TOOL + "definition.schema"))
         facts["tools"] = (

@@ -104,11 +104,9 @@ def _prompt(span: Span) -> str | None:
     blocks as JSON.
     """
     recorded = text(span.attributes.get("system_prompt"))
-    prompt = (
-        structure(recorded).value
-        if recorded is not None and recorded.startswith(('"', "[{"))
-        else recorded
-    )
+    prompt = recorded
+    if recorded is not None and recorded.startswith(('"', "[{")):
+        prompt = structure(recorded).value
     return recorded if isinstance(prompt, str) and prompt is recorded else system_text(prompt)[0]
 
 

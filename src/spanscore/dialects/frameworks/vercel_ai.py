@@ -129,11 +129,9 @@ def _damage_misread_lists(attributes: Attributes, facts: Facts) -> None:
     Of a list of texts alone nothing records that it was one.
     """
     recorded = attributes.get(keys.GEN_AI_INPUT_MESSAGES)
-    listed = (
-        structure(recorded).value
-        if isinstance(recorded, str) and _UNTYPED.search(recorded)
-        else None
-    )
+    listed = None
+    if isinstance(recorded, str) and _UNTYPED.search(recorded):
+        listed = structure(recorded).value
     given = facts.get("input")
     if not isinstance(listed, list) or not given or len(listed) != len(given):
         return

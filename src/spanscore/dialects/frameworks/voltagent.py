@@ -110,11 +110,9 @@ def _offered(state: Any) -> tuple[Tool, ...] | None:
     """The tools in an agent's state; their parameters are Zod's own objects, unless they came as a
     schema.
     """
-    found = (
-        tools(state["tools"])
-        if isinstance(state, dict) and isinstance(state.get("tools"), list)
-        else None
-    )
+    found = None
+    if isinstance(state, dict) and isinstance(state.get("tools"), list):
+        found = tools(state["tools"])
     return found and tuple(Tool(x.name, x.description, _schema(x.parameters)) for x in found)
 
 

@@ -51,10 +51,8 @@ _TRACED = frozenset({_INPUT, _OUTPUT, "langfuse.trace.input", "langfuse.trace.ou
 _OF_MODELS = frozenset({"langfuse.observation.model.name", "langfuse.observation.usage_details"})
 _METADATA = "langfuse.observation.metadata."
 _GRAPH = ("langgraph", '"langgraph"')  # the Python SDK writes JSON
-_GIVEN, _PRODUCED = (
-    ("input_tokens", "prompt_tokens", "input"),
-    ("output_tokens", "completion_tokens", "output"),
-)
+_GIVEN = ("input_tokens", "prompt_tokens", "input")
+_PRODUCED = ("output_tokens", "completion_tokens", "output")
 _RETURNED_BY_TOOL = '{"lc":1,"type":"constructor","id":["langchain_core","messages","ToolMessage"]'
 """How the result begins of a tool of LangChain's, to which the JavaScript handler 5.0 gives no
 type.
@@ -145,11 +143,9 @@ def _kind(span: Span, placed: Mapping[str, object], *, outermost: bool) -> StepK
     if kind in {"agent", "workflow"} and (
         placed or span.attributes.get(_METADATA + "ls_integration") in _GRAPH
     ):
-        return (
-            "agent"
-            if langchain_messages.is_agent(span.name, placed, outermost=outermost)
-            else "workflow"
-        )
+        if langchain_messages.is_agent(span.name, placed, outermost=outermost):
+            return "agent"
+        return "workflow"
     return kind
 
 

@@ -138,10 +138,8 @@ def _elements(listed: Any) -> Any:
 
 
 def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts) -> None:
-    facts["input"], facts["output"] = (
-        conversation(_named(given), "user"),
-        conversation(_joined(returned), "assistant"),
-    )
+    facts["input"] = conversation(_named(given), "user")
+    facts["output"] = conversation(_joined(returned), "assistant")
     facts["damaged"] = damaged(input=given, output=returned)
     parameters = structure(attributes.get("langwatch.params")).value
     offered = as_object(parameters).get("tools", as_object(parameters).get("functions"))
@@ -184,11 +182,9 @@ def _content(returned: Any) -> Any:
     out.
     """
     message = returned[0] if isinstance(returned, list) and len(returned) == 1 else None
-    return (
-        message.get("content")
-        if isinstance(message, dict) and message.get("role") == "unknown"
-        else returned
-    )
+    if isinstance(message, dict) and message.get("role") == "unknown":
+        return message.get("content")
+    return returned
 
 
 def _read_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:

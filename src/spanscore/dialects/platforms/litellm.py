@@ -148,10 +148,8 @@ def _read_raw(attributes: Attributes) -> Facts:
         path = key.split(".", 2)
         if len(path) == 3 and path[0] == "llm" and path[2] in _FIELDS:
             fields[path[2]] = value
-    request, response = (
-        structure(fields.get("messages", fields.get("contents"))),
-        structure(_response(fields)),
-    )
+    request = structure(fields.get("messages", fields.get("contents")))
+    response = structure(_response(fields))
     facts: Facts = {
         "kind": "model",
         "model": text(fields.get("model")),

@@ -38,10 +38,8 @@ _AGENTS, _MCP, _ANTHROPIC = "logfire.openai_agents", "logfire.mcp", "logfire.ant
 _SCOPES = (_AGENTS, _MCP, _ANTHROPIC, "logfire.openai")
 _KEYS_OF_CALL = (keys.GEN_AI_INPUT_MESSAGES, "request_data", "events", "raw_input", "response")
 _KEYS_OF_ANSWER = (keys.GEN_AI_OUTPUT_MESSAGES, "response_data", keys.GEN_AI_USAGE_OUTPUT_TOKENS)
-_REQUEST_KEYS, _RESPONSE_KEYS = (
-    ("messages", "prompt"),
-    ("message", "combined_chunk_content", "text"),
-)
+_REQUEST_KEYS = ("messages", "prompt")
+_RESPONSE_KEYS = ("message", "combined_chunk_content", "text")
 _STARTS: Final[tuple[tuple[str, StepKind], ...]] = (
     ("OpenAI Agents trace", "workflow"),
     ("Agent run", "agent"),
@@ -175,11 +173,9 @@ def _listed(attributes: Attributes, key: str, role: str = "user") -> Messages:
     if attributes.get(key) in (None, "null"):
         return Messages(None)
     parsed, damaged = structure(attributes[key])
-    return (
-        Messages(messages_of(parsed, role), damaged)
-        if isinstance(parsed, list)
-        else messages(attributes[key], role)
-    )
+    if isinstance(parsed, list):
+        return Messages(messages_of(parsed, role), damaged)
+    return messages(attributes[key], role)
 
 
 def _messages(body: _Body, names: tuple[str, ...], role: str) -> Messages:

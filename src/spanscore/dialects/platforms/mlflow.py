@@ -244,11 +244,9 @@ def _opened_body(parsed: Parsed) -> Parsed:
     if not isinstance(value, dict) or "body" not in value or _ENVELOPES.isdisjoint(value):
         return parsed
     body = structure(value["body"])
-    return (
-        Parsed(body.value, parsed.damaged or body.damaged)
-        if isinstance(body.value, dict)
-        else parsed
-    )
+    if isinstance(body.value, dict):
+        return Parsed(body.value, parsed.damaged or body.damaged)
+    return parsed
 
 
 def _complete_model(span: Span, returned: Any, facts: Facts) -> None:
@@ -302,11 +300,9 @@ def chunks(span: Span, outputs: Any) -> Chunks | None:
     found = sorted(_numbered(span), key=_place) if span.events else []
     if not found:
         listed = structure(span.attributes.get(_LISTED))
-        return (
-            Chunks(listed.value, is_damaged=listed.damaged)
-            if isinstance(listed.value, list)
-            else None
-        )
+        if isinstance(listed.value, list):
+            return Chunks(listed.value, is_damaged=listed.damaged)
+        return None
     if isinstance(outputs, list) and len(outputs) == len(found) + span.dropped_events_count:
         return Chunks(outputs)
     places = [x for x, _ in found]

@@ -117,11 +117,9 @@ def _text_part(content: str) -> str:
     """The text among the parts of a message of Gemini's, each with its name; "" where it has
     none.
     """
-    return (
-        content.removeprefix("text: ").split(", function_call: ")[0]
-        if content.startswith("text: ")
-        else ""
-    )
+    if content.startswith("text: "):
+        return content.removeprefix("text: ").split(", function_call: ")[0]
+    return ""
 
 
 def _message(role: str, content: str) -> Message:
@@ -143,10 +141,8 @@ def _calls(attributes: Attributes) -> tuple[RequestedCall, ...]:
     ... )[1]
     RequestedCall(call_id='2', name='g', arguments={})
     """
-    names, ids = (
-        str(attributes.get(x) or "").split(", ")
-        for x in (keys.GEN_AI_TOOL_NAME, keys.GEN_AI_TOOL_CALL_ID)
-    )
+    names = str(attributes.get(keys.GEN_AI_TOOL_NAME) or "").split(", ")
+    ids = str(attributes.get(keys.GEN_AI_TOOL_CALL_ID) or "").split(", ")
     given = _values(str(attributes.get(keys.GEN_AI_TOOL_ARGS) or ""))
     if names == [""] or len(names) != len(given) or len(given) > _MAX_CALLS:
         return ()
@@ -276,11 +272,9 @@ LOG_TURNS = (LogTurns(SCOPE, _unit, _parts),)
 
 
 _LANGCHAIN, _LANGGRAPH = "openlit.instrumentation.langchain", "openlit.instrumentation.langgraph"
-_GOOGLE, _GROQ, _DECORATOR = (
-    "openlit.instrumentation.google_ai_studio",
-    "openlit.instrumentation.groq",
-    "openlit",
-)
+_GOOGLE = "openlit.instrumentation.google_ai_studio"
+_GROQ = "openlit.instrumentation.groq"
+_DECORATOR = "openlit"
 _RETURNED = (keys.GEN_AI_OUTPUT_MESSAGES, keys.GEN_AI_COMPLETION)  # the second up to 1.36
 # Atomic: a list ends at the first bracket before another field, so that not each of its brackets is
 # tried as its end.
@@ -375,11 +369,9 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
     if isinstance(given, str):
         facts["arguments"] = literal(given)
     returned = attributes.get(keys.GEN_AI_TOOL_CALL_RESULT)
-    printed = (
-        _PRINTED.fullmatch(returned)
-        if isinstance(returned, str) and len(returned) <= _MAX_CHARS
-        else None
-    )
+    printed = None
+    if isinstance(returned, str) and len(returned) <= _MAX_CHARS:
+        printed = _PRINTED.fullmatch(returned)
     if printed is not None:
         content, answers, rest = printed.groups()
         message = {"type": "tool", "content": literal(content), "tool_call_id": literal(answers)}

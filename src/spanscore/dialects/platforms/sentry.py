@@ -61,10 +61,8 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _answer(attributes: Attributes) -> tuple[Message, ...] | None:
-    recorded, called = (
-        attributes.get(keys.GEN_AI_RESPONSE_TEXT),
-        structure(attributes.get(_CALLS)).value,
-    )
+    recorded = attributes.get(keys.GEN_AI_RESPONSE_TEXT)
+    called = structure(attributes.get(_CALLS)).value
     if recorded is None and called is None:
         return None
     texts: Any = (
@@ -92,10 +90,8 @@ def _is_cut(attributes: Attributes, given: tuple[Message, ...] | None) -> bool:
 
 
 def _read_tool(attributes: Attributes, facts: Facts) -> None:
-    given, returned = (
-        attributes.get(keys.GEN_AI_TOOL_INPUT),
-        attributes.get(keys.GEN_AI_TOOL_OUTPUT),
-    )
+    given = attributes.get(keys.GEN_AI_TOOL_INPUT)
+    returned = attributes.get(keys.GEN_AI_TOOL_OUTPUT)
     if facts.get("arguments") is None and given is not None and not is_redacted(given):
         facts["arguments"] = arguments(given)
     if not facts.get("has_result") and returned is not None and not is_redacted(returned):

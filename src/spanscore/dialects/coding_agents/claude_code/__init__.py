@@ -84,11 +84,9 @@ def refine_trace(steps: Sequence[Step]) -> Sequence[Step]:
         return steps
     found: list[Step] = []
     for step in sorted(steps, key=lambda x: x.span.start_ns):
-        given = (
-            notices.pop(step.span.parent_span_id, None)
-            if step.kind == "model" and step.input is None
-            else None
-        )
+        given = None
+        if step.kind == "model" and step.input is None:
+            given = notices.pop(step.span.parent_span_id, None)
         found.append(step if given is None else replace(step, input=given))
     return found
 
@@ -348,9 +346,8 @@ def _system(attributes: Attributes, recorded: Iterable[Attributes]) -> Facts:
     A preview that is shorter is what is left of them.
     """
     record = next((x for x in (text(y.get("system_prompt")) for y in recorded) if x), None)
-    preview, own = (
-        text(attributes.get(x)) for x in ("system_prompt_preview", "user_system_prompt")
-    )
+    preview = text(attributes.get("system_prompt_preview"))
+    own = text(attributes.get("user_system_prompt"))
     is_whole = _is_whole(preview, count(attributes.get("system_prompt_length")))
     shown = (record, preview if is_whole else None, own, preview)
     found = next(
@@ -448,21 +445,17 @@ def _as_returned(block: Any) -> Any:
     """A tool's result as the tool returned it: without the reminder after it; a text for an empty
     one is opened.
     """
-    content = (
-        block.get("content")
-        if isinstance(block, dict) and block.get("type") == "tool_result"
-        else None
-    )
+    content = None
+    if isinstance(block, dict) and block.get("type") == "tool_result":
+        content = block.get("content")
     if isinstance(content, list):
         texts = [
             x.get("text") if isinstance(x, dict) and x.get("type") == "text" else None
             for x in content
         ]
-        content = (
-            "\n".join(x for x in texts if isinstance(x, str))
-            if all(isinstance(x, str) for x in texts)
-            else None
-        )
+        content = None
+        if all(isinstance(x, str) for x in texts):
+            content = "\n".join(x for x in texts if isinstance(x, str))
     if not isinstance(content, str):
         return block
     at = content.rfind("\n\n" + _BEGIN)

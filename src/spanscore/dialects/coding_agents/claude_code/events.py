@@ -28,12 +28,10 @@ from spanscore.model.span import Attributes, LogRecord, Span, Value
 
 SCOPE = "com.anthropic.claude_code.events"
 
-PROMPT, REQUEST, RESPONSE, ANSWER = (
-    "user_prompt",
-    "api_request_body",
-    "api_response_body",
-    "assistant_response",
-)
+PROMPT = "user_prompt"
+REQUEST = "api_request_body"
+RESPONSE = "api_response_body"
+ANSWER = "assistant_response"
 CALLED, FAILED = "api_request", "api_error"
 DECIDED, RETURNED = "tool_decision", "tool_result"
 DEFINING = frozenset({"system_prompt", "tool"})

@@ -211,11 +211,9 @@ def matches(span: Span, logs: Sequence[LogRecord]) -> bool:
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of a span in these conventions."""
-    events = (
-        [x for x in events_of(span, context) if x[0] in EVENTS]
-        if span.events or context.logs
-        else []
-    )
+    events = []
+    if span.events or context.logs:
+        events = [x for x in events_of(span, context) if x[0] in EVENTS]
     attributes = with_details(span.attributes, events) if events else span.attributes
     kind = kind_of(attributes, events, is_whole=not span.dropped_attributes_count)
     facts: Facts = {
@@ -339,10 +337,8 @@ def _read_result_message(messages: list[Message], facts: Facts) -> None:
     result = next((x for message in messages for x in message.results), None)
     text_only = next((x.text for x in messages if x.text is not None), None)
     if result is not None:
-        facts["result"], facts["has_result"] = (
-            tool_results.content_of_blocks(result.value),
-            True,
-        )
+        facts["result"] = tool_results.content_of_blocks(result.value)
+        facts["has_result"] = True
         facts["error"] = facts["error"] or result.error
     elif text_only is not None:
         facts["result"], facts["has_result"] = opened(text_only), True
@@ -353,11 +349,9 @@ def _tool_name(span: Span, attributes: Attributes) -> str | None:
     tool's.
     """
     name = text(attributes.get(keys.GEN_AI_TOOL_NAME))
-    return (
-        name
-        if name or keys.GEN_AI_OPERATION_NAME in attributes
-        else span.name.removeprefix(_EXECUTES) or None
-    )
+    if name or keys.GEN_AI_OPERATION_NAME in attributes:
+        return name
+    return span.name.removeprefix(_EXECUTES) or None
 
 
 def _read_result(returned: Json, facts: Facts) -> set[StepFact]:
@@ -366,17 +360,13 @@ def _read_result(returned: Json, facts: Facts) -> set[StepFact]:
 
     Returns the facts that are hidden.
     """
-    answer = (
-        tool_output(returned, known=True)
-        if isinstance(returned, dict) and _answers(returned, facts)
-        else None
-    )
+    answer = None
+    if isinstance(returned, dict) and _answers(returned, facts):
+        answer = tool_output(returned, known=True)
     facts["result"], facts["has_result"] = (returned if answer is None else answer.value), True
     if answer is not None:
-        facts["call_id"], facts["error"] = (
-            facts["call_id"] or answer.call_id,
-            facts["error"] or answer.error,
-        )
+        facts["call_id"] = facts["call_id"] or answer.call_id
+        facts["error"] = facts["error"] or answer.error
         if is_redacted(answer.value):
             facts["result"], facts["has_result"] = None, False
             return {"result"}

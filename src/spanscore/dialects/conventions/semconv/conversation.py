@@ -139,10 +139,8 @@ def _damaged_sides(given: Messages, produced: Messages) -> set[StepFact]:
 
 
 def _from_attributes(attributes: Attributes, histories: MessageCache) -> tuple[Messages, Messages]:
-    given, produced = (
-        attributes.get(keys.GEN_AI_INPUT_MESSAGES),
-        attributes.get(keys.GEN_AI_OUTPUT_MESSAGES),
-    )
+    given = attributes.get(keys.GEN_AI_INPUT_MESSAGES)
+    produced = attributes.get(keys.GEN_AI_OUTPUT_MESSAGES)
     if given is None:
         given = attributes.get(keys.GEN_AI_PROMPT)
     if produced is None:
