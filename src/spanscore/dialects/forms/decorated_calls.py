@@ -44,6 +44,19 @@ def read_function(
         facts["output_json"] = json_of(returned)
 
 
+def read_recorded(
+    given: Value, returned: Value, facts: Facts, *, envelope: str | None = None
+) -> None:
+    """What the attributes of a function's span record that it was called with and returned, and
+    which of the two arrived cut or redacted; the envelope is for a call that no decorator recorded.
+    """
+    called = recorded(given).value
+    if is_call(called):
+        called, envelope = only_argument(called), None
+    read_function(called, recorded(returned), facts, envelope=envelope)
+    facts["damaged"] = damaged(input=given, output=returned)
+
+
 def recorded(value: Value) -> Parsed:
     """The value of an attribute that is plain text or JSON; text that only begins as JSON does
     stays text.

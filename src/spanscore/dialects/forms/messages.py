@@ -21,6 +21,7 @@ from spanscore.dialects.forms.structure import (
     WHOLE_STRING,
     Facts,
     literal,
+    objects,
     opened,
     opened_repr,
     plain_structure,
@@ -79,6 +80,16 @@ def messages(value: Value, default_role: str = "user") -> Messages:
     if damaged:
         found.append(Message(default_role, damaged=_LOST))
     return Messages(tuple(found), damaged)
+
+
+def event_messages(value: Value) -> Messages:
+    """The messages of events that one attribute lists; each is the body of an event with its name
+    beside it.
+    """
+    parsed, damaged = structure(value)
+    items = objects(parsed)
+    bodies = [x["message"] if isinstance(x.get("message"), dict) else x for x in items]
+    return Messages(messages(bodies).messages if bodies else None, damaged)
 
 
 def _items(parsed: Any) -> list[Any]:

@@ -301,16 +301,23 @@ def _not_json(text: str) -> Parsed:
 
 def _whole_elements(text: str) -> list[Json]:
     """The elements of a JSON array before the place where it was cut."""
-    decoder, at, elements = json.JSONDecoder(), text.index("[") + 1, list[Json]()
-    while len(elements) < _MAX_ELEMENTS:
-        while at < len(text) and text[at] in " \t\r\n,":
+    return json_values(text, text.index("[") + 1)[0]
+
+
+def json_values(text: str, start: int = 0, between: str = " \t\r\n,") -> tuple[list[Json], int]:
+    """The JSON values in a text from `start` on, before each any of the characters `between`; and
+    where begins what is none.
+    """
+    decoder, at, values = json.JSONDecoder(), start, list[Json]()
+    while len(values) < _MAX_ELEMENTS:
+        while at < len(text) and text[at] in between:
             at += 1
         try:
-            element, at = decoder.raw_decode(text, at)
+            value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             break
-        elements.append(element)
-    return elements
+        values.append(value)
+    return values, at
 
 
 def whole_members(text: str) -> tuple[dict[str, Json], str | None]:

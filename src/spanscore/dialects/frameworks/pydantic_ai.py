@@ -11,7 +11,12 @@ from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, IgnoredSpans, Quirk
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
-from spanscore.dialects.forms.messages import Messages, message, messages, system_text
+from spanscore.dialects.forms.messages import (
+    event_messages,
+    message,
+    messages,
+    system_text,
+)
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
@@ -298,7 +303,7 @@ def _conversation(attributes: Attributes) -> tuple[Message, ...] | None:
     for key in _CONVERSATIONS:
         if key in attributes:
             found = (
-                _of_events(attributes[key])
+                event_messages(attributes[key])
                 if key == "all_messages_events"
                 else messages(attributes[key])
             )
@@ -312,13 +317,6 @@ def _with_role(message: Message) -> Message:
     return replace(message, role="assistant") if message.role.startswith("model-") else message
 
 
-def _of_events(value: Any) -> Messages:
-    """Messages of version 1, each the body of an event with its name beside it."""
-    parsed, damaged = structure(value)
-    bodies = [x["message"] if isinstance(x.get("message"), dict) else x for x in objects(parsed)]
-    return Messages(messages(bodies).messages if bodies else None, damaged)
-
-
 def _read_model(attributes: Attributes, facts: Facts) -> None:
     parameters = structure(attributes.get("model_request_parameters")).value
     if isinstance(parameters, dict):
@@ -326,7 +324,7 @@ def _read_model(attributes: Attributes, facts: Facts) -> None:
             facts["tools"] = tools(parameters.get("function_tools"))
         _open_output_tools(tools(parameters.get("output_tools")) or (), facts)
     if facts.get("output") is None and "events" in attributes:
-        messages = _of_events(attributes["events"]).messages or ()
+        messages = event_messages(attributes["events"]).messages or ()
         facts["input"], facts["output"] = messages[:-1], messages[-1:]
 
 

@@ -14,11 +14,9 @@ from spanscore.dialects.forms.arguments import arguments, call_id, tools
 from spanscore.dialects.forms.decorated_calls import (
     damaged,
     is_call,
-    only_argument,
     read_arguments,
     read_call,
-    read_function,
-    recorded,
+    read_recorded,
 )
 from spanscore.dialects.forms.structure import Facts, first_text, indexed, opened, structure, text
 from spanscore.model.span import Attributes, Span, Value
@@ -120,13 +118,8 @@ def _recorded(attributes: Attributes) -> tuple[Value, Value]:
     entity.
     """
     own = f"{_SCOPE}.{attributes.get(_KIND)!s}"
-    given, returned = (
-        next(
-            (attributes[f"{x}.{side}"] for x in (own, _ENTITY) if f"{x}.{side}" in attributes), None
-        )
-        for side in ("input", "output")
-    )
-    return given, returned
+    given = attributes.get(f"{own}.input", attributes.get(f"{_ENTITY}.input"))
+    return given, attributes.get(f"{own}.output", attributes.get(f"{_ENTITY}.output"))
 
 
 def _read_function(attributes: Attributes, facts: Facts) -> None:
@@ -135,14 +128,9 @@ def _read_function(attributes: Attributes, facts: Facts) -> None:
     Of a class only its construction is recorded, which is no question: it returns nothing.
     """
     given, returned = _recorded(attributes)
-    is_class = returned is None and facts["kind"] == "agent" and f"{_ENTITY}.input" in attributes
-    if is_class:
+    if returned is None and facts["kind"] == "agent" and f"{_ENTITY}.input" in attributes:
         return
-    called = recorded(given).value
-    if is_call(called):
-        called = only_argument(called)
-    read_function(called, recorded(returned), facts)
-    facts["damaged"] = damaged(input=given, output=returned)
+    read_recorded(given, returned, facts)
     if facts.get("output_json") is not None:
         # as it was written: text is recorded as it is, even where it is JSON
         facts["output_json"] = text(returned)

@@ -10,10 +10,8 @@ from spanscore.dialects.dialect import Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms.arguments import call_id, tools
 from spanscore.dialects.forms.decorated_calls import (
     cut,
-    damaged,
     read_call,
-    read_function,
-    recorded,
+    read_recorded,
 )
 from spanscore.dialects.forms.provider_bodies import conversation
 from spanscore.dialects.forms.structure import (
@@ -105,9 +103,8 @@ def _read_task(attributes: Attributes, facts: Facts) -> None:
     """What a task's function was called with and returned."""
     given, returned = first_value(attributes, _INPUTS), first_value(attributes, _OUTPUTS)
     found: Facts = {}
-    read_function(recorded(given).value, recorded(returned), found)
+    read_recorded(given, returned, found)
     add_missing(facts, found)
-    add_damaged(facts, *damaged(input=given, output=returned))
 
 
 DIALECT = Dialect(

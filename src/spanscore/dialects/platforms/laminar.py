@@ -7,13 +7,17 @@ from typing import Any, Final
 from spanscore.dialects import keys
 from spanscore.dialects.conventions import openllmetry
 from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_function, recorded
+from spanscore.dialects.forms.decorated_calls import (
+    read_call,
+    read_recorded,
+)
 from spanscore.dialects.forms.provider_bodies import conversation
 from spanscore.dialects.forms.structure import (
     Facts,
     Side,
     indexed,
     object_at,
+    objects,
     read_names,
     read_tokens,
     structure,
@@ -62,9 +66,7 @@ def read(span: Span, context: Context) -> Facts:
     elif kind == "workflow" and (
         context.outermost or facts["kind"] == "agent" or attributes.get(_TYPE) == _EXECUTOR
     ):
-        given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
-        read_function(recorded(given).value, recorded(returned), facts)
-        facts["damaged"] = damaged(input=given, output=returned)
+        read_recorded(attributes.get(_INPUT), attributes.get(_OUTPUT), facts)
     return facts
 
 
@@ -88,13 +90,9 @@ def _read_model(attributes: Attributes, facts: Facts) -> None:
 
 def _provider_messages(value: Any) -> Any:
     """The messages in a list of choices; anything else as it is."""
-    if (
-        isinstance(value, list)
-        and value
-        and all(isinstance(x, dict) and "message" in x for x in value)
-    ):
-        return {"choices": value}
-    return value
+    choices = objects(value)
+    is_list = choices and len(choices) == len(value) and all("message" in x for x in choices)
+    return {"choices": value} if is_list else value
 
 
 def _read_tool(span: Span, facts: Facts) -> None:

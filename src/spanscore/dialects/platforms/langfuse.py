@@ -11,13 +11,11 @@ from spanscore.dialects.forms import langchain_messages
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.decorated_calls import (
     cut,
-    damaged,
     is_call,
     only_argument,
     read_arguments,
     read_call,
-    read_function,
-    recorded,
+    read_recorded,
 )
 from spanscore.dialects.forms.json_text import keep_json_text
 from spanscore.dialects.forms.provider_bodies import conversation, offered, system_of
@@ -98,7 +96,7 @@ def read(span: Span, context: Context) -> Facts:
         facts["agent_name"] = (
             langchain_messages.graph_name(span.name) or None if kind == "agent" else None
         )
-        _read_called(attributes, facts)
+        read_recorded(*_recorded(attributes), facts, envelope="output")
     if kind in {"model", "tool"}:
         facts["agent_name"] = langchain_messages.agent_name(placed)
     return facts
@@ -109,17 +107,6 @@ def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
     query = only_argument(request) if isinstance(request, dict) else request
     facts["query"] = query if isinstance(query, str) else None
     facts["documents"] = tuple(as_list(found))
-
-
-def _read_called(attributes: Attributes, facts: Facts) -> None:
-    """What an agent's or a chain's function was called with and returned."""
-    given, returned = _recorded(attributes)
-    called = recorded(given).value
-    if is_call(called):  # of a decorated function
-        read_function(only_argument(called), recorded(returned), facts)
-    else:
-        read_function(called, recorded(returned), facts, envelope="output")
-    facts["damaged"] = damaged(input=given, output=returned)
 
 
 def _recorded(attributes: Attributes) -> tuple[Value, Value]:

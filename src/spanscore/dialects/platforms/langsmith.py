@@ -12,10 +12,8 @@ from spanscore.dialects.forms import arguments, langchain_messages
 from spanscore.dialects.forms.arguments import call_id, tools
 from spanscore.dialects.forms.decorated_calls import (
     cut,
-    damaged,
     read_call,
-    read_function,
-    recorded,
+    read_recorded,
 )
 from spanscore.dialects.forms.provider_bodies import configured_tools, conversation, system_of
 from spanscore.dialects.forms.structure import (
@@ -72,10 +70,7 @@ def read(span: Span, context: Context) -> Facts:
         documents = as_object(found).get("documents", as_object(found).get("output"))
         facts["documents"] = tuple(as_list(documents))
     elif kind == "agent" or (kind == "workflow" and context.outermost):
-        read_function(
-            recorded(given).value, recorded(returned), facts, envelope=_envelope(attributes)
-        )
-        facts["damaged"] = damaged(input=given, output=returned)
+        read_recorded(given, returned, facts, envelope=_envelope(attributes))
     return facts
 
 

@@ -11,7 +11,7 @@ from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms.arguments import arguments, failure, result, tools
-from spanscore.dialects.forms.messages import Messages, messages
+from spanscore.dialects.forms.messages import Messages, event_messages, messages
 from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
@@ -23,7 +23,6 @@ from spanscore.dialects.forms.structure import (
     first_text,
     identity,
     object_at,
-    objects,
     read_names,
     read_usage,
     structure,
@@ -192,18 +191,12 @@ def _events(attributes: Attributes) -> tuple[Messages, Messages]:
     """What was given and what was produced, of events in one list: the answer comes after all that
     was given.
     """
-    parsed, damaged = structure(attributes.get("events"))
-    items = objects(parsed)
-    if not items:
-        return Messages(None, damaged), Messages(None, damaged)
-    conversation = messages(
-        [x["message"] if isinstance(x.get("message"), dict) else x for x in items]
-    )
-    listed = conversation.messages or ()
+    conversation = event_messages(attributes.get("events"))
+    if conversation.messages is None:
+        return conversation, conversation
+    listed = conversation.messages
     start = next((i for i in range(len(listed), 0, -1) if listed[i - 1].role != "assistant"), 0)
-    return Messages(listed[:start], conversation.damaged), Messages(
-        listed[start:] or None, conversation.damaged
-    )
+    return Messages(listed[:start]), Messages(listed[start:] or None)
 
 
 def _with_bare_arguments(message: Message) -> Message:

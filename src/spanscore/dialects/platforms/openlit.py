@@ -2,7 +2,6 @@
 and messages.
 """
 
-import json
 import re
 from bisect import bisect_right
 from collections import defaultdict
@@ -25,6 +24,7 @@ from spanscore.dialects.forms.structure import (
     evaluated,
     first_text,
     is_address,
+    json_values,
     literal,
     opened,
     structure,
@@ -33,7 +33,6 @@ from spanscore.dialects.forms.structure import (
 from spanscore.dialects.forms.tool_results import tool_output
 from spanscore.dialects.forms.truncation import is_cut_or_redacted
 from spanscore.dialects.log_turns import LogTurns, Part, Unit, span_of, under
-from spanscore.model.json import Json
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall
@@ -143,24 +142,11 @@ def _calls(attributes: Attributes) -> tuple[RequestedCall, ...]:
     """
     names = str(attributes.get(keys.GEN_AI_TOOL_NAME) or "").split(", ")
     ids = str(attributes.get(keys.GEN_AI_TOOL_CALL_ID) or "").split(", ")
-    given = _values(str(attributes.get(keys.GEN_AI_TOOL_ARGS) or ""))
+    given, _ = json_values(str(attributes.get(keys.GEN_AI_TOOL_ARGS) or ""))
     if names == [""] or len(names) != len(given) or len(given) > _MAX_CALLS:
         return ()
     known = ids if len(ids) == len(names) else [""] * len(names)
     return tuple(map(RequestedCall, map(call_id, known), names, given))
-
-
-def _values(text: str) -> list[Json]:
-    """The JSON values in a text that lists them with commas between, as far as they can be read."""
-    decoder, at, values = json.JSONDecoder(), 0, list[Json]()
-    while at < len(text) and len(values) <= _MAX_CALLS:
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            break
-        values.append(value)
-        at = end + 2
-    return values
 
 
 SCOPE = "openlit.instrumentation."
