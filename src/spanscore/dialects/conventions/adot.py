@@ -126,11 +126,8 @@ def _event(message: dict[str, Any], attribute: str, name: str) -> tuple[str, Map
 
 
 def _are_messages(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(x, dict) and "role" in x for x in value)
-    )
+    found = objects(value)
+    return bool(found) and len(found) == len(value) and all("role" in x for x in found)
 
 
 Bodies: TypeAlias = Mapping[str, Mapping[str, Any]]

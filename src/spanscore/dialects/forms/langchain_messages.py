@@ -8,29 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects.forms.messages import message
+from spanscore.dialects.forms.messages import TYPES, message
 from spanscore.dialects.forms.structure import as_list, as_object
 from spanscore.dialects.forms.tool_results import fields_of
 from spanscore.model.json import printed
 from spanscore.model.span import Attributes
 from spanscore.model.step import Message
 
-_ROLES = {
-    "human": "user",
-    "HumanMessage": "user",
-    "HumanMessageChunk": "user",
-    "ai": "assistant",
-    "AIMessage": "assistant",
-    "AIMessageChunk": "assistant",
-    "system": "system",
-    "SystemMessage": "system",
-    "developer": "system",
-    "tool": "tool",
-    "ToolMessage": "tool",
-    "function": "tool",
-    "FunctionMessage": "tool",
-}
-
+_ROLES = TYPES | {"developer": "system", "function": "tool", "FunctionMessage": "tool"}
 _STRUCTURED = "Returning structured response: "
 """What create_agent answers a call of the tool that stands for a structured answer."""
 

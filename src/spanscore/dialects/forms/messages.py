@@ -428,7 +428,7 @@ UNUSUAL = frozenset(
 closer look.
 """
 
-_TYPES = {
+TYPES = {
     "human": "user",
     "HumanMessage": "user",
     "HumanMessageChunk": "user",
@@ -494,7 +494,7 @@ def _unwrapped(item: Mapping[str, Any]) -> Mapping[str, Any]:
 def typed_role(item: Mapping[str, Any]) -> str | None:
     """The role of a message whose type stands for it, as LangChain's messages have."""
     kind = item.get("type")
-    return _TYPES.get(kind) if isinstance(kind, str) else None
+    return TYPES.get(kind) if isinstance(kind, str) else None
 
 
 def calls_in(content: object) -> list[Any] | None:

@@ -4,7 +4,7 @@ from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.arguments import result
 from spanscore.dialects.forms.messages import messages
-from spanscore.dialects.forms.structure import Facts, as_object, count, read_tokens, structure, text
+from spanscore.dialects.forms.structure import Facts, as_object, read_tokens, structure, text
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 
@@ -51,11 +51,8 @@ def reported_to_langsmith(span: Span) -> bool:
 
 def complete_langsmith(span: Span, facts: Facts) -> None:
     """Add to the facts of one of LangSmith's runs, in place."""
-    attributes = span.attributes
     if span.name == _QUERY:
-        _complete_query(attributes, facts)
-    elif facts["kind"] == "model":
-        _complete_model(attributes, facts)
+        _complete_query(span.attributes, facts)
     elif facts["kind"] == "tool":
         _complete_tool(facts)
 
@@ -68,13 +65,6 @@ def _complete_query(attributes: Attributes, facts: Facts) -> None:
     }
     if isinstance(request, dict):
         facts |= {"input_text": text(request.get("prompt")), "system": text(request.get("system"))}
-
-
-def _complete_model(attributes: Attributes, facts: Facts) -> None:
-    counted = structure(attributes.get("langsmith.metadata.usage_metadata")).value
-    for key in ("input_tokens", "output_tokens"):
-        if isinstance(counted, dict) and facts.get(key) is None:
-            facts[key] = count(counted.get(key))
 
 
 def _complete_tool(facts: Facts) -> None:

@@ -110,14 +110,10 @@ def _read_module(span: Span, facts: Facts, given: Any, returned: Any) -> None:
         facts["kind"] = "workflow"
     elif name in _AGENTS or isinstance(fields.get(_TRAJECTORY), dict):
         facts["kind"], facts["agent_name"] = "agent", name
-        facts["output"] = (*_steps(_trajectory(fields)), *_answered(fields))
+        facts["output"] = (*_steps(as_object(fields.get(_TRAJECTORY))), *_answered(fields))
     facts["input_text"] = _chosen(given, _QUESTIONS) if isinstance(given, dict) else None
     if not isinstance(fields.get(_NEXT_TOOL), str):  # which tool to call is no answer
         facts["output_text"] = returned if isinstance(returned, str) else _chosen(fields, _ANSWERS)
-
-
-def _trajectory(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    return as_object(fields.get(_TRAJECTORY))
 
 
 def _answered(fields: Mapping[str, Any]) -> tuple[Message, ...]:

@@ -41,11 +41,12 @@ from spanscore.dialects.forms.structure import (
     identity,
     indexed,
     is_redacted,
+    object_at,
     opened,
     structure,
 )
 from spanscore.model.json import Json, printed
-from spanscore.model.span import STATUS_ERROR, Attributes, Span, Value
+from spanscore.model.span import STATUS_ERROR, Attributes, Span
 from spanscore.model.step import Message, Step, StepFact
 from spanscore.model.trace import RequestedCall
 
@@ -114,7 +115,7 @@ def _complete_run(span: Span, facts: Facts) -> None:
     """A run's new message and its last event, which are the question and the answer."""
     for fact, key, member, role in _RUN_SIDES:
         recorded = structure(span.attributes.get(key))
-        inside = _member(recorded.value, member)
+        inside = as_object(recorded.value).get(member)
         if isinstance(inside, dict):
             facts[fact] = messages([inside], role).messages
         elif recorded.damaged:
@@ -161,8 +162,8 @@ def _overlaps(item: Mapping[str, Any]) -> bool:
 
 def _complete_model(span: Span, facts: Facts) -> None:
     """The messages of the whole request and response, since flattened ones overlap."""
-    given = _object(span.attributes.get(keys.INPUT_VALUE))
-    returned = _object(span.attributes.get(keys.OUTPUT_VALUE))
+    given = object_at(span.attributes, keys.INPUT_VALUE)
+    returned = object_at(span.attributes, keys.OUTPUT_VALUE)
     if isinstance(given.get("contents"), list):
         facts["input"], facts["system"] = messages(given["contents"]).messages, system_of(given)
         facts["tools"] = facts.get("tools") or configured_tools(given)
@@ -176,14 +177,6 @@ def _complete_model(span: Span, facts: Facts) -> None:
     without_envelopes(facts)
     if given_messages := facts.get("input"):
         facts["input"] = tuple(map(by_its_author, given_messages))
-
-
-def _object(value: Value) -> Mapping[str, Any]:
-    return as_object(None if is_redacted(value) else structure(value).value)
-
-
-def _member(value: Any, key: str) -> Any:
-    return as_object(value).get(key)
 
 
 OPENINFERENCE = Quirk(

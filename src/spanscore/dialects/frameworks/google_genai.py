@@ -205,36 +205,11 @@ def _is_inside(call: Step, chat: Step) -> bool:
     )
 
 
-_TRACELOOP_QUIRKS = (
-    Quirk(
-        name="google_genai",
-        under="openllmetry",
-        scopes=_SCOPES,
-        items=opened_items,
-        complete=complete_traceloop,
-        refine_trace=refine_trace,
-    ),
-)
-
-
 def complete_openinference(span: Span, facts: Facts) -> None:
     """The same; early versions write results as the user's text."""
     if facts["kind"] == "model" and (given := facts.get("input")):
         facts["input"] = tuple(arguments.with_results(given))
     complete(span, facts)
-
-
-_OTHER_QUIRKS = (
-    Quirk(
-        name="google_genai",
-        under="openinference",
-        scopes=("openinference.instrumentation.google_genai",),
-        omits_empty_arguments=True,
-        complete=complete_openinference,
-        returns_state=True,
-    ),
-    Quirk(name="google_genai", under="mlflow", matches=logged_by_mlflow, complete=complete),
-)
 
 
 _SCOPE = "opentelemetry.instrumentation.google_genai"
@@ -364,7 +339,25 @@ def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     )
 
 
-QUIRKS = (*_OTHER_QUIRKS, *_TRACELOOP_QUIRKS)
+QUIRKS = (
+    Quirk(
+        name="google_genai",
+        under="openinference",
+        scopes=("openinference.instrumentation.google_genai",),
+        omits_empty_arguments=True,
+        complete=complete_openinference,
+        returns_state=True,
+    ),
+    Quirk(name="google_genai", under="mlflow", matches=logged_by_mlflow, complete=complete),
+    Quirk(
+        name="google_genai",
+        under="openllmetry",
+        scopes=_SCOPES,
+        items=opened_items,
+        complete=complete_traceloop,
+        refine_trace=refine_trace,
+    ),
+)
 
 DIALECT = Dialect(
     "google_genai",

@@ -314,18 +314,6 @@ def _opened_message(recorded: Message) -> Message:
     return replace(unblocked, text=None, results=(ToolResult(None, opened(unblocked.text)),))
 
 
-_TRACELOOP_JS_QUIRKS = (
-    Quirk(
-        name="langchain_js",
-        under="openllmetry",
-        scopes=(_TRACELOOP_JS_SCOPE,),
-        claims_scopes=True,
-        complete=complete_traceloop_js,
-        refine_trace=refine_trace,
-    ),
-)
-
-
 _ASSOCIATION = keys.TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX
 _CALLBACK = frozenset({"inputs", "tags", "metadata", "kwargs"})
 """What a callback of LangChain's records beside `input_str`, the arguments as text."""
@@ -390,19 +378,6 @@ def _open_result_openllmetry(facts: Facts) -> None:
     facts["result"] = value
 
 
-_OPENLLMETRY_QUIRKS = (
-    Quirk(
-        name="langchain",
-        under="openllmetry",
-        scopes=(_SCOPE,),
-        claims_scopes=True,
-        prepare=opened_blocks,
-        place=place_openllmetry,
-        complete=complete_openllmetry,
-    ),
-)
-
-
 def _open_arguments(facts: Facts) -> None:
     """Arguments that Python printed are an object all the same."""
     given: Any = facts.get("positional")
@@ -456,7 +431,7 @@ def _is_chain(attributes: Attributes) -> bool:
     return attributes.get(keys.OPENINFERENCE_SPAN_KIND) == "CHAIN"
 
 
-_OPENINFERENCE_QUIRKS = (
+QUIRKS = (
     Quirk(
         name="langchain",
         under="openinference",
@@ -468,7 +443,21 @@ _OPENINFERENCE_QUIRKS = (
         complete=complete,
         log_turns=(record_turns(_PYTHON, _attributes_of, _is_chain),),
     ),
+    Quirk(
+        name="langchain",
+        under="openllmetry",
+        scopes=(_SCOPE,),
+        claims_scopes=True,
+        prepare=opened_blocks,
+        place=place_openllmetry,
+        complete=complete_openllmetry,
+    ),
+    Quirk(
+        name="langchain_js",
+        under="openllmetry",
+        scopes=(_TRACELOOP_JS_SCOPE,),
+        claims_scopes=True,
+        complete=complete_traceloop_js,
+        refine_trace=refine_trace,
+    ),
 )
-
-
-QUIRKS = (*_OPENINFERENCE_QUIRKS, *_OPENLLMETRY_QUIRKS, *_TRACELOOP_JS_QUIRKS)

@@ -66,16 +66,6 @@ def _with_results(printed: Message) -> Message:
     )
 
 
-_OPENLLMETRY_QUIRKS = (
-    Quirk(
-        name="openai_agents",
-        under="openllmetry",
-        scopes=("opentelemetry.instrumentation.openai_agents",),
-        complete=complete_openllmetry,
-    ),
-)
-
-
 def complete_javascript(span: Span, facts: Facts) -> None:
     """Complete the messages that a model was given, in place."""
     if facts["kind"] == "model" and (given := facts.get("input")):
@@ -109,26 +99,6 @@ def _filled(flat: Message, item: Any) -> Message:
     if complete is None:
         return flat
     return replace(flat, text=complete.text, reasoning=complete.reasoning)
-
-
-_OPENINFERENCE_QUIRKS = (
-    Quirk(
-        name="openai_agents",
-        under="openinference",
-        scopes=(_PYTHON,),
-        place=place,
-        agent_name=no_agent_name,
-        omits_empty_arguments=True,
-        complete=complete,
-    ),
-    Quirk(
-        name="openai_agents_js",
-        under="openinference",
-        scopes=(_JAVASCRIPT,),
-        place=place_javascript,
-        complete=complete_javascript,
-    ),
-)
 
 
 _SCOPE = "opentelemetry.instrumentation.openai_agents"  # Traceloop's too
@@ -214,7 +184,30 @@ def _of_item(item: Any, part: Any) -> Iterator[Any]:
         yield part
 
 
-QUIRKS = (*_OPENINFERENCE_QUIRKS, *_OPENLLMETRY_QUIRKS)
+QUIRKS = (
+    Quirk(
+        name="openai_agents",
+        under="openinference",
+        scopes=(_PYTHON,),
+        place=place,
+        agent_name=no_agent_name,
+        omits_empty_arguments=True,
+        complete=complete,
+    ),
+    Quirk(
+        name="openai_agents_js",
+        under="openinference",
+        scopes=(_JAVASCRIPT,),
+        place=place_javascript,
+        complete=complete_javascript,
+    ),
+    Quirk(
+        name="openai_agents",
+        under="openllmetry",
+        scopes=("opentelemetry.instrumentation.openai_agents",),
+        complete=complete_openllmetry,
+    ),
+)
 
 DIALECT = Dialect(
     "openai_agents",

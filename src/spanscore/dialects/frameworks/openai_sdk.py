@@ -64,17 +64,6 @@ def _is_typed(item: dict[str, Any]) -> bool:
     )
 
 
-_TRACELOOP_JS_QUIRKS = (
-    Quirk(
-        name="openai_js",
-        under="openllmetry",
-        scopes=(_SCOPE,),
-        claims_scopes=True,
-        complete=complete,
-    ),
-)
-
-
 def complete_openinference_js(_span: Span, facts: Facts) -> None:
     """Part the calls of an answer, in place, that the instrumentation of streams writes as one."""
     if facts["kind"] == "model" and facts.get("output"):
@@ -118,5 +107,11 @@ QUIRKS = (
         scopes=("opentelemetry.instrumentation.openai.v1",),
         complete=complete_openllmetry,
     ),
-    *_TRACELOOP_JS_QUIRKS,
+    Quirk(
+        name="openai_js",
+        under="openllmetry",
+        scopes=(_SCOPE,),
+        claims_scopes=True,
+        complete=complete,
+    ),
 )

@@ -3,7 +3,7 @@ client had them.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from spanscore.dialects import keys
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, IgnoredSpans
@@ -24,6 +24,7 @@ from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
     as_list,
+    as_object,
     first_count,
     first_identity,
     identity,
@@ -146,9 +147,7 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
         # text is recorded as it is, even where it is JSON
         facts["output"] = (Message("assistant", returned),)
     facts["tools"] = offered(request.value, response.value)
-    facts["system"] = next(
-        (x for x in map(_instructions, (request.value, response.value)) if x), None
-    )
+    facts["system"] = system_of(as_object(request.value)) or system_of(as_object(response.value))
     facts["damaged"] = cut(input=request, output=response)
     _complete_responses(attributes, facts)
     if request.damaged and facts["tools"] is None:
@@ -175,10 +174,6 @@ def _complete_responses(attributes: Attributes, facts: Facts) -> None:
     facts["system"] = facts["system"] or text(instructions)
     if facts["tools"] is None:
         facts["tools"] = tools(listed.value)
-
-
-def _instructions(body: Any) -> str | None:
-    return system_of(body) if isinstance(body, dict) else None
 
 
 def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:

@@ -144,7 +144,7 @@ def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts)
     parameters = structure(attributes.get("langwatch.params")).value
     offered = as_object(parameters).get("tools", as_object(parameters).get("functions"))
     facts["tools"] = listed_tools(given, returned) if offered is None else tools(offered)
-    facts["system"] = system_of(given) if isinstance(given, dict) else None
+    facts["system"] = system_of(as_object(given))
     facts["model"] = first_text(attributes, (keys.GEN_AI_RESPONSE_MODEL, keys.GEN_AI_REQUEST_MODEL))
     read_tokens(attributes, facts)
     read_usage(structure(_value(attributes.get("langwatch.metrics"))).value, facts)

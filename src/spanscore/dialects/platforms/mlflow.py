@@ -297,7 +297,7 @@ def chunks(span: Span, outputs: Any) -> Chunks | None:
     An SDK keeps 128 events of a span and drops the first; what a decorated generator yielded is in
     its outputs as well.
     """
-    found = sorted(_numbered(span), key=_place) if span.events else []
+    found = sorted(_numbered(span), key=lambda x: x[0]) if span.events else []
     if not found:
         listed = structure(span.attributes.get(_LISTED))
         if isinstance(listed.value, list):
@@ -325,10 +325,6 @@ def _numbered(span: Span) -> Iterator[tuple[int, Any]]:
             yield int(named[1]), event.attributes[_VALUE]
         elif named is None and event.attributes.keys() == {_BEDROCK}:
             yield at + dropped, _named(event)
-
-
-def _place(chunk: tuple[int, Any]) -> int:
-    return chunk[0]
 
 
 def _named(event: Event) -> Any:
