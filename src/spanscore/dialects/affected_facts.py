@@ -305,11 +305,11 @@ def _is_recorded(step: Step, fact: StepFact) -> bool:
     return any(getattr(step, field) not in (None, ()) for field, of in _FACTS.items() if of == fact)
 
 
-def _completed_by(step: Step, other: Step) -> tuple[Step, set[StepFact]]:
+def _completed_by(step: Step, other: Step, *, is_whole: bool = True) -> tuple[Step, set[StepFact]]:
     """The step, completed from other attributes of its span in place of what was cut, and the facts
     that depend on what was cut.
 
-    `other` is the step as it is read without what was cut.
+    `other` is the step as it is read without what was cut; `is_whole`: what it has is not cut.
     """
     facts: set[StepFact] = set()
     if other.kind != step.kind:
@@ -320,7 +320,7 @@ def _completed_by(step: Step, other: Step) -> tuple[Step, set[StepFact]]:
             continue
         if _are_same_messages(value, left):
             step = _changed(step, field, _differing(value, left))
-        elif left is not None and not isinstance(left, tuple):
+        elif is_whole and left is not None and not isinstance(left, tuple):
             step = _changed(step, field, left)  # another attribute contains it whole
         else:
             facts.add(fact)
@@ -347,9 +347,14 @@ def _unreadable(step: Step, part: Part, text: str, rereader: Rereader) -> set[St
     if closed is None:
         return set()
     other = rereader.with_text(step, (part,), text, closed)
-    if other.kind != step.kind:
-        return set()
-    return {fact for field, fact in _FACTS.items() if getattr(other, field) != getattr(step, field)}
+    return set(_differing_facts(step, other))
+
+
+def _differing_facts(step: Step, other: Step) -> Iterator[StepFact]:
+    """The facts that a step of the same kind records otherwise."""
+    for field, fact in _FACTS.items():
+        if other.kind == step.kind and getattr(other, field) != getattr(step, field):
+            yield fact
 
 
 def _with_poor_text(
@@ -361,16 +366,7 @@ def _with_poor_text(
     other = rereader.with_text(step, (part,), text, "")
     if other.kind != step.kind:
         return step, _facts_with(step, text)
-    facts: set[StepFact] = set()
-    for field, fact in _FACTS.items():
-        value, left = getattr(step, field), getattr(other, field)
-        if value == left:
-            continue
-        if _are_same_messages(value, left):
-            step = _changed(step, field, _differing(value, left))
-        else:
-            facts.add(fact)
-    return step, facts
+    return _completed_by(step, other, is_whole=False)
 
 
 def _are_same_messages(value: Any, left: Any) -> bool:
@@ -413,13 +409,7 @@ def _of_lists(step: Step, rereader: Rereader, dropped: RecordedLosses) -> Iterat
         elif part.kind == "event" and dropped.events:
             lists["event", -1, ""].append(part)
     for parts in list(lists.values())[:_MAX_PARTS]:
-        other = rereader.without(step, *parts)
-        if other.kind == step.kind:
-            yield from (
-                fact
-                for field, fact in _FACTS.items()
-                if getattr(other, field) != getattr(step, field)
-            )
+        yield from _differing_facts(step, rereader.without(step, *parts))
 
 
 def _split(key: str) -> tuple[str, str, str]:

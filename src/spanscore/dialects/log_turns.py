@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
+from spanscore.dialects import keys
 from spanscore.dialects.forms.structure import (
     Facts,
     GivenFacts,
@@ -15,7 +16,6 @@ from spanscore.dialects.forms.structure import (
     is_redacted,
     text,
 )
-from spanscore.dialects.keys import ENDUSER_ID, SESSION_ID, USER_ID
 from spanscore.model.json import dumps
 from spanscore.model.span import Attributes, Link, LogRecord, Scope, Span, Value
 from spanscore.model.step import Message
@@ -196,8 +196,8 @@ def read_resource(resource: Attributes) -> GivenFacts:
     program itself makes up a conversation and a device.
     """
     return {
-        "given_session_id": identity(resource.get(SESSION_ID)),
-        "given_user_id": first_identity(resource, (USER_ID, ENDUSER_ID)),
+        "given_session_id": identity(resource.get(keys.SESSION_ID)),
+        "given_user_id": first_identity(resource, (keys.USER_ID, keys.ENDUSER_ID)),
     }
 
 

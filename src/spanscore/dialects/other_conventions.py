@@ -5,8 +5,9 @@ else the span records. Only missing facts are filled in, and none that is known 
 redacted.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Context
 from spanscore.dialects.forms.arguments import failure, tools
 from spanscore.dialects.forms.decorated_calls import (
@@ -23,67 +24,31 @@ from spanscore.dialects.forms.structure import (
     Facts,
     Parsed,
     Side,
-    TokenCount,
     add_damaged,
     add_missing,
-    first_count,
     first_text,
     indexed,
     objects,
+    read_tokens,
     structure,
-)
-from spanscore.dialects.keys import (
-    AGENT_NAME,
-    GEN_AI_ASSISTANT_MESSAGE,
-    GEN_AI_CHOICE,
-    GEN_AI_COMPLETION,
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_PROMPT,
-    GEN_AI_REQUEST_MODEL,
-    GEN_AI_RESPONSE_MODEL,
-    GEN_AI_SYSTEM_INSTRUCTIONS,
-    GEN_AI_SYSTEM_MESSAGE,
-    GEN_AI_TOOL_CALL_ARGUMENTS,
-    GEN_AI_TOOL_CALL_RESULT,
-    GEN_AI_TOOL_DEFINITIONS,
-    GEN_AI_TOOL_MESSAGE,
-    GEN_AI_TOOL_STATUS,
-    GEN_AI_USAGE_COMPLETION_TOKENS,
-    GEN_AI_USAGE_INPUT_TOKENS,
-    GEN_AI_USAGE_OUTPUT_TOKENS,
-    GEN_AI_USAGE_PROMPT_TOKENS,
-    GEN_AI_USER_MESSAGE,
-    INPUT_VALUE,
-    LLM_INPUT_MESSAGES,
-    LLM_INPUT_MESSAGES_PREFIX,
-    LLM_MODEL_NAME,
-    LLM_OUTPUT_MESSAGES,
-    LLM_OUTPUT_MESSAGES_PREFIX,
-    LLM_RESPONSE_MODEL,
-    LLM_TOKEN_COUNT_COMPLETION,
-    LLM_TOKEN_COUNT_PROMPT,
-    OUTPUT_VALUE,
-    TRACELOOP_ENTITY_INPUT,
-    TRACELOOP_ENTITY_OUTPUT,
 )
 from spanscore.model.json import printed
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, StepFact
 
 _SIDES = (
-    (GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES),
+    (keys.GEN_AI_INPUT_MESSAGES, keys.GEN_AI_OUTPUT_MESSAGES),
     ("langfuse.observation.input", "langfuse.observation.output"),
     ("langwatch.input", "langwatch.output"),
-    (LLM_INPUT_MESSAGES, LLM_OUTPUT_MESSAGES),
-    (INPUT_VALUE, OUTPUT_VALUE),
+    (keys.LLM_INPUT_MESSAGES, keys.LLM_OUTPUT_MESSAGES),
+    (keys.INPUT_VALUE, keys.OUTPUT_VALUE),
     ("input", "output"),
-    (TRACELOOP_ENTITY_INPUT, TRACELOOP_ENTITY_OUTPUT),
-    (GEN_AI_PROMPT, GEN_AI_COMPLETION),
+    (keys.TRACELOOP_ENTITY_INPUT, keys.TRACELOOP_ENTITY_OUTPUT),
+    (keys.GEN_AI_PROMPT, keys.GEN_AI_COMPLETION),
     ("raw_input", "response"),
 )
 _CALLS = (
-    (GEN_AI_TOOL_CALL_ARGUMENTS, GEN_AI_TOOL_CALL_RESULT),
+    (keys.GEN_AI_TOOL_CALL_ARGUMENTS, keys.GEN_AI_TOOL_CALL_RESULT),
     ("tool_arguments", "tool_response"),
     ("ai.toolCall.args", "ai.toolCall.result"),
     ("gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.tool_response"),
@@ -91,32 +56,20 @@ _CALLS = (
 )
 _INPUTS = tuple(given for given, _ in _SIDES)
 _OUTPUTS = (*(produced for _, produced in _SIDES), "final_result")
-_ARGUMENTS, _RESULTS = (
-    tuple(given for given, _ in _CALLS),
-    tuple(returned for _, returned in _CALLS),
-)
-_COUNTS: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
-    (
-        "input_tokens",
-        (GEN_AI_USAGE_INPUT_TOKENS, GEN_AI_USAGE_PROMPT_TOKENS, LLM_TOKEN_COUNT_PROMPT),
-    ),
-    (
-        "output_tokens",
-        (GEN_AI_USAGE_OUTPUT_TOKENS, GEN_AI_USAGE_COMPLETION_TOKENS, LLM_TOKEN_COUNT_COMPLETION),
-    ),
-)
+_ARGUMENTS = tuple(given for given, _ in _CALLS)
+_RESULTS = tuple(returned for _, returned in _CALLS)
 _MODELS = (
-    GEN_AI_RESPONSE_MODEL,
-    GEN_AI_REQUEST_MODEL,
+    keys.GEN_AI_RESPONSE_MODEL,
+    keys.GEN_AI_REQUEST_MODEL,
     "ai.model.id",
-    LLM_RESPONSE_MODEL,
-    LLM_MODEL_NAME,
+    keys.LLM_RESPONSE_MODEL,
+    keys.LLM_MODEL_NAME,
     "model",
 )
-_AGENTS = (AGENT_NAME, "gen_ai.agent")
+_AGENTS = (keys.AGENT_NAME, "gen_ai.agent")
 _EVENTS = "events"
 _NOTHING = (*NOT_RECORDED, "")
-_STATUSES = (GEN_AI_TOOL_STATUS, "tool.status")
+_STATUSES = (keys.GEN_AI_TOOL_STATUS, "tool.status")
 _FAILURES = frozenset({"error", "failure", "failed"})
 
 
@@ -132,8 +85,8 @@ class _Place(NamedTuple):
 
 
 _PLACES = (
-    _Place("input", LLM_INPUT_MESSAGES_PREFIX, _INPUTS, "user"),
-    _Place("output", LLM_OUTPUT_MESSAGES_PREFIX, _OUTPUTS, "assistant"),
+    _Place("input", keys.LLM_INPUT_MESSAGES_PREFIX, _INPUTS, "user"),
+    _Place("output", keys.LLM_OUTPUT_MESSAGES_PREFIX, _OUTPUTS, "assistant"),
 )
 
 
@@ -154,12 +107,12 @@ def complete(span: Span, context: Context, facts: Facts) -> None:
 
 def _complete_setting(attributes: Attributes, facts: Facts) -> None:
     """Fill in the instructions and the tools on offer that are in the conventions' attributes."""
-    instructions = attributes.get(GEN_AI_SYSTEM_INSTRUCTIONS)
+    instructions = attributes.get(keys.GEN_AI_SYSTEM_INSTRUCTIONS)
     if instructions is not None and _lacks(facts, "system"):
         facts["system"], is_cut = system_text(instructions)
         if is_cut:
             add_damaged(facts, "system")
-    definitions = attributes.get(GEN_AI_TOOL_DEFINITIONS)
+    definitions = attributes.get(keys.GEN_AI_TOOL_DEFINITIONS)
     if definitions is not None and _lacks(facts, "tools"):
         facts["tools"] = tools(definitions)
         if facts["tools"] is None:
@@ -175,9 +128,7 @@ def _complete_model(attributes: Attributes, facts: Facts) -> None:
         facts["input"], facts["output"] = given.messages, produced.messages
         if given.damaged:
             add_damaged(facts, "input", "output")
-    for field, keys in _COUNTS:
-        if facts.get(field) is None:
-            facts[field] = first_count(attributes, keys)
+    read_tokens(attributes, facts)
     facts["model"] = facts.get("model") or first_text(attributes, _MODELS)
 
 
@@ -245,10 +196,10 @@ def _complete_tool(span: Span, facts: Facts) -> None:
         facts["error"] = failure(facts["result"]) if facts.get("result") is not None else status
 
 
-def _first_in_span(span: Span, keys: tuple[str, ...]) -> Value:
-    """The first of the keys in a span's attributes, else in those of its events."""
+def _first_in_span(span: Span, names: tuple[str, ...]) -> Value:
+    """The first of the names in a span's attributes, else in those of its events."""
     for attributes in (span.attributes, *(x.attributes for x in span.events)):
-        found = _first(attributes, keys)
+        found = _first(attributes, names)
         if found is not None:
             return found
     return None
@@ -259,8 +210,8 @@ def _lacks(facts: Facts, fact: StepFact) -> bool:
     return facts.get(fact) is None and fact not in facts.get("damaged", ())
 
 
-def _first(attributes: Attributes, keys: tuple[str, ...]) -> Value:
-    for key in keys:  # for every span: a generator would take twice as long
+def _first(attributes: Attributes, names: tuple[str, ...]) -> Value:
+    for key in names:  # for every span: a generator would take twice as long
         value = attributes.get(key)
         if value not in (None, ""):
             return value
@@ -272,20 +223,18 @@ def _opened(value: Value) -> Any:
     if not isinstance(value, str) or not value.startswith('{"type"'):
         return value
     parsed = structure(value).value
-    return (
-        parsed["value"]
-        if isinstance(parsed, dict) and parsed.keys() == {"type", "value"}
-        else value
-    )
+    if isinstance(parsed, dict) and parsed.keys() == {"type", "value"}:
+        return parsed["value"]
+    return value
 
 
 _NAME, _INDEX = "event.name", "gen_ai.message.index"
 _ROLES = {
-    GEN_AI_SYSTEM_MESSAGE: "system",
-    GEN_AI_USER_MESSAGE: "user",
-    GEN_AI_ASSISTANT_MESSAGE: "assistant",
-    GEN_AI_TOOL_MESSAGE: "tool",
-    GEN_AI_CHOICE: "assistant",
+    keys.GEN_AI_SYSTEM_MESSAGE: "system",
+    keys.GEN_AI_USER_MESSAGE: "user",
+    keys.GEN_AI_ASSISTANT_MESSAGE: "assistant",
+    keys.GEN_AI_TOOL_MESSAGE: "tool",
+    keys.GEN_AI_CHOICE: "assistant",
 }
 
 
@@ -293,10 +242,10 @@ def conversation_of(value: Value) -> tuple[Messages, Messages]:
     """What a model was given, and what it chose; no messages where the list has no such events."""
     parsed, damaged = structure(value)
     listed = [x for x in objects(parsed) if x.get(_NAME) in _ROLES]
-    if all(isinstance(x.get(_INDEX), int) for x in listed if x[_NAME] != GEN_AI_CHOICE):
+    if all(isinstance(x.get(_INDEX), int) for x in listed if x[_NAME] != keys.GEN_AI_CHOICE):
         listed.sort(key=_place)
-    given: list[Any] = [_body(x) for x in listed if x[_NAME] != GEN_AI_CHOICE]
-    chosen: list[Any] = [_body(x) for x in listed if x[_NAME] == GEN_AI_CHOICE]
+    given: list[Any] = [_body(x) for x in listed if x[_NAME] != keys.GEN_AI_CHOICE]
+    chosen: list[Any] = [_body(x) for x in listed if x[_NAME] == keys.GEN_AI_CHOICE]
     return (
         Messages(messages(given).messages if given else None, damaged),
         Messages(messages(chosen, "assistant").messages if chosen else None, damaged),
@@ -304,7 +253,7 @@ def conversation_of(value: Value) -> tuple[Messages, Messages]:
 
 
 def _place(event: dict[str, Any]) -> tuple[bool, int]:
-    return event[_NAME] == GEN_AI_CHOICE, event.get(_INDEX) or 0
+    return event[_NAME] == keys.GEN_AI_CHOICE, event.get(_INDEX) or 0
 
 
 def _body(event: dict[str, Any]) -> dict[str, Any]:

@@ -448,8 +448,6 @@ def _unit(turns: LogTurns, part: Part) -> str | None:
     span = next(
         (x for x in spans if turns.with_spans and x.scope.name.startswith(turns.scope)), None
     )
-    return (
-        None
-        if span is None
-        else unit_of(span.scope.name, span.trace_id, lambda: span.attributes, of_log=False)
-    )
+    if span is None:
+        return None
+    return unit_of(span.scope.name, span.trace_id, lambda: span.attributes, of_log=False)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
 
+from spanscore.dialects import keys
 from spanscore.dialects.affected_facts import with_damaged_facts
 from spanscore.dialects.dialect import NO_QUIRK, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments
@@ -30,14 +31,6 @@ from spanscore.dialects.forms.structure import (
 )
 from spanscore.dialects.forms.tool_messages import opened
 from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_cut_or_redacted
-from spanscore.dialects.keys import (
-    ENDUSER_ID,
-    ERROR_TYPE,
-    GEN_AI_CONVERSATION_ID,
-    GEN_AI_REQUEST_CHOICE_COUNT,
-    SESSION_ID,
-    USER_ID,
-)
 from spanscore.dialects.losses import Rereader
 from spanscore.dialects.other_conventions import complete
 from spanscore.dialects.registry import Registry, registry
@@ -155,8 +148,8 @@ def _list(value: Value) -> list[Any]:
     return parsed if isinstance(parsed, list) else [parsed]
 
 
-def _first(stated: dict[str, Any], keys: tuple[str, ...]) -> Any:
-    return next((stated[x] for x in keys if stated.get(x) is not None), None)
+def _first(stated: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((stated[x] for x in names if stated.get(x) is not None), None)
 
 
 _OTHER_SESSIONS = ("thread_id", "session_id", "conversation_id")
@@ -165,7 +158,9 @@ _OTHER_NAMES = frozenset({*_OTHER_SESSIONS, *_OTHER_USERS})
 """What people call a session or user on spans that they write themselves."""
 
 _NAMING = (
-    IDENTIFYING | AUTHORED | frozenset({SESSION_ID, USER_ID, ENDUSER_ID, GEN_AI_CONVERSATION_ID})
+    IDENTIFYING
+    | AUTHORED
+    | frozenset({keys.SESSION_ID, keys.USER_ID, keys.ENDUSER_ID, keys.GEN_AI_CONVERSATION_ID})
 )
 _TextField: TypeAlias = Literal["session_id", "user_id", "agent_name", "input_text", "output_text"]
 _HIDEABLE: Final[tuple[tuple[_TextField, tuple[StepFact, ...]], ...]] = (
@@ -294,7 +289,9 @@ def _naming(dialects: Registry, span: Span) -> Facts:
     for of_dialect in dialects.naming:
         add_missing(naming, of_dialect(span))
     if not attributes.keys().isdisjoint(_NAMING):
-        session = identity(attributes.get(SESSION_ID, attributes.get(GEN_AI_CONVERSATION_ID)))
+        session = identity(
+            attributes.get(keys.SESSION_ID, attributes.get(keys.GEN_AI_CONVERSATION_ID))
+        )
         naming |= {
             "session_id": session or naming.get("session_id"),
             "user_id": naming.get("user_id"),
@@ -307,9 +304,9 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
     given_session = given_user = None
     if "given_session_id" in facts:
         given_session, given_user = pop_given(facts)
-    if given_session or SESSION_ID in attributes:
+    if given_session or keys.SESSION_ID in attributes:
         facts["session_id"] = (
-            given_session or identity(attributes[SESSION_ID]) or facts.get("session_id")
+            given_session or identity(attributes[keys.SESSION_ID]) or facts.get("session_id")
         )
     # this way round it looks up these few keys, and not all
     if not attributes.keys().isdisjoint(IDENTIFYING):
@@ -318,7 +315,7 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
     if not attributes.keys().isdisjoint(_OTHER_NAMES) and _may_be_by_hand(span):
         facts["other_session_id"] = first_identity(attributes, _OTHER_SESSIONS)
         facts["other_user_id"] = first_identity(attributes, _OTHER_USERS)
-    user = given_user or attributes.get(USER_ID, attributes.get(ENDUSER_ID))
+    user = given_user or attributes.get(keys.USER_ID, attributes.get(keys.ENDUSER_ID))
     if user is not None:
         facts["user_id"] = identity(user) or facts.get("user_id")
     if not attributes.keys().isdisjoint(AUTHORED):
@@ -333,7 +330,7 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
 
 def _settle_result(span: Span, facts: Facts) -> None:
     """Add how a span ended that did not succeed, and leave bytes out of a tool's result."""
-    if span.status_code == STATUS_ERROR or ERROR_TYPE in span.attributes:
+    if span.status_code == STATUS_ERROR or keys.ERROR_TYPE in span.attributes:
         facts["ending"] = ending_of(span)
         if facts["kind"] != "tool":
             facts["error"] = facts.get("error") or status_error(span)
@@ -358,7 +355,7 @@ def _are_choices(attributes: Attributes, facts: Facts, output: Sequence[Message]
     """Whether a model's messages are answers to choose from, each whole."""
     if facts["kind"] != "model" or any(x.role != "assistant" or x.calls for x in output):
         return False
-    count = attributes.get(GEN_AI_REQUEST_CHOICE_COUNT)
+    count = attributes.get(keys.GEN_AI_REQUEST_CHOICE_COUNT)
     if isinstance(count, int):
         return count > 1
     return len(facts.get("finish_reasons", ())) == len(output)

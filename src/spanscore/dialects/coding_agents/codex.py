@@ -36,12 +36,10 @@ from spanscore.model.step import StepKind
 _LOGS = "codex_otel"
 _SPANS = ("codex_cli_rs", "codex_exec", "codex_tui", "codex_app_server", "codex_mcp_server")
 
-_PROMPT, _EVENT, _CALLED, _RETURNED = (
-    "codex.user_prompt",
-    "codex.sse_event",
-    "codex.api_request",
-    "codex.tool_result",
-)
+_PROMPT = "codex.user_prompt"
+_EVENT = "codex.sse_event"
+_CALLED = "codex.api_request"
+_RETURNED = "codex.tool_result"
 _DECIDED, _SOCKET = "codex.tool_decision", "codex.websocket_event"
 _KINDS: Final[dict[str, StepKind]] = {
     _PROMPT: "agent",

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, failure
@@ -17,18 +18,12 @@ from spanscore.dialects.forms.structure import (
     Facts,
     TokenCount,
     add_damaged,
+    as_object,
     count,
     first_text,
     opened,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_CONVERSATION_ID,
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_TOOL_NAME,
-    SESSION_ID,
 )
 from spanscore.dialects.log_turns import (
     Calls,
@@ -52,17 +47,15 @@ SCOPES = ("gemini-cli", QWEN)
 it.
 """
 
-PROMPT, REQUEST, RESPONSE, FAILED, CALLED = (
-    "user_prompt",
-    "api_request",
-    "api_response",
-    "api_error",
-    "tool_call",
-)
+PROMPT = "user_prompt"
+REQUEST = "api_request"
+RESPONSE = "api_response"
+FAILED = "api_error"
+CALLED = "tool_call"
 MODEL, TOOL, SUBAGENT = "llm_call", "tool_call", "agent_call"
 
 _READ = frozenset({PROMPT, REQUEST, RESPONSE, FAILED, CALLED})
-_SESSION = (SESSION_ID, GEN_AI_CONVERSATION_ID)
+_SESSION = (keys.SESSION_ID, keys.GEN_AI_CONVERSATION_ID)
 # starts the role of a model call that serves no turn: titles, routing, compression
 _ASIDE = "utility"
 # starts the names of Qwen Code's own agents, which go on after a turn: they keep its memory
@@ -163,7 +156,9 @@ def _placed(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[LogRec
     tools: defaultdict[str | None, list[Span]] = defaultdict(list)
     for span in spans:
         if span.name == TOOL:
-            tools[first_text(span.attributes, (GEN_AI_TOOL_NAME, "function_name"))].append(span)
+            tools[first_text(span.attributes, (keys.GEN_AI_TOOL_NAME, "function_name"))].append(
+                span
+            )
     named = {name: Calls(calls) for name, calls in tools.items()}
     for log in logs:
         about: Span | None = known.get(log.span_id)
@@ -181,7 +176,7 @@ def _placed(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[LogRec
 LOG_TURNS = tuple(LogTurns(scope, unit, parts, with_spans=True) for scope in SCOPES)
 
 
-_INPUT, _OUTPUT = GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES
+_INPUT, _OUTPUT = keys.GEN_AI_INPUT_MESSAGES, keys.GEN_AI_OUTPUT_MESSAGES
 _COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
     ("input_tokens", "input_token_count"),
     ("output_tokens", "output_token_count"),
@@ -262,9 +257,9 @@ def _answer(recorded: Value) -> tuple[Message, ...] | None:
         return None
     found: list[Message] = []
     for response in responses:
-        candidates = response.get("candidates") if isinstance(response, dict) else None
+        candidates = as_object(response).get("candidates")
         first = candidates[0] if isinstance(candidates, list) and candidates else None
-        content = first.get("content") if isinstance(first, dict) else None
+        content = as_object(first).get("content")
         found += messages(content, "assistant").messages or () if isinstance(content, dict) else ()
     return tuple(found)
 
@@ -298,11 +293,9 @@ def _result(result: ToolResult) -> ToolResult:
         return result
     if "output" in value:
         return replace(result, value=_trusted(value["output"]))
-    return (
-        replace(result, value=value["error"], error=failure(value["error"]))
-        if "error" in value
-        else result
-    )
+    if "error" in value:
+        return replace(result, value=value["error"], error=failure(value["error"]))
+    return result
 
 
 def _trusted(output: Any) -> Any:
@@ -346,7 +339,7 @@ def _returned(recorded: Value) -> Any:
     """What a tool returned, out of Gemini CLI's completed call."""
     value = opened(recorded)
     response = value.get("response") if isinstance(value, dict) and "request" in value else None
-    listed = response.get("responseParts") if isinstance(response, dict) else None
+    listed = as_object(response).get("responseParts")
     answered = (
         message({"role": "user", "parts": listed}, "user") if isinstance(listed, list) else None
     )
@@ -356,10 +349,8 @@ def _returned(recorded: Value) -> Any:
 
 def _whole(chunks: tuple[Message, ...]) -> Message:
     """The answer of a model, which is recorded as it streamed: a message for each chunk."""
-    texts, thoughts = (
-        [x.text for x in chunks if x.text is not None],
-        [x.reasoning for x in chunks if x.reasoning],
-    )
+    texts = [x.text for x in chunks if x.text is not None]
+    thoughts = [x.reasoning for x in chunks if x.reasoning]
     return Message(
         "assistant",
         "".join(texts) if texts else None,

@@ -5,22 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from spanscore.dialects import keys
 from spanscore.dialects.forms.messages import with_blocks
-from spanscore.dialects.forms.structure import structure
-from spanscore.dialects.keys import (
-    GEN_AI_ASSISTANT_MESSAGE,
-    GEN_AI_CHOICE,
-    GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS,
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_SYSTEM_INSTRUCTIONS,
-    SESSION_ID,
-)
+from spanscore.dialects.forms.structure import as_object, objects, structure
 from spanscore.dialects.log_turns import LogTurns, Part, Unit, around, name_of, span_of, under
 from spanscore.model.json import dumps
 from spanscore.model.span import Attributes, LogRecord, Span, Value, record
 
-_DETAILS, _CHOICE = GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS, GEN_AI_CHOICE
+_DETAILS, _CHOICE = keys.GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS, keys.GEN_AI_CHOICE
 _MAX_BARE = 200
 _ORDER = ("system", "user", "assistant", "tool")  # in which a conversation goes on
 
@@ -36,7 +28,7 @@ def moved(span: Span, log: LogRecord) -> list[tuple[str, Mapping[str, Any]]]:
     if log.event_name != span.scope.name or not isinstance(log.body, dict):
         return []
     given = sorted(listed(log.body, "input"), key=lambda x: _ORDER.index(x["role"]))
-    events = [_event(x, GEN_AI_INPUT_MESSAGES, f"gen_ai.{x['role']}.message") for x in given]
+    events = [_event(x, keys.GEN_AI_INPUT_MESSAGES, f"gen_ai.{x['role']}.message") for x in given]
     for message in listed(log.body, "output"):
         content = message.get("content")
         # an answer before this one
@@ -45,7 +37,9 @@ def moved(span: Span, log: LogRecord) -> list[tuple[str, Mapping[str, Any]]]:
         events.insert(
             at,
             _event(
-                message, GEN_AI_OUTPUT_MESSAGES, GEN_AI_ASSISTANT_MESSAGE if earlier else _CHOICE
+                message,
+                keys.GEN_AI_OUTPUT_MESSAGES,
+                keys.GEN_AI_ASSISTANT_MESSAGE if earlier else _CHOICE,
             ),
         )
     return events
@@ -116,13 +110,8 @@ def _moved_back(
 
 def listed(body: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
     """The messages on one side of a record's body, `input` or `output`."""
-    content = body.get(side)
-    listed = content.get("messages") if isinstance(content, dict) else None
-    return (
-        [x for x in listed if isinstance(x, dict) and x.get("role") in _ORDER]
-        if isinstance(listed, list)
-        else []
-    )
+    listed = as_object(body.get(side)).get("messages")
+    return [x for x in objects(listed) if x.get("role") in _ORDER]
 
 
 def _event(message: dict[str, Any], attribute: str, name: str) -> tuple[str, Mapping[str, Any]]:
@@ -130,18 +119,15 @@ def _event(message: dict[str, Any], attribute: str, name: str) -> tuple[str, Map
     if isinstance(content, dict):
         return name, with_blocks(content)
     if isinstance(content, str) and message["role"] == "system":
-        return _DETAILS, {GEN_AI_SYSTEM_INSTRUCTIONS: content}
+        return _DETAILS, {keys.GEN_AI_SYSTEM_INSTRUCTIONS: content}
     if isinstance(content, str) and _are_messages(structure(content).value):
         return _DETAILS, {attribute: content}
     return name, with_blocks({"message" if name == _CHOICE else "content": content})
 
 
 def _are_messages(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(x, dict) and "role" in x for x in value)
-    )
+    found = objects(value)
+    return bool(found) and len(found) == len(value) and all("role" in x for x in found)
 
 
 Bodies: TypeAlias = Mapping[str, Mapping[str, Any]]
@@ -195,8 +181,8 @@ def _is_moved(log: LogRecord) -> bool:
 def _span(unit: str, log: LogRecord, attributes: Attributes) -> Span:
     """The span that a record stands for; it has the session that the record names."""
     span = span_of(unit, name_of(log), log, identity=log.span_id)
-    session = log.attributes.get(SESSION_ID)
-    named: Attributes = {} if session is None else {SESSION_ID: session}
+    session = log.attributes.get(keys.SESSION_ID)
+    named: Attributes = {} if session is None else {keys.SESSION_ID: session}
     return replace(span, attributes={**named, **attributes})
 
 

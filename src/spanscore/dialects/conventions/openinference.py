@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import adot
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, IgnoredSpans, Quirk
 from spanscore.dialects.forms import langchain_messages, provider_bodies
@@ -21,45 +22,23 @@ from spanscore.dialects.forms.structure import (
     add_damaged,
     elements,
     first_count,
-    first_identity,
     identity,
     indexed,
     is_address,
     is_redacted,
+    object_at,
     objects,
     opened,
+    read_names,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    AGENT_NAME,
-    GEN_AI_USAGE_INPUT_TOKENS,
-    GEN_AI_USAGE_OUTPUT_TOKENS,
-    INPUT_MIME_TYPE,
-    INPUT_VALUE,
-    LLM_FINISH_REASON,
-    LLM_INPUT_MESSAGES_PREFIX,
-    LLM_MODEL_NAME,
-    LLM_OUTPUT_MESSAGES_PREFIX,
-    LLM_RESPONSE_MODEL_NAME,
-    LLM_TOKEN_COUNT_COMPLETION,
-    LLM_TOKEN_COUNT_PROMPT,
-    LLM_TOOLS_PREFIX,
-    OPENINFERENCE_SPAN_KIND,
-    OUTPUT_MIME_TYPE,
-    OUTPUT_VALUE,
-    RETRIEVAL_DOCUMENTS,
-    RETRIEVAL_DOCUMENTS_PREFIX,
-    SESSION_ID,
-    TOOL_ID,
-    TOOL_NAME,
 )
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, StepKind
 from spanscore.model.trace import Tool
 
-_GIVEN_TOKENS = (LLM_TOKEN_COUNT_PROMPT, GEN_AI_USAGE_INPUT_TOKENS)
-_PRODUCED_TOKENS = (LLM_TOKEN_COUNT_COMPLETION, GEN_AI_USAGE_OUTPUT_TOKENS)
+_GIVEN_TOKENS = (keys.LLM_TOKEN_COUNT_PROMPT, keys.GEN_AI_USAGE_INPUT_TOKENS)
+_PRODUCED_TOKENS = (keys.LLM_TOKEN_COUNT_COMPLETION, keys.GEN_AI_USAGE_OUTPUT_TOKENS)
 _RESPONSE_ID = re.compile(r'\{"id": ?"((?:chatcmpl-|resp_|msg_|gen-)[^"\\]{1,200})"')
 _KINDS: Final[dict[str, StepKind]] = {
     "LLM": "model",
@@ -84,8 +63,8 @@ _HIDING = (
     " options of a trace config"
 )
 _PLACES = (
-    _Place("input", INPUT_VALUE, LLM_INPUT_MESSAGES_PREFIX, "user"),
-    _Place("output", OUTPUT_VALUE, LLM_OUTPUT_MESSAGES_PREFIX, "assistant"),
+    _Place("input", keys.INPUT_VALUE, keys.LLM_INPUT_MESSAGES_PREFIX, "user"),
+    _Place("output", keys.OUTPUT_VALUE, keys.LLM_OUTPUT_MESSAGES_PREFIX, "assistant"),
 )
 _GIVEN, _PRODUCED = (
     adot.Names(place.value, f"{place.flat}{{}}.message.role", f"{place.flat}{{}}.message.content")
@@ -101,7 +80,7 @@ def restore(span: Span, logs: Sequence[LogRecord]) -> Span:
 def read(span: Span, context: Context) -> Facts:
     """The facts of an OpenInference span."""
     attributes, quirk = span.attributes, context.quirk
-    facts: Facts = {"kind": _kind(span), "session_id": identity(attributes.get(SESSION_ID))}
+    facts: Facts = {"kind": _kind(span), "session_id": identity(attributes.get(keys.SESSION_ID))}
     quirk.place(span, facts, context.outermost)
     kind = facts["kind"]
     if kind == "model":
@@ -116,7 +95,7 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _kind(span: Span) -> StepKind:
-    return _KINDS.get(str(span.attributes.get(OPENINFERENCE_SPAN_KIND)).upper(), "other")
+    return _KINDS.get(str(span.attributes.get(keys.OPENINFERENCE_SPAN_KIND)).upper(), "other")
 
 
 def _read_model(span: Span, quirk: Quirk, facts: Facts) -> None:
@@ -125,32 +104,34 @@ def _read_model(span: Span, quirk: Quirk, facts: Facts) -> None:
         facts[place.side] = quirk.messages(span, place.side, facts)
         if not facts[place.side]:
             _read_side(span, place, quirk, facts)
-    facts["output"] = provider_bodies.with_reasoning(facts["output"], attributes.get(OUTPUT_VALUE))
+    facts["output"] = provider_bodies.with_reasoning(
+        facts["output"], attributes.get(keys.OUTPUT_VALUE)
+    )
     facts["tools"] = _flat_tools(attributes) or provider_bodies.offered_in_bodies(
-        attributes.get(INPUT_VALUE), attributes.get(OUTPUT_VALUE)
+        attributes.get(keys.INPUT_VALUE), attributes.get(keys.OUTPUT_VALUE)
     )
     if not any(x.role == "system" for x in facts["input"] or ()):
-        facts["system"] = provider_bodies.system(attributes.get(INPUT_VALUE))
-    facts["model"] = text(attributes.get(LLM_RESPONSE_MODEL_NAME)) or text(
-        attributes.get(LLM_MODEL_NAME)
+        facts["system"] = provider_bodies.system(attributes.get(keys.INPUT_VALUE))
+    facts["model"] = text(attributes.get(keys.LLM_RESPONSE_MODEL_NAME)) or text(
+        attributes.get(keys.LLM_MODEL_NAME)
     )
     facts["input_tokens"] = first_count(attributes, _GIVEN_TOKENS)
     facts["output_tokens"] = first_count(attributes, _PRODUCED_TOKENS)
     facts["response_id"] = _response_id(span)
-    reason = text(attributes.get(LLM_FINISH_REASON))
+    reason = text(attributes.get(keys.LLM_FINISH_REASON))
     facts["finish_reasons"] = (reason,) if reason else ()
 
 
 def _response_id(span: Span) -> str | None:
     """The id of a response that the SDK's instrumentation keeps as it came."""
-    raw = span.attributes.get(OUTPUT_VALUE)
+    raw = span.attributes.get(keys.OUTPUT_VALUE)
     found = _RESPONSE_ID.match(raw) if isinstance(raw, str) else None
     return None if found is None else found[1]
 
 
 def _flat_tools(attributes: Attributes) -> tuple[Tool, ...]:
     """The tools on offer that a span lists, each definition in an attribute of its own."""
-    listed = [x.get("json_schema") for x in _objects(attributes, LLM_TOOLS_PREFIX, "tool")]
+    listed = [x.get("json_schema") for x in _objects(attributes, keys.LLM_TOOLS_PREFIX, "tool")]
     return tuple(tool for definition in listed for tool in tools(definition) or ())
 
 
@@ -218,10 +199,10 @@ def _flat_part(part: dict[str, Any]) -> dict[str, Any]:
 
 def _read_tool(span: Span, facts: Facts) -> None:
     attributes = span.attributes
-    facts["tool_name"] = text(attributes.get(TOOL_NAME)) or text(span.name)
-    facts["call_id"] = call_id(attributes.get(TOOL_ID))
+    facts["tool_name"] = text(attributes.get(keys.TOOL_NAME)) or text(span.name)
+    facts["call_id"] = call_id(attributes.get(keys.TOOL_ID))
     facts["error"] = status_error(span)
-    given, returned = attributes.get(INPUT_VALUE), attributes.get(OUTPUT_VALUE)
+    given, returned = attributes.get(keys.INPUT_VALUE), attributes.get(keys.OUTPUT_VALUE)
     if is_redacted(given):
         add_damaged(facts, "arguments")
     elif given is not None:
@@ -233,7 +214,7 @@ def _read_tool(span: Span, facts: Facts) -> None:
 
 
 def _read_arguments(span: Span, given: Value, facts: Facts) -> None:
-    plain = span.attributes.get(INPUT_MIME_TYPE) == "text/plain"
+    plain = span.attributes.get(keys.INPUT_MIME_TYPE) == "text/plain"
     value = opened(given, scalars=False) if plain and given != "" else arguments(given)
     if isinstance(value, dict):
         facts["arguments"] = value
@@ -242,15 +223,15 @@ def _read_arguments(span: Span, given: Value, facts: Facts) -> None:
 
 
 def _read_result(span: Span, returned: Value, facts: Facts) -> None:
-    plain = span.attributes.get(OUTPUT_MIME_TYPE) == "text/plain"
+    plain = span.attributes.get(keys.OUTPUT_MIME_TYPE) == "text/plain"
     facts["result"], facts["has_result"] = opened(returned, scalars=not plain), True
 
 
 def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
-    facts["query"] = text(attributes.get(INPUT_VALUE))
-    found = _objects(attributes, RETRIEVAL_DOCUMENTS_PREFIX, "document")
+    facts["query"] = text(attributes.get(keys.INPUT_VALUE))
+    found = _objects(attributes, keys.RETRIEVAL_DOCUMENTS_PREFIX, "document")
     if not found:
-        listed = objects(structure(attributes.get(RETRIEVAL_DOCUMENTS)).value)
+        listed = objects(structure(attributes.get(keys.RETRIEVAL_DOCUMENTS)).value)
         found = [x["document"] for x in listed if isinstance(x.get("document"), dict)]
     facts["documents"] = tuple(found)
 
@@ -260,21 +241,18 @@ def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
     and returned.
     """
     attributes = span.attributes
-    given, returned = attributes.get(INPUT_VALUE), attributes.get(OUTPUT_VALUE)
-    metadata = structure(attributes.get("metadata")).value
-    names = metadata if isinstance(metadata, dict) else {}
-    facts["agent_name"] = text(attributes.get(AGENT_NAME)) or text(names.get("lc_agent_name"))
+    given, returned = attributes.get(keys.INPUT_VALUE), attributes.get(keys.OUTPUT_VALUE)
+    names = object_at(attributes, "metadata")
+    facts["agent_name"] = text(attributes.get(keys.AGENT_NAME)) or text(names.get("lc_agent_name"))
     if facts["kind"] == "agent":
         facts["agent_name"] = facts["agent_name"] or quirk.agent_name(span)
         facts["tools"] = _flat_tools(attributes) or None
         facts["input_tokens"] = first_count(attributes, _GIVEN_TOKENS)
         facts["output_tokens"] = first_count(attributes, _PRODUCED_TOKENS)
-    if facts["session_id"] is None:
-        facts["session_id"] = first_identity(names, ("session_id", "conversation_id", "thread_id"))
-    facts["user_id"] = identity(names.get("user_id"))
+    read_names(names, facts)
     facts["input"] = quirk.messages(span, "input", facts)
     facts["output"] = langchain_messages.after_question(quirk.messages(span, "output", facts))
-    facts["input_text"] = _plain(given, attributes.get(INPUT_MIME_TYPE))
+    facts["input_text"] = _plain(given, attributes.get(keys.INPUT_MIME_TYPE))
     _read_returned(span, returned, quirk, facts)
     if is_redacted(given):
         add_damaged(facts, "input")
@@ -296,7 +274,7 @@ def _read_returned(span: Span, returned: Value, quirk: Quirk, facts: Facts) -> N
     """What a function returned: text, or another value than messages as JSON, if no framework keeps
     its state there.
     """
-    recorded = _recorded(returned, span.attributes.get(OUTPUT_MIME_TYPE))
+    recorded = _recorded(returned, span.attributes.get(keys.OUTPUT_MIME_TYPE))
     value = unwrapped(recorded.value, quirk.envelope)
     facts["output_text"] = value if isinstance(value, str) else None
     if not facts.get("output") and not recorded.damaged and not quirk.returns_state:
@@ -314,9 +292,9 @@ DIALECT = Dialect(
     "openinference",
     read,
     restore=restore,
-    keys=(OPENINFERENCE_SPAN_KIND,),
+    keys=(keys.OPENINFERENCE_SPAN_KIND,),
     prefilters=(b"openinference.span.kind",),
-    ignored=IgnoredSpans(values=((OPENINFERENCE_SPAN_KIND, "EVALUATOR"),)),
+    ignored=IgnoredSpans(values=((keys.OPENINFERENCE_SPAN_KIND, "EVALUATOR"),)),
     content=(
         ContentSwitch(_HIDING),
         ContentSwitch(

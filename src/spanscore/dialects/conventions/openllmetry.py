@@ -5,6 +5,7 @@ decorators.
 from collections.abc import Sequence
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import adot, semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms import langchain_messages, messages
@@ -15,39 +16,15 @@ from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
     Side,
-    TokenCount,
     add_damaged,
-    count,
     elements,
     first_identity,
     indexed,
     is_redacted,
     opened,
+    read_tokens,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_COMPLETION_0_CONTENT,
-    GEN_AI_COMPLETION_PREFIX,
-    GEN_AI_CONVERSATION_ID,
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_PROMPT_0_CONTENT,
-    GEN_AI_PROMPT_0_ROLE,
-    GEN_AI_PROMPT_PREFIX,
-    GEN_AI_TOOL_CALL_ARGUMENTS,
-    GEN_AI_TOOL_CALL_RESULT,
-    GEN_AI_TOOL_NAME,
-    GEN_AI_USAGE_COMPLETION_TOKENS,
-    GEN_AI_USAGE_PROMPT_TOKENS,
-    GEN_AI_USER,
-    LLM_REQUEST_FUNCTIONS_PREFIX,
-    LLM_REQUEST_PREFIX,
-    LLM_REQUEST_TYPE,
-    TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX,
-    TRACELOOP_ENTITY_INPUT,
-    TRACELOOP_ENTITY_NAME,
-    TRACELOOP_ENTITY_OUTPUT,
-    TRACELOOP_SPAN_KIND,
 )
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message, StepKind
@@ -68,21 +45,19 @@ _REQUEST_TYPES: Final[dict[str, StepKind]] = {
     "rerank": "other",
 }
 _SIDES: Final[tuple[tuple[Side, str, str], ...]] = (
-    ("input", GEN_AI_PROMPT_PREFIX, "user"),
-    ("output", GEN_AI_COMPLETION_PREFIX, "assistant"),
+    ("input", keys.GEN_AI_PROMPT_PREFIX, "user"),
+    ("output", keys.GEN_AI_COMPLETION_PREFIX, "assistant"),
 )
-_COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
-    ("input_tokens", GEN_AI_USAGE_PROMPT_TOKENS),
-    ("output_tokens", GEN_AI_USAGE_COMPLETION_TOKENS),
+_MESSAGES = frozenset(
+    {keys.GEN_AI_PROMPT_0_ROLE, keys.GEN_AI_PROMPT_0_CONTENT, keys.GEN_AI_COMPLETION_0_CONTENT}
 )
-_MESSAGES = frozenset({GEN_AI_PROMPT_0_ROLE, GEN_AI_PROMPT_0_CONTENT, GEN_AI_COMPLETION_0_CONTENT})
-_ENTITY = frozenset({TRACELOOP_ENTITY_INPUT, TRACELOOP_ENTITY_OUTPUT})
-_PREFIXES = ("traceloop.", LLM_REQUEST_PREFIX)
-_FUNCTIONS = LLM_REQUEST_FUNCTIONS_PREFIX
-_ASSOCIATION = TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX
+_ENTITY = frozenset({keys.TRACELOOP_ENTITY_INPUT, keys.TRACELOOP_ENTITY_OUTPUT})
+_PREFIXES = ("traceloop.", keys.LLM_REQUEST_PREFIX)
+_FUNCTIONS = keys.LLM_REQUEST_FUNCTIONS_PREFIX
+_ASSOCIATION = keys.TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX
 _SESSIONS = (
     *(_ASSOCIATION + x for x in ("session_id", "sessionId")),
-    GEN_AI_CONVERSATION_ID,
+    keys.GEN_AI_CONVERSATION_ID,
     *(
         _ASSOCIATION + x
         for x in ("conversation_id", "conversationId", "chat_id", "chatId", "thread_id", "threadId")
@@ -92,17 +67,19 @@ _SESSIONS = (
 application sets.
 """
 
-_GIVEN = adot.Names(TRACELOOP_ENTITY_INPUT, "gen_ai.prompt.{}.role", "gen_ai.prompt.{}.content")
-_PRODUCED = adot.Names(
-    TRACELOOP_ENTITY_OUTPUT, "gen_ai.completion.{}.role", "gen_ai.completion.{}.content"
+_GIVEN = adot.Names(
+    keys.TRACELOOP_ENTITY_INPUT, "gen_ai.prompt.{}.role", "gen_ai.prompt.{}.content"
 )
-_USERS = (*(_ASSOCIATION + x for x in ("user_id", "userId")), GEN_AI_USER)
+_PRODUCED = adot.Names(
+    keys.TRACELOOP_ENTITY_OUTPUT, "gen_ai.completion.{}.role", "gen_ai.completion.{}.content"
+)
+_USERS = (*(_ASSOCIATION + x for x in ("user_id", "userId")), keys.GEN_AI_USER)
 
 
 def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     """Whether the span has an attribute of Traceloop's, or messages in indexed attributes."""
-    keys = "\n".join(span.attributes)  # quicker to search than key by key, for every span
-    if ("traceloop." in keys or LLM_REQUEST_PREFIX in keys) and any(
+    joined = "\n".join(span.attributes)  # quicker to search than key by key, for every span
+    if ("traceloop." in joined or keys.LLM_REQUEST_PREFIX in joined) and any(
         x.startswith(_PREFIXES) for x in span.attributes
     ):
         return True
@@ -133,14 +110,14 @@ def read(span: Span, context: Context) -> Facts:
 
 def _kind(attributes: Attributes) -> StepKind | None:
     """The kind by Traceloop's own attributes; None where the span has only the conventions'."""
-    stated = _KINDS.get(str(attributes.get(TRACELOOP_SPAN_KIND)))
-    stated = stated or _REQUEST_TYPES.get(str(attributes.get(LLM_REQUEST_TYPE)))
+    stated = _KINDS.get(str(attributes.get(keys.TRACELOOP_SPAN_KIND)))
+    stated = stated or _REQUEST_TYPES.get(str(attributes.get(keys.LLM_REQUEST_TYPE)))
     if stated is not None:
         return stated
     if not _MESSAGES.isdisjoint(attributes):
         return "model"
-    is_entity = TRACELOOP_SPAN_KIND not in attributes and not _ENTITY.isdisjoint(attributes)
-    return "workflow" if is_entity and GEN_AI_OPERATION_NAME not in attributes else None
+    is_entity = keys.TRACELOOP_SPAN_KIND not in attributes and not _ENTITY.isdisjoint(attributes)
+    return "workflow" if is_entity and keys.GEN_AI_OPERATION_NAME not in attributes else None
 
 
 def _read_association(attributes: Attributes, facts: Facts) -> None:
@@ -164,9 +141,7 @@ def _read_model(span: Span, quirk: Quirk, facts: Facts) -> None:
                 add_damaged(facts, fact)
     if facts.get("tools") is None:
         _read_functions(attributes, facts)
-    for field, key in _COUNTS:
-        if facts.get(field) is None:
-            facts[field] = count(attributes.get(key))
+    read_tokens(attributes, facts)
     if not is_read:
         messages.complete_react(facts)
 
@@ -204,14 +179,14 @@ def _message(item: dict[str, Any], role: str) -> Message | None:
 
 def _read_tool(span: Span, facts: Facts) -> None:
     attributes = span.attributes
-    entity = text(attributes.get(TRACELOOP_ENTITY_NAME))
-    facts["tool_name"] = text(attributes.get(GEN_AI_TOOL_NAME)) or entity
+    entity = text(attributes.get(keys.TRACELOOP_ENTITY_NAME))
+    facts["tool_name"] = text(attributes.get(keys.GEN_AI_TOOL_NAME)) or entity
     facts["error"] = status_error(span)
-    for key in (GEN_AI_TOOL_CALL_ARGUMENTS, TRACELOOP_ENTITY_INPUT):
+    for key in (keys.GEN_AI_TOOL_CALL_ARGUMENTS, keys.TRACELOOP_ENTITY_INPUT):
         if (given := attributes.get(key)) is not None:
             _read_arguments(given, facts)
             break
-    for key in (GEN_AI_TOOL_CALL_RESULT, TRACELOOP_ENTITY_OUTPUT):
+    for key in (keys.GEN_AI_TOOL_CALL_RESULT, keys.TRACELOOP_ENTITY_OUTPUT):
         if (returned := attributes.get(key)) is not None:
             facts["result"], facts["has_result"] = opened(returned), True
             break
@@ -230,14 +205,14 @@ def _read_entity(attributes: Attributes, facts: Facts, *, outermost: bool) -> No
     needed.
     """
     if facts["kind"] == "agent":
-        named = text(attributes.get(TRACELOOP_ENTITY_NAME)) or ""
+        named = text(attributes.get(keys.TRACELOOP_ENTITY_NAME)) or ""
         facts["agent_name"] = (
             facts.get("agent_name") or langchain_messages.graph_name(named) or None
         )
     elif not outermost:
         return
-    called = structure(attributes.get(TRACELOOP_ENTITY_INPUT)).value
-    returned, is_cut = structure(attributes.get(TRACELOOP_ENTITY_OUTPUT))
+    called = structure(attributes.get(keys.TRACELOOP_ENTITY_INPUT)).value
+    returned, is_cut = structure(attributes.get(keys.TRACELOOP_ENTITY_OUTPUT))
     if is_call(called):
         _read_conversation(only_argument(called), returned, facts)
         if not facts.get("output") and not is_cut:

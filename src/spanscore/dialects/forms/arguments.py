@@ -1,11 +1,9 @@
 """Arguments, results and definitions of tools."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from json import JSONDecoder
 from typing import Any
 
 from spanscore.dialects.forms.structure import (
@@ -13,6 +11,7 @@ from spanscore.dialects.forms.structure import (
     change_messages,
     identity,
     is_redacted,
+    json_values,
     opened,
     structure,
 )
@@ -205,14 +204,8 @@ def _calls(call: RequestedCall, tools: Sequence[Tool]) -> list[RequestedCall]:
 
 def _objects(text: str) -> list[Any]:
     """The JSON objects that `text` is made of; none where it is not."""
-    decoder, at, found = json.JSONDecoder(), 0, list[Any]()
-    while at < len(text) and len(found) < _MAX_CALLS:
-        try:
-            value, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            return []
-        found.append(value)
-    return found if at == len(text) and len(found) > 1 else []
+    found, end = json_values(text, between="")
+    return found if end == len(text) and 1 < len(found) <= _MAX_CALLS else []
 
 
 def _names(text: str, offered: Sequence[str], count: int) -> list[str]:
@@ -240,7 +233,6 @@ def _ids(text: str | None, count: int) -> list[str | None]:
     return [*found] if len(found) == count else [None] * count
 
 
-_BETWEEN = "\n\n"
 _MAX_RESULTS = 1000  # of one message
 _NUMBERED = re.compile(r"_\d+$")
 
@@ -311,18 +303,6 @@ def _gemini_objects(text: str) -> list[Json]:
     """The JSON objects that a text consists of, with empty lines between them; empty for any other
     text.
     """
-    decoder, found, at = JSONDecoder(), list[Json](), 0
-    while at < len(text):
-        try:
-            value, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            return []
-        at += len(_BETWEEN) if text.startswith(_BETWEEN, at) else 0
-        found.append(value)
-        if (
-            not isinstance(value, dict)
-            or len(found) > _MAX_RESULTS
-            or (at < len(text) and text[at] != "{")
-        ):
-            return []
-    return found
+    found, end = json_values(text, between="\n")
+    is_whole = end == len(text) and len(found) <= _MAX_RESULTS
+    return found if is_whole and all(isinstance(x, dict) for x in found) else []

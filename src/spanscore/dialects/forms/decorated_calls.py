@@ -10,6 +10,7 @@ from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
     Parsed,
+    as_list,
     is_address,
     is_redacted,
     opened,
@@ -43,6 +44,19 @@ def read_function(
         facts["output_json"] = json_of(returned)
 
 
+def read_recorded(
+    given: Value, returned: Value, facts: Facts, *, envelope: str | None = None
+) -> None:
+    """What the attributes of a function's span record that it was called with and returned, and
+    which of the two arrived cut or redacted; the envelope is for a call that no decorator recorded.
+    """
+    called = recorded(given).value
+    if is_call(called):
+        called, envelope = only_argument(called), None
+    read_function(called, recorded(returned), facts, envelope=envelope)
+    facts["damaged"] = damaged(input=given, output=returned)
+
+
 def recorded(value: Value) -> Parsed:
     """The value of an attribute that is plain text or JSON; text that only begins as JSON does
     stays text.
@@ -67,11 +81,9 @@ def recorded(value: Value) -> Parsed:
 
 def unwrapped(value: Any, envelope: str | None) -> Any:
     """What an emitter put under the key `envelope`, alone."""
-    return (
-        value[envelope]
-        if envelope is not None and isinstance(value, dict) and value.keys() == {envelope}
-        else value
-    )
+    if envelope is not None and isinstance(value, dict) and value.keys() == {envelope}:
+        return value[envelope]
+    return value
 
 
 def json_of(value: Any) -> str | None:
@@ -88,11 +100,9 @@ def json_of(value: Any) -> str | None:
     if not value or not isinstance(value, (dict, list)):
         return None
     elements = value.values() if isinstance(value, dict) else value
-    return (
-        None
-        if any(isinstance(x, str) and is_cut_or_redacted(x) for x in elements)
-        else dumps(value)
-    )
+    if any(isinstance(x, str) and is_cut_or_redacted(x) for x in elements):
+        return None
+    return dumps(value)
 
 
 def read_call(
@@ -145,7 +155,7 @@ def read_arguments(call: dict[str, Any], facts: Facts) -> None:
     name.
     """
     positional, named = call["args"], call["kwargs"]
-    facts["positional"] = tuple(positional) if isinstance(positional, list) else ()
+    facts["positional"] = tuple(as_list(positional))
     facts["arguments"] = named or (None if facts["positional"] else {})
 
 
@@ -155,7 +165,7 @@ def only_argument(call: dict[str, Any]) -> Any:
     """
     args, kwargs = call.get("args"), call.get("kwargs")
     values = [
-        *(args if isinstance(args, list) else ()),
+        *(as_list(args)),
         *(kwargs.values() if isinstance(kwargs, dict) else ()),
     ]
     return values[0] if len(values) == 1 else None

@@ -21,33 +21,28 @@ def keep_json_text(
     unsure = {
         x.span.span_id: tuple(map(_text, recorded(x.span.attributes))) for x in steps if _is_read(x)
     }
-    questions, answers = set[str](), set[str]()
-    for step in steps:
-        above = step.span.parent_span_id
-        if step.kind != "model" or above not in unsure:
+    changed = {x.span.span_id: x for x in steps}
+    for model in steps:
+        above = model.span.parent_span_id
+        if model.kind != "model" or above not in unsure:
             continue
-        given, returned = unsure[above]
-        if given is not None and given == _last(step.input, "user"):
-            questions.add(above)
-        if returned is not None and returned == _last(step.output, "assistant"):
-            answers.add(above)
-    found = [
-        _with_question(x, unsure[x.span.span_id][0]) if x.span.span_id in questions else x
-        for x in steps
-    ]
-    return [
-        _with_answer(x, unsure[x.span.span_id][1]) if x.span.span_id in answers else x
-        for x in found
-    ]
+        question, answer = unsure[above]
+        step = changed[above]
+        if question is not None and question == _last(model.input, "user"):
+            step = _with_question(step, question)
+        if answer is not None and answer == _last(model.output, "assistant"):
+            step = _with_answer(step, answer)
+        changed[above] = step
+    return list(changed.values())
 
 
-def _with_question(step: Step, question: str | None) -> Step:
+def _with_question(step: Step, question: str) -> Step:
     if not step.input and not step.input_text:
         return step
     return replace(step, input=None, input_text=question, damaged=step.damaged - {"input"})
 
 
-def _with_answer(step: Step, answer: str | None) -> Step:
+def _with_answer(step: Step, answer: str) -> Step:
     if not step.output and not step.output_text and not step.output_json:
         return step
     return replace(step, output=None, output_text=answer, output_json=None)

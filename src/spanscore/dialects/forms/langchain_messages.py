@@ -8,28 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects.forms.messages import message
+from spanscore.dialects.forms.messages import TYPES, message
+from spanscore.dialects.forms.structure import as_list, as_object
 from spanscore.dialects.forms.tool_results import fields_of
 from spanscore.model.json import printed
 from spanscore.model.span import Attributes
 from spanscore.model.step import Message
 
-_ROLES = {
-    "human": "user",
-    "HumanMessage": "user",
-    "HumanMessageChunk": "user",
-    "ai": "assistant",
-    "AIMessage": "assistant",
-    "AIMessageChunk": "assistant",
-    "system": "system",
-    "SystemMessage": "system",
-    "developer": "system",
-    "tool": "tool",
-    "ToolMessage": "tool",
-    "function": "tool",
-    "FunctionMessage": "tool",
-}
-
+_ROLES = TYPES | {"developer": "system", "function": "tool", "FunctionMessage": "tool"}
 _STRUCTURED = "Returning structured response: "
 """What create_agent answers a call of the tool that stands for a structured answer."""
 
@@ -59,7 +45,7 @@ def response_id(output: object) -> str | None:
     """The provider's id of the response in a model run's output, which LangChain keeps beside its
     own id of the run.
     """
-    generations = output.get("generations") if isinstance(output, dict) else None
+    generations = as_object(output).get("generations")
     if not isinstance(output, dict) or not isinstance(generations, list):
         return None
     messages = [fields_of(item)[0] for item in _generated(generations)]
@@ -69,7 +55,7 @@ def response_id(output: object) -> str | None:
         output.get("llmOutput"),
     ]
     for recorded in (*metadata, *messages):  # a message's own id comes last
-        found = recorded.get("id") if isinstance(recorded, dict) else None
+        found = as_object(recorded).get("id")
         if isinstance(found, str) and found and not found.startswith(_OWN_IDS):
             return found
     return None
@@ -120,7 +106,7 @@ def _structured_answer(messages: tuple[Message, ...]) -> tuple[str | None] | Non
 
 def _generated(generations: list[Any]) -> Iterator[Any]:
     for batch in generations[:1]:
-        for generation in batch if isinstance(batch, list) else ():
+        for generation in as_list(batch):
             if isinstance(generation, dict):
                 yield _of_generation(generation)
 
@@ -140,8 +126,7 @@ def _message(item: object) -> Message | None:
         return None
     given = fields.get("role")
     role = _ROLES.get(kind, given if isinstance(given, str) else "user")
-    more = fields.get("additional_kwargs")
-    beside = more if isinstance(more, dict) else {}
+    beside = as_object(fields.get("additional_kwargs"))
     calls = fields.get("tool_calls") or beside.get("tool_calls")
     content = fields.get("content")
     if calls and isinstance(content, list):

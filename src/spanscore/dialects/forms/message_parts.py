@@ -68,11 +68,9 @@ class Parts:
         named = name if isinstance(name, str) and name else None
         inside = _answer(returned, answered_id, named)
         if inside is not None:
-            returned, answered_id, error = (
-                inside.value,
-                answered_id or inside.call_id,
-                error or inside.error,
-            )
+            returned = inside.value
+            answered_id = answered_id or inside.call_id
+            error = error or inside.error
         content = None if is_redacted(returned) else without_bytes(returned)
         self.results.append(ToolResult(answered_id, content, error, name=named))
         if is_damaged(returned):

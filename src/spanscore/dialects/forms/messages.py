@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from spanscore.dialects import keys
 from spanscore.dialects.forms.attachments import without_bytes
 from spanscore.dialects.forms.message_parts import (
     KEYS,
@@ -24,6 +25,7 @@ from spanscore.dialects.forms.structure import (
     Facts,
     is_masked,
     literal,
+    objects,
     opened,
     opened_repr,
     plain_structure,
@@ -32,7 +34,6 @@ from spanscore.dialects.forms.structure import (
 )
 from spanscore.dialects.forms.tool_results import bare_texts
 from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_cut_or_redacted, is_damaged
-from spanscore.dialects.keys import GEN_AI_EVENT_CONTENT
 from spanscore.model.span import Value
 from spanscore.model.step import Message, MessageFact, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
@@ -83,6 +84,16 @@ def messages(value: Value, default_role: str = "user") -> Messages:
     if damaged:
         found.append(Message(default_role, damaged=_LOST))
     return Messages(tuple(found), damaged)
+
+
+def event_messages(value: Value) -> Messages:
+    """The messages of events that one attribute lists; each is the body of an event with its name
+    beside it.
+    """
+    parsed, damaged = structure(value)
+    items = objects(parsed)
+    bodies = [x["message"] if isinstance(x.get("message"), dict) else x for x in items]
+    return Messages(messages(bodies).messages if bodies else None, damaged)
 
 
 def _items(parsed: Any) -> list[Any]:
@@ -412,13 +423,20 @@ def _plain_result(part: dict[str, Any]) -> ToolResult | None:
 
 
 UNUSUAL = frozenset(
-    {"message", "toolCalls", "toolCallId", "toolName", "additional_kwargs", GEN_AI_EVENT_CONTENT}
+    {
+        "message",
+        "toolCalls",
+        "toolCallId",
+        "toolName",
+        "additional_kwargs",
+        keys.GEN_AI_EVENT_CONTENT,
+    }
 )
 """Keys of which a message of a rare outline has at least one; so most messages are spared the
 closer look.
 """
 
-_TYPES = {
+TYPES = {
     "human": "user",
     "HumanMessage": "user",
     "HumanMessageChunk": "user",
@@ -473,7 +491,7 @@ def _unwrapped(item: Mapping[str, Any]) -> Mapping[str, Any]:
     for _ in range(_MAX_WRAPPERS):
         if "content" in item or "parts" in item:
             break
-        payload = structure(item.get(GEN_AI_EVENT_CONTENT)).value
+        payload = structure(item.get(keys.GEN_AI_EVENT_CONTENT)).value
         inner = payload if isinstance(payload, dict) else item.get("message")
         if not isinstance(inner, dict):
             break
@@ -484,7 +502,7 @@ def _unwrapped(item: Mapping[str, Any]) -> Mapping[str, Any]:
 def typed_role(item: Mapping[str, Any]) -> str | None:
     """The role of a message whose type stands for it, as LangChain's messages have."""
     kind = item.get("type")
-    return _TYPES.get(kind) if isinstance(kind, str) else None
+    return TYPES.get(kind) if isinstance(kind, str) else None
 
 
 def calls_in(content: object) -> list[Any] | None:
@@ -494,11 +512,9 @@ def calls_in(content: object) -> list[Any] | None:
     if not isinstance(content, str) or not content.startswith("[{") or '"function"' not in content:
         return None
     parsed = structure(content).value
-    return (
-        parsed
-        if isinstance(parsed, list) and parsed and all(map(_is_function_call, parsed))
-        else None
-    )
+    if isinstance(parsed, list) and parsed and all(map(_is_function_call, parsed)):
+        return parsed
+    return None
 
 
 def _is_function_call(value: object) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from spanscore.dialects.forms import langchain_messages
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.messages import definition, is_message, messages, system_text
-from spanscore.dialects.forms.structure import is_address, objects, structure
+from spanscore.dialects.forms.structure import as_object, is_address, objects, structure
 from spanscore.model.span import Value
 from spanscore.model.step import Message
 from spanscore.model.trace import Tool
@@ -102,8 +102,7 @@ def _listed_tools(body: Any) -> list[Any] | None:
 
 def _own_tools(body: dict[str, Any]) -> list[Any] | None:
     """The list of tools of a body, or of its `config`, as Gemini's requests have it."""
-    config = body.get("config")
-    for fields in (body, config if isinstance(config, dict) else {}):
+    for fields in (body, as_object(body.get("config"))):
         for key in ("tools", "functions"):
             listed = fields.get(key)
             if isinstance(listed, list) and _is_definitions(listed):
@@ -138,7 +137,7 @@ def system_of(request: Mapping[str, Any]) -> str | None:
     """
     inside = request.get("config")
     given = [request.get(x) for x in SYSTEM]
-    given.append(inside.get("system_instruction") if isinstance(inside, dict) else None)
+    given.append(as_object(inside).get("system_instruction"))
     return next((text for text in (system_text(x)[0] for x in given if x) if text), None)
 
 
@@ -208,11 +207,9 @@ def with_reasoning(flat: tuple[Message, ...] | None, body: Value) -> tuple[Messa
     if not any(x in body for x in _THOUGHTS):  # few bodies are parsed
         return flat
     answer = messages_of(body, "assistant")
-    thought = (
-        answer[0].reasoning
-        if answer and len(answer) == 1 and answer[0].text == flat[0].text
-        else None
-    )
+    thought = None
+    if answer and len(answer) == 1 and answer[0].text == flat[0].text:
+        thought = answer[0].reasoning
     return (replace(flat[0], reasoning=thought),) if thought else flat
 
 
@@ -241,8 +238,7 @@ def _object(body: Value, keys: tuple[str, ...]) -> Mapping[str, Any]:
     """
     if not isinstance(body, str) or not any(f'"{x}"' in body for x in keys):
         return {}
-    request = structure(body).value
-    return request if isinstance(request, dict) else {}
+    return as_object(structure(body).value)
 
 
 def _lacks(flat: Sequence[Message]) -> bool:

@@ -1,9 +1,9 @@
 """Errors of failed spans."""
 
+from spanscore.dialects import keys
 from spanscore.dialects.forms.arguments import failure, result
 from spanscore.dialects.forms.messages import blocks
 from spanscore.dialects.forms.structure import text
-from spanscore.dialects.keys import ERROR_TYPE
 from spanscore.model.span import STATUS_ERROR, Span
 from spanscore.model.step import Ending
 
@@ -20,10 +20,10 @@ def ending_of(span: Span) -> Ending | None:
     What waits for a person, or was cancelled, raises an exception too.
     """
     attributes = span.attributes
-    if span.status_code != STATUS_ERROR and ERROR_TYPE not in attributes:
+    if span.status_code != STATUS_ERROR and keys.ERROR_TYPE not in attributes:
         return None
     raised = [x.attributes.get("exception.type") for x in span.events if x.name == "exception"]
-    for stated in (*raised, attributes.get(ERROR_TYPE)):
+    for stated in (*raised, attributes.get(keys.ERROR_TYPE)):
         name = stated.rpartition(".")[2] if isinstance(stated, str) else ""
         if name in _WAITING:
             return "waiting"
@@ -45,7 +45,11 @@ def status_error(span: Span) -> str | None:
             )
             if text(stated):
                 return _without_blocks(str(stated))
-    return _without_blocks(span.status_message) or text(span.attributes.get(ERROR_TYPE)) or "error"
+    return (
+        _without_blocks(span.status_message)
+        or text(span.attributes.get(keys.ERROR_TYPE))
+        or "error"
+    )
 
 
 def _without_blocks(message: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from spanscore.dialects.forms.structure import structure
+from spanscore.dialects.forms.structure import as_list, as_object, structure
 
 Chunk: TypeAlias = dict[str, Any]
 
@@ -42,13 +42,9 @@ def whole(chunks: Sequence[Any]) -> Chunk | None:
 def _reader(chunk: Chunk) -> Callable[[Sequence[Chunk]], Chunk] | None:
     kind = chunk.get("type")
     if isinstance(kind, str):
-        return (
-            _of_responses
-            if kind.startswith("response.")
-            else _of_messages
-            if kind in _MESSAGES
-            else None
-        )
+        if kind.startswith("response."):
+            return _of_responses
+        return _of_messages if kind in _MESSAGES else None
     choices = chunk.get("choices")
     if isinstance(choices, list) and any(
         isinstance(x, dict) and isinstance(x.get("delta"), dict) for x in choices
@@ -94,8 +90,7 @@ class _Choice:
         for key in _TEXTS:
             if pieces := _texts(delta.get(key)):
                 self.texts.setdefault(key, []).extend(pieces)
-        listed = delta.get("tool_calls")
-        for piece in listed if isinstance(listed, list) else ():
+        for piece in as_list(delta.get("tool_calls")):
             if isinstance(piece, dict):
                 self._take_call(piece)
         if isinstance(delta.get("function_call"), dict):
@@ -140,8 +135,7 @@ def _of_chat(chunks: Sequence[Chunk]) -> Chunk:
     found: Chunk = {}
     for chunk in chunks:
         found |= {key: chunk[key] for key in ("id", "model", "usage") if chunk.get(key)}
-        listed = chunk.get("choices")
-        for listed_choice in listed if isinstance(listed, list) else ():
+        for listed_choice in as_list(chunk.get("choices")):
             if not isinstance(listed_choice, dict):
                 continue
             index = listed_choice.get("index")
@@ -229,8 +223,7 @@ def _add_chunk(chunk: Chunk, content: _Blocks, found: dict[str, str]) -> None:
     """Add what a chunk has of a block, or why the answer ended."""
     kind, delta = chunk.get("type"), chunk.get("delta")
     if kind == "content_block_start":
-        begun = chunk.get("content_block")
-        content.at(chunk, "index", begun if isinstance(begun, dict) else {})
+        content.at(chunk, "index", as_object(chunk.get("content_block")))
     elif not isinstance(delta, dict):
         return
     elif kind == "content_block_delta":
@@ -267,8 +260,7 @@ def _of_converse(chunks: Sequence[Chunk]) -> Chunk:
 
 
 def _converse_started(event: Chunk, blocks: _Blocks, _found: Chunk) -> None:
-    start = event.get("start")
-    blocks.at(event, "contentBlockIndex", start if isinstance(start, dict) else {})
+    blocks.at(event, "contentBlockIndex", as_object(event.get("start")))
 
 
 def _converse_delta(event: Chunk, blocks: _Blocks, _found: Chunk) -> None:
@@ -304,11 +296,9 @@ def _converse_block(begun: Chunk, pieces: dict[str, list[str]], blocks: _Blocks)
     used = begun.get("toolUse")
     if isinstance(used, dict):
         given = texts.get("toolUse", "")
-        return (
-            None
-            if not blocks.ended and structure(given).damaged
-            else {"toolUse": {**used, "input": given}}
-        )
+        if not blocks.ended and structure(given).damaged:
+            return None
+        return {"toolUse": {**used, "input": given}}
     if "reasoningContent" in texts:
         return {"reasoningContent": {"reasoningText": {"text": texts["reasoningContent"]}}}
     return {"text": texts["text"]} if "text" in texts else None

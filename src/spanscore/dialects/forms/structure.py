@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
 import orjson
 
-from spanscore.dialects.keys import SESSION_ID, USER_ID
+from spanscore.dialects import keys
 from spanscore.model.json import Json, dumps, exact, loads
 from spanscore.model.span import Attributes, Value
 from spanscore.model.step import Ending, Message, StepFact, StepKind
@@ -113,11 +113,8 @@ def _value(node: ast.expr, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise ValueError
     if isinstance(node, ast.Constant):
-        return (
-            node.value
-            if isinstance(node.value, (str, bool, int, float, type(None)))
-            else repr(node.value)
-        )
+        is_plain = isinstance(node.value, (str, bool, int, float, type(None)))
+        return node.value if is_plain else repr(node.value)
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
         return [_value(x, depth + 1) for x in node.elts]
     if isinstance(node, ast.Dict):
@@ -330,16 +327,23 @@ def _not_json(text: str) -> Parsed:
 
 def _whole_elements(text: str) -> list[Json]:
     """The elements of a JSON array before the place where it was cut."""
-    decoder, at, elements = json.JSONDecoder(), text.index("[") + 1, list[Json]()
-    while len(elements) < _MAX_ELEMENTS:
-        while at < len(text) and text[at] in " \t\r\n,":
+    return json_values(text, text.index("[") + 1)[0]
+
+
+def json_values(text: str, start: int = 0, between: str = " \t\r\n,") -> tuple[list[Json], int]:
+    """The JSON values in a text from `start` on, before each any of the characters `between`; and
+    where begins what is none.
+    """
+    decoder, at, values = json.JSONDecoder(), start, list[Json]()
+    while len(values) < _MAX_ELEMENTS:
+        while at < len(text) and text[at] in between:
             at += 1
         try:
-            element, at = decoder.raw_decode(text, at)
+            value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             break
-        elements.append(element)
-    return elements
+        values.append(value)
+    return values, at
 
 
 def whole_members(text: str) -> tuple[dict[str, Json], str | None]:
@@ -532,6 +536,25 @@ def change_messages(facts: Facts, change: Callable[[Message], Message]) -> None:
         facts["output"] = tuple(map(change, produced))
 
 
+def as_object(value: Any) -> dict[str, Any]:
+    """`value` where it is an object, else an empty one.
+
+    >>> as_object({"a": 1}), as_object("b")
+    ({'a': 1}, {})
+    """
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """`value` where it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def object_at(attributes: Attributes, key: str) -> dict[str, Any]:
+    """The JSON object in an attribute, an empty one where it contains none."""
+    return as_object(structure(attributes.get(key)).value)
+
+
 def objects(value: object) -> list[dict[str, Any]]:
     """The objects in a list; none for what is no list.
 
@@ -546,31 +569,73 @@ def text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def first_value(attributes: Attributes, keys: tuple[str, ...]) -> Value:
-    """The first of the attributes `keys` that the span has, else None."""
-    for key in keys:  # for every span: a generator would take twice as long
+def first_value(attributes: Attributes, names: tuple[str, ...]) -> Value:
+    """The first of the attributes `names` that the span has, else None."""
+    for key in names:  # for every span: a generator would take twice as long
         value = attributes.get(key)
         if value is not None:
             return value
     return None
 
 
-def first_text(attributes: Attributes, keys: tuple[str, ...]) -> str | None:
-    """The first of the attributes `keys` that is text and not empty, else None."""
-    for key in keys:
+def first_text(attributes: Attributes, names: tuple[str, ...]) -> str | None:
+    """The first of the attributes `names` that is text and not empty, else None."""
+    for key in names:
         value = attributes.get(key)
         if isinstance(value, str) and value:
             return value
     return None
 
 
-def first_count(attributes: Mapping[str, Any], keys: Iterable[str]) -> int | None:
-    """The first of the attributes `keys` that is a number of tokens, else None."""
-    for key in keys:
+def first_count(attributes: Mapping[str, Any], names: Iterable[str]) -> int | None:
+    """The first of the attributes `names` that is a number of tokens, else None."""
+    for key in names:
         value = attributes.get(key)
         if value is not None and (found := count(value)) is not None:
             return found
     return None
+
+
+_USAGE: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
+    ("input_tokens", ("input_tokens", "prompt_tokens", "inputTokens", "promptTokens")),
+    ("output_tokens", ("output_tokens", "completion_tokens", "outputTokens", "completionTokens")),
+)
+"""What providers call the numbers of tokens in their responses."""
+
+_COUNTED: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
+    (
+        "input_tokens",
+        (
+            keys.GEN_AI_USAGE_INPUT_TOKENS,
+            keys.GEN_AI_USAGE_PROMPT_TOKENS,
+            keys.LLM_TOKEN_COUNT_PROMPT,
+        ),
+    ),
+    (
+        "output_tokens",
+        (
+            keys.GEN_AI_USAGE_OUTPUT_TOKENS,
+            keys.GEN_AI_USAGE_COMPLETION_TOKENS,
+            keys.LLM_TOKEN_COUNT_COMPLETION,
+        ),
+    ),
+)
+
+
+def read_usage(usage: object, facts: Facts) -> None:
+    """Add the numbers of tokens that the usage in a provider's response states, where `facts` lack
+    them.
+    """
+    for fact, names in _USAGE:
+        if facts.get(fact) is None:
+            facts[fact] = first_count(as_object(usage), names)
+
+
+def read_tokens(attributes: Attributes, facts: Facts) -> None:
+    """Add the numbers of tokens in the conventions' attributes, where `facts` lack them."""
+    for fact, names in _COUNTED:
+        if facts.get(fact) is None:
+            facts[fact] = first_count(attributes, names)
 
 
 def count(value: object) -> int | None:
@@ -612,7 +677,11 @@ USERS = (
 attributes.
 """
 
-IDENTIFYING = frozenset({SESSION_ID, USER_ID, *SESSIONS, *USERS})
+IDENTIFYING = frozenset({keys.SESSION_ID, keys.USER_ID, *SESSIONS, *USERS})
+_NAMES: Final[tuple[tuple[Literal["session_id", "user_id"], tuple[str, ...]], ...]] = (
+    ("session_id", ("session_id", "conversation_id", "thread_id")),
+    ("user_id", ("user_id",)),
+)
 
 
 def identity(value: object) -> str | None:
@@ -627,9 +696,19 @@ def identity(value: object) -> str | None:
     return str(value) if type(value) is int and _LOWEST <= value <= _HIGHEST else None
 
 
-def first_identity(values: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
-    """The first of the values under `keys` that is an id, else None."""
-    for key in keys:
+def read_names(metadata: Mapping[str, Any], facts: Facts, prefix: str = "") -> None:
+    """Add the session and the user that an application named in metadata, where `facts` lack
+    them.
+    """
+    for fact, names in _NAMES:
+        found = first_identity(metadata, tuple(prefix + x for x in names))
+        if found is not None and not facts.get(fact):
+            facts[fact] = found
+
+
+def first_identity(values: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    """The first of the values under `names` that is an id, else None."""
+    for key in names:
         value = values.get(key)
         if value is not None and (found := identity(value)) is not None:
             return found

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeGuard
 
 from spanscore.dialects.forms.arguments import call_id, failure, result
-from spanscore.dialects.forms.structure import literal, opened
+from spanscore.dialects.forms.structure import as_list, as_object, literal, opened
 from spanscore.model.json import Json, printed
 
 _COMMAND = {"graph", "update", "resume", "goto"}
@@ -57,7 +57,7 @@ def tool_output(value: object, *, known: bool = False) -> ToolOutput | None:
 
 def _command_output(update: object) -> ToolOutput | None:
     """The last ToolMessage in what a Command changes."""
-    listed = update.get("messages") if isinstance(update, dict) else None
+    listed = as_object(update).get("messages")
     for item in reversed(listed) if isinstance(listed, list) else ():
         answer = tool_output(item, known=True)
         if answer is not None:
@@ -255,8 +255,7 @@ def _inside(value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         return {}
     if len(value) == 1:
-        inner = next((value[x] for x in _AROUND if x in value), value)
-        return inner if isinstance(inner, dict) else {}
+        return as_object(next((value[x] for x in _AROUND if x in value), value))
     return value
 
 
@@ -294,7 +293,7 @@ def content_of_blocks(returned: Json) -> Json:
     ... )
     ({'text': '9C'}, '9C\nrain', [])
     """
-    blocks: list[Any] = returned if isinstance(returned, list) else []
+    blocks: list[Any] = as_list(returned)
     if not blocks or not all(map(_has_value, blocks)):
         return returned
     if len(blocks) == 1:

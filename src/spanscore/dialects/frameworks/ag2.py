@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.arguments import call_id, failure, result
 from spanscore.dialects.forms.messages import message
-from spanscore.dialects.forms.structure import Facts, evaluated, opened, structure, text
-from spanscore.dialects.keys import INPUT_VALUE, OUTPUT_VALUE, TOOL_CALL_ID
+from spanscore.dialects.forms.structure import Facts, as_object, evaluated, opened, structure, text
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
@@ -17,7 +17,8 @@ _CHATS = (".initiate_chat", ".a_initiate_chat")
 
 def complete(span: Span, facts: Facts) -> None:
     """Add to the facts of a span, in place."""
-    given, returned = (structure(span.attributes.get(x)).value for x in (INPUT_VALUE, OUTPUT_VALUE))
+    given = structure(span.attributes.get(keys.INPUT_VALUE)).value
+    returned = structure(span.attributes.get(keys.OUTPUT_VALUE)).value
     if facts["kind"] == "tool":
         _complete_tool(span, given, returned, facts)
     elif span.name.endswith(_CHATS):
@@ -29,7 +30,7 @@ def complete(span: Span, facts: Facts) -> None:
 def _read_chat(span: Span, given: Any, facts: Facts) -> None:
     """A chat that one agent, mostly standing for the user, begins with another."""
     facts["agent_name"] = text(span.attributes.get("ag2.recipient.name"))
-    question = given.get("message") if isinstance(given, dict) else None
+    question = as_object(given).get("message")
     question = question.get("content") if isinstance(question, dict) else question
     facts["input"] = (Message("user", question),) if isinstance(question, str) else None
 
@@ -51,7 +52,7 @@ def _read_reply(given: Any, returned: Any, facts: Facts) -> None:
 
 def _messages(item: Any) -> list[Message]:
     """A message; one that answers several calls contains all of their results."""
-    answers = item.get("tool_responses") if isinstance(item, dict) else None
+    answers = as_object(item).get("tool_responses")
     if isinstance(answers, list):
         responses = [x for x in answers if isinstance(x, dict)]
         return [Message("tool", results=tuple(_result(x) for x in responses))]
@@ -65,7 +66,7 @@ def _result(answer: dict[str, Any]) -> ToolResult:
 
 def _complete_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:
     """A call: its arguments stand beside its name, its result beside whether it succeeded."""
-    facts["call_id"] = facts.get("call_id") or call_id(span.attributes.get(TOOL_CALL_ID))
+    facts["call_id"] = facts.get("call_id") or call_id(span.attributes.get(keys.TOOL_CALL_ID))
     if isinstance(given, dict) and "arguments" in given:
         facts["arguments"] = opened(given["arguments"])
     if (

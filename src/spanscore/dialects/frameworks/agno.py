@@ -8,23 +8,20 @@ import re
 from dataclasses import replace
 from typing import Any, Final, Literal
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.structure import (
     Facts,
+    as_object,
     evaluated,
     identity,
     is_address,
+    objects,
     opened,
     opened_repr,
     quoted,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GRAPH_NODE_NAME,
-    INPUT_VALUE,
-    OUTPUT_VALUE,
-    TRACELOOP_ENTITY_OUTPUT,
 )
 from spanscore.model.json import Json
 from spanscore.model.span import Span, Value
@@ -52,8 +49,8 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     """
     _identify(span, facts)
     if facts["kind"] == "agent":
-        facts["agent_name"] = text(span.attributes.get(GRAPH_NODE_NAME)) or facts["agent_name"]
-        returned = span.attributes.get(OUTPUT_VALUE)
+        facts["agent_name"] = text(span.attributes.get(keys.GRAPH_NODE_NAME)) or facts["agent_name"]
+        returned = span.attributes.get(keys.OUTPUT_VALUE)
         if facts.get("output_text") and isinstance(returned, str) and returned.startswith('"'):
             facts["output_text"] = returned  # text is recorded as it is, even where it is JSON
         if (facts.get("output_text") or "").startswith(_PAUSED):
@@ -61,7 +58,7 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     elif (
         facts["kind"] == "model" and (given := facts.get("input")) and any(x.results for x in given)
     ):
-        failed = _failed(structure(span.attributes.get(INPUT_VALUE)).value)
+        failed = _failed(structure(span.attributes.get(keys.INPUT_VALUE)).value)
         facts["input"] = tuple(_with_errors(x, failed) for x in given)
     elif facts["kind"] == "tool" and facts.get("has_result"):
         facts["result"] = evaluated(facts["result"])
@@ -81,7 +78,7 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
     if team is not None or span.name.startswith(("agno.agent.", "agno.team.")):
         facts["kind"], facts["agent_name"] = "agent", team or facts.get("agent_name")
     elif facts["kind"] == "tool" and facts.get("has_result"):
-        _open_executed(span.attributes.get(TRACELOOP_ENTITY_OUTPUT), facts)
+        _open_executed(span.attributes.get(keys.TRACELOOP_ENTITY_OUTPUT), facts)
 
 
 def _open_executed(printed: Value, facts: Facts) -> None:
@@ -115,11 +112,9 @@ def _failed(request: Any) -> dict[object, str]:
     """What the failed calls of a request returned, by their ids; messages in attributes do not
     record the failure.
     """
-    listed = request.get("messages") if isinstance(request, dict) else None
-    messages = [x for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
     failed = (
         (identity(x.get("tool_call_id")), x.get("content"))
-        for x in messages
+        for x in objects(as_object(request).get("messages"))
         if x.get("tool_call_error") is True
     )
     return {

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect, Quirk
 from spanscore.dialects.forms import langchain_messages
@@ -13,19 +14,17 @@ from spanscore.dialects.forms.arguments import arguments, call_id, failure
 from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
+    as_list,
+    as_object,
     count,
     elements,
     indexed,
+    object_at,
+    objects,
     quoted,
     structure,
     text,
     unprinted,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_TOOL_DESCRIPTION,
-    INPUT_VALUE,
-    LLM_INPUT_MESSAGES_PREFIX,
-    OUTPUT_VALUE,
 )
 from spanscore.model.json import printed
 from spanscore.model.span import Span
@@ -45,11 +44,7 @@ def chat_messages(items: object) -> tuple[Message, ...]:
 
 def tokens(items: object, name: str) -> int | None:
     """The sum of what each of the messages counts under `name`; None where none does."""
-    usages = (
-        (x.get("models_usage") for x in items if isinstance(x, dict))
-        if isinstance(items, list)
-        else ()
-    )
+    usages = (x.get("models_usage") for x in objects(items))
     counted = [n for x in usages if isinstance(x, dict) and (n := count(x.get(name))) is not None]
     return sum(counted) if counted else None
 
@@ -59,7 +54,7 @@ def _messages(items: Iterable[Any]) -> Iterator[Message]:
         if not isinstance(item, dict):
             continue
         kind, content = item.get("type"), item.get("content")
-        parts = [x for x in content if isinstance(x, dict)] if isinstance(content, list) else []
+        parts = objects(content)
         if kind == "ToolCallRequestEvent":
             yield Message("assistant", calls=tuple(x for x in map(_call, parts) if x is not None))
         elif kind == "ToolCallExecutionEvent":
@@ -113,13 +108,13 @@ def _complete_model(span: Span, facts: Facts) -> None:
     """Add what stands beside the flattened messages: thoughts, and what functions returned."""
     items = [
         x
-        for x in indexed(span.attributes, LLM_INPUT_MESSAGES_PREFIX)
+        for x in indexed(span.attributes, keys.LLM_INPUT_MESSAGES_PREFIX)
         if isinstance(x.get("message"), dict)
     ]
     given, produced = facts.get("input"), facts.get("output")
     if given and len(items) == len(given):
         facts["input"] = tuple(_completed(x, item) for x, item in zip(given, items, strict=True))
-    answer, is_cut = structure(span.attributes.get(OUTPUT_VALUE))
+    answer, is_cut = structure(span.attributes.get(keys.OUTPUT_VALUE))
     if produced and isinstance(answer, dict):
         facts["output"] = tuple(_with_thought(x, answer.get("thought")) for x in produced)
     if is_cut:  # it contains thoughts that nothing else does
@@ -143,8 +138,7 @@ def _with_thought(message: Message, thought: object) -> Message:
 
 def _printed_text(span: Span) -> str | None:
     """The last text that an agent was sent; the messages are printed as Python prints them."""
-    given = structure(span.attributes.get(INPUT_VALUE)).value
-    sent = given.get("messages") if isinstance(given, dict) else None
+    sent = object_at(span.attributes, keys.INPUT_VALUE).get("messages")
     last = str(sent[-1]) if isinstance(sent, list) and sent else ""
     at = last.find(_CONTENT)
     string = quoted(last, at + len(_CONTENT)) if at >= 0 else None
@@ -152,14 +146,13 @@ def _printed_text(span: Span) -> str | None:
 
 
 def _complete_team(span: Span, facts: Facts) -> None:
-    given, result = (structure(span.attributes.get(x)).value for x in (INPUT_VALUE, OUTPUT_VALUE))
-    task = given.get("task") if isinstance(given, dict) else None
+    given = structure(span.attributes.get(keys.INPUT_VALUE)).value
+    result = structure(span.attributes.get(keys.OUTPUT_VALUE)).value
+    task = as_object(given).get("task")
     facts["input_text"] = task if isinstance(task, str) else None
     messages = chat_messages(result.get("messages")) if isinstance(result, dict) else ()
-    facts["output"], facts["output_text"] = (
-        langchain_messages.after_question(messages) or None,
-        None,
-    )
+    facts["output"] = langchain_messages.after_question(messages) or None
+    facts["output_text"] = None
 
 
 QUIRKS = (
@@ -188,12 +181,11 @@ def read(span: Span, context: Context) -> Facts:
         delivered = structure(attributes["message"])
         if delivered.damaged:  # any fact of the turn may have been in it
             return {"kind": "other", "damaged": frozenset({"input", "output"})}
-        content = delivered.value if isinstance(delivered.value, dict) else {}
-        return _delivery(content, attributes.get("recipient_agent_class"))
+        return _delivery(as_object(delivered.value), attributes.get("recipient_agent_class"))
     if "messaging.operation" in attributes:
         return {"kind": "other"}
     facts = semconv.read(span, context)
-    described = text(attributes.get(GEN_AI_TOOL_DESCRIPTION))
+    described = text(attributes.get(keys.GEN_AI_TOOL_DESCRIPTION))
     if facts["kind"] == "tool" and described is not None and (name := facts.get("tool_name")):
         facts["tools"] = (Tool(name, described),)
     return facts
@@ -212,10 +204,9 @@ def _delivery(delivered: dict[str, Any], recipient: object) -> Facts:
     if not isinstance(
         response, dict
     ):  # of a team inside the team: its own manager received all messages before the answer
-        listed = result.get("messages") if isinstance(result, dict) else None
+        listed = as_object(result).get("messages")
         return _answer_facts(delivered, listed[-1:] if isinstance(listed, list) else [])
-    inner = response.get("inner_messages")
-    items = [*(inner if isinstance(inner, list) else ()), response.get("chat_message")]
+    items = [*(as_list(response.get("inner_messages"))), response.get("chat_message")]
     facts = _answer_facts(delivered, items)
     facts["input_tokens"] = tokens(items, "prompt_tokens")
     facts["output_tokens"] = tokens(items, "completion_tokens")

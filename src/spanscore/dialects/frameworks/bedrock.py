@@ -5,16 +5,16 @@ twice each.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import OPENTELEMETRY_EVENTS, ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms import provider_bodies, tool_results
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.structure import Facts, change_messages, structure
-from spanscore.dialects.keys import LLM_OUTPUT_MESSAGES_0_MESSAGE_CONTENT
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
 
-_JOINED = LLM_OUTPUT_MESSAGES_0_MESSAGE_CONTENT
+_JOINED = keys.LLM_OUTPUT_MESSAGES_0_MESSAGE_CONTENT
 _SCOPES = (
     "opentelemetry.instrumentation.botocore.bedrock-runtime",
     "opentelemetry.instrumentation.genai.bedrock",
@@ -87,11 +87,9 @@ def _with_thought(printed: Message) -> Message:
     if not first.startswith('{"reasoningContent"'):
         return printed
     thought = message({"content": [structure(first).value]}, "assistant")
-    return (
-        printed
-        if thought is None
-        else replace(printed, text=rest or None, reasoning=thought.reasoning)
-    )
+    if thought is None:
+        return printed
+    return replace(printed, text=rest or None, reasoning=thought.reasoning)
 
 
 QUIRKS = (

@@ -3,9 +3,9 @@
 import json
 from dataclasses import replace
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
-from spanscore.dialects.forms.structure import Facts, literal, structure
-from spanscore.dialects.keys import INPUT_VALUE
+from spanscore.dialects.forms.structure import Facts, literal, object_at
 from spanscore.model.json import printed
 from spanscore.model.span import STATUS_ERROR, Span
 from spanscore.model.step import Message
@@ -26,8 +26,7 @@ def complete(span: Span, facts: Facts) -> None:
         _tool(facts)
     # its model is given the question in a prompt of BeeAI's, escaped
     elif facts["kind"] == "agent":
-        called = structure(span.attributes.get(INPUT_VALUE)).value
-        question = called.get("input") if isinstance(called, dict) else None
+        question = object_at(span.attributes, keys.INPUT_VALUE).get("input")
         facts["input"] = (Message("user", question),) if isinstance(question, str) else None
     elif facts["kind"] == "model":
         if span.status_code == STATUS_ERROR:

@@ -1,15 +1,10 @@
 """The Claude Agent SDK's queries and results."""
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.arguments import result
 from spanscore.dialects.forms.messages import messages
-from spanscore.dialects.forms.structure import Facts, count, structure, text
-from spanscore.dialects.keys import (
-    GEN_AI_COMPLETION,
-    GEN_AI_PROMPT,
-    LLM_TOKEN_COUNT_COMPLETION,
-    LLM_TOKEN_COUNT_PROMPT,
-)
+from spanscore.dialects.forms.structure import Facts, as_object, read_tokens, structure, text
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
 
@@ -28,8 +23,7 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     """
     if facts["kind"] == "agent":
         facts["agent_name"] = None
-        facts["input_tokens"] = count(span.attributes.get(LLM_TOKEN_COUNT_PROMPT))
-        facts["output_tokens"] = count(span.attributes.get(LLM_TOKEN_COUNT_COMPLETION))
+        read_tokens(span.attributes, facts)
     elif facts["kind"] == "tool" and facts.get("has_result"):
         facts["result"] = result(_answer_of_subagent(facts["result"]))
 
@@ -38,18 +32,16 @@ def _answer_of_subagent(returned: Json) -> Json:
     """The content blocks out of what the tool that starts a sub-agent returns; any other tool's
     result as it is.
     """
-    content = returned.get("content") if isinstance(returned, dict) else None
+    content = as_object(returned).get("content")
     if (
         not isinstance(returned, dict)
         or not isinstance(content, list)
         or not isinstance(returned.get("status"), str)
     ):
         return returned
-    return (
-        content
-        if all(isinstance(x, dict) and isinstance(x.get("type"), str) for x in content)
-        else returned
-    )
+    if all(isinstance(x, dict) and isinstance(x.get("type"), str) for x in content):
+        return content
+    return returned
 
 
 def reported_to_langsmith(span: Span) -> bool:
@@ -59,30 +51,20 @@ def reported_to_langsmith(span: Span) -> bool:
 
 def complete_langsmith(span: Span, facts: Facts) -> None:
     """Add to the facts of one of LangSmith's runs, in place."""
-    attributes = span.attributes
     if span.name == _QUERY:
-        _complete_query(attributes, facts)
-    elif facts["kind"] == "model":
-        _complete_model(attributes, facts)
+        _complete_query(span.attributes, facts)
     elif facts["kind"] == "tool":
         _complete_tool(facts)
 
 
 def _complete_query(attributes: Attributes, facts: Facts) -> None:
-    request = structure(attributes.get(GEN_AI_PROMPT)).value
+    request = structure(attributes.get(keys.GEN_AI_PROMPT)).value
     facts |= {
         "kind": "agent",
-        "output": messages(attributes.get(GEN_AI_COMPLETION), "assistant").messages,
+        "output": messages(attributes.get(keys.GEN_AI_COMPLETION), "assistant").messages,
     }
     if isinstance(request, dict):
         facts |= {"input_text": text(request.get("prompt")), "system": text(request.get("system"))}
-
-
-def _complete_model(attributes: Attributes, facts: Facts) -> None:
-    counted = structure(attributes.get("langsmith.metadata.usage_metadata")).value
-    for key in ("input_tokens", "output_tokens"):
-        if isinstance(counted, dict) and facts.get(key) is None:
-            facts[key] = count(counted.get(key))
 
 
 def _complete_tool(facts: Facts) -> None:

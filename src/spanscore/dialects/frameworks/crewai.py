@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.decorated_calls import cut
@@ -13,17 +14,13 @@ from spanscore.dialects.forms.structure import (
     STRING,
     Facts,
     add_damaged,
+    as_list,
+    as_object,
     literal,
+    objects,
     structure,
     text,
     unprinted,
-)
-from spanscore.dialects.keys import (
-    GRAPH_NODE_ID,
-    INPUT_VALUE,
-    LLM_TOOLS,
-    OUTPUT_VALUE,
-    TOOL_DESCRIPTION,
 )
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message
@@ -43,15 +40,15 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     """Add to the facts of one of OpenInference's spans, in place."""
     attributes = span.attributes
     if facts["kind"] == "agent":
-        facts["agent_name"] = text(attributes.get(GRAPH_NODE_ID)) or _METHOD.sub("", span.name)
-        done = structure(attributes.get(OUTPUT_VALUE)).value
+        facts["agent_name"] = text(attributes.get(keys.GRAPH_NODE_ID)) or _METHOD.sub("", span.name)
+        done = structure(attributes.get(keys.OUTPUT_VALUE)).value
         if isinstance(done, dict) and "raw" in done:
             _read_task(done, facts)
-        facts["tools"] = _tools(structure(attributes.get(INPUT_VALUE)).value) or _named(
+        facts["tools"] = _tools(structure(attributes.get(keys.INPUT_VALUE)).value) or _named(
             attributes.get("agent.tools")
         )
     elif facts["kind"] == "tool":
-        described = _REQUESTED_NAME.match(str(attributes.get(TOOL_DESCRIPTION, "")))
+        described = _REQUESTED_NAME.match(str(attributes.get(keys.TOOL_DESCRIPTION, "")))
         facts["tool_name"] = described[1].strip() if described else facts["tool_name"]
         facts["result"] = unprinted(facts.get("result"))
         given = facts.get("arguments")
@@ -70,11 +67,11 @@ def complete_listener(span: Span, facts: Facts) -> None:
         facts["input"] = _with_bare_names(facts.get("input"))
         facts["output"] = _with_bare_names(facts.get("output"))
         if facts.get("tools") is None:
-            offered = structure(attributes.get(LLM_TOOLS))
+            offered = structure(attributes.get(keys.LLM_TOOLS))
             facts["tools"] = tools(_unquoted(offered.value, 0))
             add_damaged(facts, *cut(tools=offered))
     elif facts["kind"] == "agent":
-        facts["agent_name"] = text(attributes.get(GRAPH_NODE_ID)) or facts.get("agent_name")
+        facts["agent_name"] = text(attributes.get(keys.GRAPH_NODE_ID)) or facts.get("agent_name")
         task = text(attributes.get("task_description"))
         if task is not None:
             facts["input_text"] = task
@@ -136,10 +133,7 @@ def _read_task(done: dict[str, Any], facts: Facts) -> None:
 
 def _tools(task: Any) -> tuple[Tool, ...] | None:
     """The tools that an agent was given, each printed as Python prints objects."""
-    printed = task.get("tools") if isinstance(task, dict) else None
-    found = (
-        [_TOOL.match(x) for x in printed if isinstance(x, str)] if isinstance(printed, list) else []
-    )
+    found = [_TOOL.match(x) for x in as_list(as_object(task).get("tools")) if isinstance(x, str)]
     return (
         tuple(Tool(_offered(str(literal(x[1]))), str(literal(x[2])), None) for x in found if x)
         or None
@@ -149,11 +143,9 @@ def _tools(task: Any) -> tuple[Tool, ...] | None:
 def _named(listed: Value) -> tuple[Tool, ...] | None:
     """The tools of an agent that was called without a task: only their names."""
     names = structure(listed).value
-    return (
-        tuple(Tool(_offered(x)) for x in names if isinstance(x, str)) or None
-        if isinstance(names, list)
-        else None
-    )
+    if isinstance(names, list):
+        return tuple(Tool(_offered(x)) for x in names if isinstance(x, str)) or None
+    return None
 
 
 def _offered(name: str) -> str:
@@ -177,11 +169,7 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
             attributes.get("crewai.crew.result")
         )
         listed = structure(attributes.get("crewai.agent.tools")).value
-        named = (
-            [x for x in listed if isinstance(x, dict) and text(x.get("name"))]
-            if isinstance(listed, list)
-            else []
-        )
+        named = [x for x in objects(listed) if text(x.get("name"))]
         facts["tools"] = (
             tuple(Tool(_offered(x["name"]), text(x.get("description"))) for x in named) or None
         )

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
-from spanscore.dialects.forms.structure import Facts, literal, opened, structure
-from spanscore.dialects.keys import INPUT_VALUE, OUTPUT_VALUE
+from spanscore.dialects.forms.structure import Facts, as_object, literal, opened, structure
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Span
 from spanscore.model.step import Message, ToolResult
@@ -59,7 +59,9 @@ def logged_by_mlflow(span: Span) -> bool:
 def complete_openinference(span: Span, facts: Facts) -> None:
     """Add to the facts of a span of OpenInference's, in place."""
     _complete(
-        span, facts, *(structure(span.attributes.get(x)).value for x in (INPUT_VALUE, OUTPUT_VALUE))
+        span,
+        facts,
+        *(structure(span.attributes.get(x)).value for x in (keys.INPUT_VALUE, keys.OUTPUT_VALUE)),
     )
 
 
@@ -103,20 +105,15 @@ def _called_with(given: Any) -> Any:
 def _read_module(span: Span, facts: Facts, given: Any, returned: Any) -> None:
     """A program's inputs and its prediction. A predictor only wraps the model call inside it."""
     name = span.name.partition(".")[0]
-    fields = returned if isinstance(returned, dict) else {}
+    fields = as_object(returned)
     if span.name.startswith(_PREDICTORS):
         facts["kind"] = "workflow"
     elif name in _AGENTS or isinstance(fields.get(_TRAJECTORY), dict):
         facts["kind"], facts["agent_name"] = "agent", name
-        facts["output"] = (*_steps(_trajectory(fields)), *_answered(fields))
+        facts["output"] = (*_steps(as_object(fields.get(_TRAJECTORY))), *_answered(fields))
     facts["input_text"] = _chosen(given, _QUESTIONS) if isinstance(given, dict) else None
     if not isinstance(fields.get(_NEXT_TOOL), str):  # which tool to call is no answer
         facts["output_text"] = returned if isinstance(returned, str) else _chosen(fields, _ANSWERS)
-
-
-def _trajectory(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    trajectory = fields.get(_TRAJECTORY)
-    return trajectory if isinstance(trajectory, dict) else {}
 
 
 def _answered(fields: Mapping[str, Any]) -> tuple[Message, ...]:
@@ -207,8 +204,7 @@ def _fields(text: str, role: str) -> dict[str, Any]:
     """
     headers = list(_FIELD.finditer(text))
     if not headers:
-        value = opened(text) if role == "assistant" else None
-        return value if isinstance(value, dict) else {}
+        return as_object(opened(text) if role == "assistant" else None)
     ends = [*(x.start() for x in headers[1:]), _end(text)]
     return {
         x[1]: text[x.end() : end].strip("\n")

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.decorated_calls import cut, damaged, read_call, read_function
@@ -11,6 +12,8 @@ from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.structure import (
     Facts,
     Parsed,
+    as_list,
+    as_object,
     count,
     first_identity,
     first_text,
@@ -18,7 +21,6 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
 )
-from spanscore.dialects.keys import ENDUSER_ID, GEN_AI_CONVERSATION_ID, SESSION_ID, USER_ID
 from spanscore.model.span import Span, Value
 from spanscore.model.step import Message, StepKind
 
@@ -26,11 +28,11 @@ _TYPE, _SUBTYPE = "genkit:type", "genkit:metadata:subtype"
 _SESSIONS = (
     "genkit:sessionId",
     "genkit:metadata:agent:sessionId",
-    SESSION_ID,
-    GEN_AI_CONVERSATION_ID,
+    keys.SESSION_ID,
+    keys.GEN_AI_CONVERSATION_ID,
 )
 # labels that an application gives a call (`telemetryLabels`), as those of sessions
-_USERS = (USER_ID, ENDUSER_ID)
+_USERS = (keys.USER_ID, keys.ENDUSER_ID)
 _CONTEXT = "genkit:metadata:context"
 _CONTEXT_SESSIONS = ("sessionId", "session_id", "threadId", "conversationId")
 _CONTEXT_USERS = ("userId", "user_id", "uid")
@@ -54,7 +56,7 @@ def read(span: Span, context: Context) -> Facts:
     attributes = span.attributes
     kind = _KINDS.get(first_text(attributes, (_SUBTYPE, _TYPE)) or "", "other")
     called_in = structure(attributes.get(_CONTEXT)).value
-    called_in = called_in if isinstance(called_in, dict) else {}
+    called_in = as_object(called_in)
     facts: Facts = {
         "kind": kind,
         "session_id": first_identity(attributes, _SESSIONS)
@@ -84,14 +86,12 @@ def read(span: Span, context: Context) -> Facts:
 
 def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
     request, response = structure(given).value, structure(returned).value
-    query = (
-        messages([request["query"]]).messages
-        if isinstance(request, dict) and "query" in request
-        else None
-    )
-    documents = response.get("documents") if isinstance(response, dict) else None
+    query = None
+    if isinstance(request, dict) and "query" in request:
+        query = messages([request["query"]]).messages
+    documents = as_object(response).get("documents")
     facts["query"] = query[0].text if query else None
-    facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+    facts["documents"] = tuple(as_list(documents))
 
 
 def _read_model(given: Value, returned: Value, facts: Facts) -> None:
@@ -109,10 +109,8 @@ def _read_model(given: Value, returned: Value, facts: Facts) -> None:
         )
         usage = response.value.get("usage")
         if isinstance(usage, dict):
-            facts["input_tokens"], facts["output_tokens"] = (
-                count(usage.get("inputTokens")),
-                _produced(usage),
-            )
+            facts["input_tokens"] = count(usage.get("inputTokens"))
+            facts["output_tokens"] = _produced(usage)
         reason = text(response.value.get("finishReason"))
         facts["finish_reasons"] = (reason,) if reason else ()
     facts["damaged"] = cut(input=request, output=response)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import openinference, semconv
 from spanscore.dialects.dialect import (
     CAPTURE,
@@ -35,26 +36,17 @@ from spanscore.dialects.forms.structure import (
     Side,
     add_damaged,
     add_missing,
+    as_object,
     count,
     identity,
     indexed,
     is_redacted,
+    object_at,
     opened,
     structure,
 )
-from spanscore.dialects.keys import (
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_TOOL_CALL_ARGUMENTS,
-    GEN_AI_TOOL_CALL_RESULT,
-    GEN_AI_TOOL_NAME,
-    INPUT_VALUE,
-    LLM_INPUT_MESSAGES_PREFIX,
-    OPENINFERENCE_SPAN_KIND,
-    OUTPUT_VALUE,
-    TOOL_NAME,
-)
 from spanscore.model.json import Json, printed
-from spanscore.model.span import STATUS_ERROR, Attributes, Span, Value
+from spanscore.model.span import STATUS_ERROR, Attributes, Span
 from spanscore.model.step import Message, Step, StepFact
 from spanscore.model.trace import RequestedCall
 
@@ -75,20 +67,18 @@ _TYPESCRIPT = '"usageMetadata":'
 have backslashes.
 """
 
-_OPENINFERENCE = OPENINFERENCE_SPAN_KIND
+_OPENINFERENCE = keys.OPENINFERENCE_SPAN_KIND
 
 _OPENINFERENCE_SCOPE = "openinference.instrumentation.google_adk"
-_FLAT = LLM_INPUT_MESSAGES_PREFIX
+_FLAT = keys.LLM_INPUT_MESSAGES_PREFIX
 _RETOLD = ("For context:\n", "For context: below is a transcript of what another agent did")
 # what a tool that waits for it seems to return
 _UNCONFIRMED = "This tool call requires confirmation"
-_CONTENT_KEYS, _RESULT_KEYS = (
-    frozenset({"contents", "tool_calls"}),
-    frozenset({"content", "name", "tool_call_id"}),
-)
+_CONTENT_KEYS = frozenset({"contents", "tool_calls"})
+_RESULT_KEYS = frozenset({"content", "name", "tool_call_id"})
 _RUN_SIDES: Final[tuple[tuple[Side, str, str, str], ...]] = (
-    ("input", INPUT_VALUE, "new_message", "user"),
-    ("output", OUTPUT_VALUE, "content", "assistant"),
+    ("input", keys.INPUT_VALUE, "new_message", "user"),
+    ("output", keys.OUTPUT_VALUE, "content", "assistant"),
 )
 """Of each side of a run: the attribute, the member of the object in it that is a message, and its
 role.
@@ -125,7 +115,7 @@ def _complete_run(span: Span, facts: Facts) -> None:
     """A run's new message and its last event, which are the question and the answer."""
     for fact, key, member, role in _RUN_SIDES:
         recorded = structure(span.attributes.get(key))
-        inside = _member(recorded.value, member)
+        inside = as_object(recorded.value).get(member)
         if isinstance(inside, dict):
             facts[fact] = messages([inside], role).messages
         elif recorded.damaged:
@@ -141,8 +131,8 @@ def _complete_tool(span: Span, facts: Facts) -> None:
     if waits(facts.get("result")):
         facts["result"], facts["has_result"] = None, False
     if (
-        INPUT_VALUE not in span.attributes
-        and TOOL_NAME in span.attributes
+        keys.INPUT_VALUE not in span.attributes
+        and keys.TOOL_NAME in span.attributes
         and not span.dropped_attributes_count
     ):
         facts["arguments"] = {}
@@ -172,7 +162,8 @@ def _overlaps(item: Mapping[str, Any]) -> bool:
 
 def _complete_model(span: Span, facts: Facts) -> None:
     """The messages of the whole request and response, since flattened ones overlap."""
-    given, returned = (_object(span.attributes.get(x)) for x in (INPUT_VALUE, OUTPUT_VALUE))
+    given = object_at(span.attributes, keys.INPUT_VALUE)
+    returned = object_at(span.attributes, keys.OUTPUT_VALUE)
     if isinstance(given.get("contents"), list):
         facts["input"], facts["system"] = messages(given["contents"]).messages, system_of(given)
         facts["tools"] = facts.get("tools") or configured_tools(given)
@@ -186,15 +177,6 @@ def _complete_model(span: Span, facts: Facts) -> None:
     without_envelopes(facts)
     if given_messages := facts.get("input"):
         facts["input"] = tuple(map(by_its_author, given_messages))
-
-
-def _object(value: Value) -> Mapping[str, Any]:
-    recorded = None if is_redacted(value) else structure(value).value
-    return recorded if isinstance(recorded, dict) else {}
-
-
-def _member(value: Any, key: str) -> Any:
-    return value.get(key) if isinstance(value, dict) else None
 
 
 OPENINFERENCE = Quirk(
@@ -266,7 +248,7 @@ def _read(span: Span, context: Context) -> Facts:
 
 def is_merged_tools(span: Span) -> bool:
     """Whether a span is the one around the answers to parallel calls, in whichever scope."""
-    return span.attributes.get(GEN_AI_TOOL_NAME) == _MERGED_TOOLS
+    return span.attributes.get(keys.GEN_AI_TOOL_NAME) == _MERGED_TOOLS
 
 
 def leave_merged_tools(span: Span, facts: Facts) -> None:
@@ -281,7 +263,7 @@ def _read_name(span: Span, facts: Facts) -> None:
     """
     run, call = _RUN.fullmatch(span.name), _CALL.fullmatch(span.name)
     attributes = span.attributes
-    if GEN_AI_OPERATION_NAME not in attributes and any(
+    if keys.GEN_AI_OPERATION_NAME not in attributes and any(
         _contains(attributes, x) for x in (_REQUEST, _RESPONSE)
     ):
         facts["kind"] = "model"
@@ -385,9 +367,9 @@ def _is_java(step: Step) -> bool:
 
 def _without_stand_ins(step: Step) -> Step:
     attributes = step.span.attributes
-    if _GIVEN in attributes and GEN_AI_TOOL_CALL_ARGUMENTS not in attributes:
+    if _GIVEN in attributes and keys.GEN_AI_TOOL_CALL_ARGUMENTS not in attributes:
         step = replace(step, arguments=None)
-    if _RETURNED in attributes and GEN_AI_TOOL_CALL_RESULT not in attributes:
+    if _RETURNED in attributes and keys.GEN_AI_TOOL_CALL_RESULT not in attributes:
         step = replace(step, result=None, has_result=False)
     return step
 
@@ -503,5 +485,5 @@ def _is_shown(tool: Step) -> bool:
     return (
         is_done
         and attributes.get(_TYPE) != _STILL_RUNNING
-        and attributes.get(GEN_AI_TOOL_NAME) not in _MOVES_ON
+        and attributes.get(keys.GEN_AI_TOOL_NAME) not in _MOVES_ON
     )

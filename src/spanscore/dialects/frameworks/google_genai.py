@@ -12,6 +12,7 @@ from google.protobuf.message import Error
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.text_format import Parse, ParseError
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import OPENTELEMETRY, ContentSwitch, Context, Dialect, Items, Quirk
 from spanscore.dialects.forms import arguments
@@ -19,17 +20,12 @@ from spanscore.dialects.forms.messages import blocks, message
 from spanscore.dialects.forms.structure import (
     STRING,
     Facts,
+    as_object,
     objects,
     opened,
     opened_repr,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_PROVIDER_NAME,
-    GEN_AI_SYSTEM,
-    GEN_AI_TOOL_DESCRIPTION,
 )
 from spanscore.model.json import Json
 from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value
@@ -46,7 +42,7 @@ def logged_by_mlflow(span: Span) -> bool:
     attributes = span.attributes
     if _MLFLOW_TYPE in attributes:
         return opened(attributes.get("mlflow.message.format")) == "gemini"
-    return attributes.get(GEN_AI_PROVIDER_NAME) == "gemini"
+    return attributes.get(keys.GEN_AI_PROVIDER_NAME) == "gemini"
 
 
 def complete(_span: Span, facts: Facts) -> None:
@@ -97,15 +93,16 @@ def _opened_item(span: Span, item: dict[str, Any]) -> dict[str, Any]:
     parts = [opened for x in blocks(content) or () for opened in _opened_block(x)] or _proto_parts(
         content
     )
-    if isinstance(content, str) and (is_first or span.attributes.get(GEN_AI_SYSTEM) == _OLDEST):
+    if isinstance(content, str) and (
+        is_first or span.attributes.get(keys.GEN_AI_SYSTEM) == _OLDEST
+    ):
         content = content.removesuffix("\n")
     role = {"role": "user"} if is_first else {}
     return {**item, **role, "content": parts or content}
 
 
 def _opened_block(block: Any) -> list[Any]:
-    content = block.get("text") if isinstance(block, dict) else None
-    return _proto_parts(content) or [unprinted_part(block)]
+    return _proto_parts(as_object(block).get("text")) or [unprinted_part(block)]
 
 
 def unprinted_part(block: Any) -> Any:
@@ -117,7 +114,7 @@ def unprinted_part(block: Any) -> Any:
     ... )
     {'function_call': {'name': 'f'}}
     """
-    content = block.get("text") if isinstance(block, dict) else None
+    content = as_object(block).get("text")
     found = _PART.fullmatch(content) if isinstance(content, str) else None
     value = opened_repr(found[2]) if found else None
     if found is None or not isinstance(value, dict):
@@ -208,36 +205,11 @@ def _is_inside(call: Step, chat: Step) -> bool:
     )
 
 
-_TRACELOOP_QUIRKS = (
-    Quirk(
-        name="google_genai",
-        under="openllmetry",
-        scopes=_SCOPES,
-        items=opened_items,
-        complete=complete_traceloop,
-        refine_trace=refine_trace,
-    ),
-)
-
-
 def complete_openinference(span: Span, facts: Facts) -> None:
     """The same; early versions write results as the user's text."""
     if facts["kind"] == "model" and (given := facts.get("input")):
         facts["input"] = tuple(arguments.with_results(given))
     complete(span, facts)
-
-
-_OTHER_QUIRKS = (
-    Quirk(
-        name="google_genai",
-        under="openinference",
-        scopes=("openinference.instrumentation.google_genai",),
-        omits_empty_arguments=True,
-        complete=complete_openinference,
-        returns_state=True,
-    ),
-    Quirk(name="google_genai", under="mlflow", matches=logged_by_mlflow, complete=complete),
-)
 
 
 _SCOPE = "opentelemetry.instrumentation.google_genai"
@@ -258,7 +230,7 @@ def read(span: Span, context: Context) -> Facts:
     elif facts["kind"] == "model":
         if facts.get("input") is None and facts.get("output") is None:
             facts["input"], facts["output"] = _from_list(span.attributes.get("events"))
-        elif _PIECE in str(span.attributes.get(GEN_AI_OUTPUT_MESSAGES)):
+        elif _PIECE in str(span.attributes.get(keys.GEN_AI_OUTPUT_MESSAGES)):
             _read_streamed(facts)
         arguments.without_envelopes(facts, objects=True)
     return facts
@@ -338,7 +310,9 @@ def _read_function(attributes: Attributes, facts: Facts) -> None:
         facts["result"] = _python(attributes[_RETURN + _VALUE], attributes.get(_RETURN + _TYPE))
         facts["has_result"] = True
     if facts["tool_name"] is not None:
-        facts["tools"] = (Tool(facts["tool_name"], text(attributes.get(GEN_AI_TOOL_DESCRIPTION))),)
+        facts["tools"] = (
+            Tool(facts["tool_name"], text(attributes.get(keys.GEN_AI_TOOL_DESCRIPTION))),
+        )
 
 
 def _typed(key: str) -> str:
@@ -360,11 +334,30 @@ def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     that it shares.
     """
     return (
-        span.scope.name == _SHARED_SCOPE and span.attributes.get(GEN_AI_PROVIDER_NAME) in _PROVIDERS
+        span.scope.name == _SHARED_SCOPE
+        and span.attributes.get(keys.GEN_AI_PROVIDER_NAME) in _PROVIDERS
     )
 
 
-QUIRKS = (*_OTHER_QUIRKS, *_TRACELOOP_QUIRKS)
+QUIRKS = (
+    Quirk(
+        name="google_genai",
+        under="openinference",
+        scopes=("openinference.instrumentation.google_genai",),
+        omits_empty_arguments=True,
+        complete=complete_openinference,
+        returns_state=True,
+    ),
+    Quirk(name="google_genai", under="mlflow", matches=logged_by_mlflow, complete=complete),
+    Quirk(
+        name="google_genai",
+        under="openllmetry",
+        scopes=_SCOPES,
+        items=opened_items,
+        complete=complete_traceloop,
+        refine_trace=refine_trace,
+    ),
+)
 
 DIALECT = Dialect(
     "google_genai",

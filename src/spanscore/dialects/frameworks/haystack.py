@@ -5,6 +5,7 @@ returned, as JSON.
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms import langchain_messages
 from spanscore.dialects.forms.arguments import arguments, call_id, failure, result, tools
@@ -12,20 +13,15 @@ from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
     add_missing,
-    count,
+    as_list,
+    as_object,
     evaluated,
     identity,
     opened,
     opened_repr,
+    read_usage,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_COMPLETION_0_CONTENT,
-    INPUT_VALUE,
-    OUTPUT_VALUE,
-    TRACELOOP_ENTITY_INPUT,
-    TRACELOOP_ENTITY_OUTPUT,
 )
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
@@ -69,10 +65,8 @@ def conversation(given: object, returned: object, facts: Facts) -> None:
     is all its own.
     """
     after = state_messages(returned)
-    facts["input"], facts["output"] = (
-        state_messages(given),
-        langchain_messages.after_question(after),
-    )
+    facts["input"] = state_messages(given)
+    facts["output"] = langchain_messages.after_question(after)
     instructions = [x.text for x in after or () if x.role == "system" and x.text]
     facts["system"] = "\n\n".join(instructions) or None
 
@@ -82,7 +76,8 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     kind, name = facts["kind"], span.name
     if kind not in {"model", "workflow"}:
         return
-    given, returned = (structure(span.attributes.get(x)).value for x in (INPUT_VALUE, OUTPUT_VALUE))
+    given = structure(span.attributes.get(keys.INPUT_VALUE)).value
+    returned = structure(span.attributes.get(keys.OUTPUT_VALUE)).value
     if kind == "model":
         _complete_model(given, returned, facts)
     elif name.startswith(("Agent.", "Pipeline.", "AsyncPipeline.")):
@@ -98,18 +93,18 @@ def read_meta(returned: object) -> Facts:
 
     They are in the reply itself, or beside replies that are only texts.
     """
-    state = returned if isinstance(returned, dict) else {}
-    replies = [opened_repr(x) if isinstance(x, str) else x for x in _list(state.get("replies"))[:1]]
+    state = as_object(returned)
+    replies = [
+        opened_repr(x) if isinstance(x, str) else x for x in as_list(state.get("replies"))[:1]
+    ]
     metas = [x.get("meta", x.get("_meta")) for x in replies if _message(x) is not None]
-    meta = next((x for x in [*metas, *_list(state.get("meta"))[:1]] if isinstance(x, dict)), {})
-    counted = meta.get("usage")
-    usage = counted if isinstance(counted, dict) else {}
-    return {
+    meta = next((x for x in [*metas, *as_list(state.get("meta"))[:1]] if isinstance(x, dict)), {})
+    facts: Facts = {
         "model": text(meta.get("model")),
         "response_id": identity(meta.get("id")),
-        "input_tokens": count(usage.get("prompt_tokens", usage.get("input_tokens"))),
-        "output_tokens": count(usage.get("completion_tokens", usage.get("output_tokens"))),
     }
+    read_usage(meta.get("usage"), facts)
+    return facts
 
 
 def _complete_model(given: object, returned: object, facts: Facts) -> None:
@@ -130,14 +125,10 @@ def _printed_tools(offered: object) -> tuple[Tool, ...] | None:
     given = offered if isinstance(offered, list) else [offered]
     found: list[Any] = []
     for item in (opened_repr(x) if isinstance(x, str) else x for x in given):
-        inner = item.get("tools") if isinstance(item, dict) else None
+        inner = as_object(item).get("tools")
         found += inner if isinstance(inner, list) else [item]
     named = [{key: x.get(key) for key in _DEFINED} for x in found if isinstance(x, dict)]
     return tools(named) or None
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def complete_openllmetry(span: Span, facts: Facts) -> None:
@@ -145,12 +136,14 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
 
     Of a chat generator it records nothing but the names of the fields that it returned.
     """
-    if facts["kind"] == "model" and span.attributes.get(GEN_AI_COMPLETION_0_CONTENT) == "replies":
+    if (
+        facts["kind"] == "model"
+        and span.attributes.get(keys.GEN_AI_COMPLETION_0_CONTENT) == "replies"
+    ):
         facts["kind"] = "other"
     elif facts["kind"] == "workflow":
-        called = opened(span.attributes.get(TRACELOOP_ENTITY_INPUT))
-        given = called.get("kwargs") if isinstance(called, dict) else None
-        conversation(given, opened(span.attributes.get(TRACELOOP_ENTITY_OUTPUT)), facts)
+        given = as_object(opened(span.attributes.get(keys.TRACELOOP_ENTITY_INPUT))).get("kwargs")
+        conversation(given, opened(span.attributes.get(keys.TRACELOOP_ENTITY_OUTPUT)), facts)
         if any(x.calls for x in facts["output"] or ()):
             facts["kind"] = "agent"
 
@@ -182,8 +175,7 @@ def _joined(texts: Iterable[str]) -> str | None:
 
 
 def _thought(part: dict[str, Any]) -> str | None:
-    reasoning = part.get("reasoning", part)
-    thought = reasoning.get("reasoning_text") if isinstance(reasoning, dict) else None
+    thought = as_object(part.get("reasoning", part)).get("reasoning_text")
     return thought if isinstance(thought, str) else None
 
 
@@ -199,7 +191,7 @@ def _result(part: dict[str, Any]) -> ToolResult | None:
     if not isinstance(content, dict) or not {"result", "origin"} <= content.keys():
         return None
     origin, value = content["origin"], _returned(content["result"])
-    identity = call_id(origin.get("id")) if isinstance(origin, dict) else None
+    identity = call_id(as_object(origin).get("id"))
     return ToolResult(identity, value, failure(value) if content.get("error") is True else None)
 
 
@@ -253,9 +245,8 @@ def _component(span: Span) -> Facts:
 
 def _pipeline(attributes: Attributes) -> Facts:
     facts: Facts = {"kind": "workflow"}
-    given, returned = (
-        _parsed(attributes, f"haystack.pipeline.{x}_data") for x in ("input", "output")
-    )
+    given = _parsed(attributes, "haystack.pipeline.input_data")
+    returned = _parsed(attributes, "haystack.pipeline.output_data")
     conversation(given, returned, facts)
     facts["input_text"] = _question(given)
     return facts
@@ -295,8 +286,8 @@ def _tools(offered: Any) -> tuple[Tool, ...] | None:
     """
     found: list[Any] = []
     for item in offered if isinstance(offered, list) else [offered]:
-        data = item.get("data") if isinstance(item, dict) else None
-        inner = data.get("tools") if isinstance(data, dict) else None
+        data = as_object(item).get("data")
+        inner = as_object(data).get("tools")
         found += (
             [x.get("data") for x in inner if isinstance(x, dict)]
             if isinstance(inner, list)
@@ -322,13 +313,13 @@ def _model(given: Any, returned: Any) -> Facts:
 
     Of one that was given a prompt and returned texts, the metadata stand beside them.
     """
-    request = given if isinstance(given, dict) else {}
-    response = returned if isinstance(returned, dict) else {}
+    request = as_object(given)
+    response = as_object(returned)
     facts: Facts = {"kind": "model"}
     facts["input"] = chat_messages(request.get("messages"))
     if facts["input"] is None and isinstance(request.get("prompt"), str):
         facts["input"] = (Message("user", request["prompt"]),)
-    replies = _list(response.get("replies"))
+    replies = as_list(response.get("replies"))
     answers = tuple(Message("assistant", x) for x in replies if isinstance(x, str))
     facts["output"] = answers or chat_messages(response.get("replies"))
     if request.get("tools") is not None:
@@ -354,11 +345,9 @@ def _tool(span: Span) -> Facts:
         facts["result"], facts["has_result"] = opened(returned, scalars=False), True
     if attributes.get("haystack.tool.error") is True:
         result = facts.get("result")
-        stated = (
-            result.get("error")
-            if isinstance(result, dict) and result.keys() == {"error"}
-            else result
-        )
+        stated = result
+        if isinstance(result, dict) and result.keys() == {"error"}:
+            stated = result.get("error")
         facts["error"] = facts["error"] or failure(stated)
         facts["result"] = stated
     return facts
@@ -390,14 +379,12 @@ def _invoker(span: Span) -> Facts:
 
 
 def _retrieval(span: Span) -> Facts:
-    given, returned = (
-        _parsed(span.attributes, f"haystack.component.{x}") for x in ("input", "output")
-    )
-    documents = returned.get("documents") if isinstance(returned, dict) else None
+    given = _parsed(span.attributes, "haystack.component.input")
+    returned = _parsed(span.attributes, "haystack.component.output")
     return {
         "kind": "retrieval",
-        "query": text(given.get("query")) if isinstance(given, dict) else None,
-        "documents": tuple(documents) if isinstance(documents, list) else (),
+        "query": text(as_object(given).get("query")),
+        "documents": tuple(as_list(as_object(returned).get("documents"))),
     }
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions.adot import Bodies, listed, record_turns
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms import langchain_messages
@@ -16,25 +17,14 @@ from spanscore.dialects.forms.structure import (
     REPR_CONTAINERS,
     Facts,
     Side,
+    as_object,
     literal,
+    object_at,
     opened,
     structure,
     text,
 )
 from spanscore.dialects.forms.tool_results import fields_of, tool_output
-from spanscore.dialects.keys import (
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_OUTPUT_MESSAGES,
-    OPENINFERENCE_SPAN_KIND,
-    OUTPUT_VALUE,
-    TOOL_NAME,
-    TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX,
-    TRACELOOP_ENTITY_INPUT,
-    TRACELOOP_ENTITY_NAME,
-    TRACELOOP_ENTITY_OUTPUT,
-    TRACELOOP_WORKFLOW_NAME,
-)
 from spanscore.model.json import Json, dumps
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message, Step, ToolResult
@@ -49,8 +39,7 @@ def place(span: Span, facts: Facts, outermost: bool) -> None:
 
     The instrumentation calls a chain an agent for the word in its name, be it a node.
     """
-    metadata = structure(span.attributes.get("metadata")).value
-    placed = metadata if isinstance(metadata, dict) else {}
+    placed = object_at(span.attributes, "metadata")
     if facts["kind"] in {"model", "tool"}:
         facts["agent_name"] = langchain_messages.agent_name(placed)
     elif facts["kind"] in {"agent", "workflow"}:
@@ -82,7 +71,7 @@ def complete(span: Span, facts: Facts) -> None:
     """Add to the facts of a span, in place."""
     if facts["kind"] == "model":
         facts["response_id"] = langchain_messages.response_id(
-            structure(span.attributes.get(OUTPUT_VALUE)).value
+            structure(span.attributes.get(keys.OUTPUT_VALUE)).value
         )
     elif facts["kind"] == "tool":
         _open_arguments(facts)
@@ -90,11 +79,9 @@ def complete(span: Span, facts: Facts) -> None:
             _open_result(span, facts)
 
 
-_KEYS = (GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES)
-_CALLS, _THOUGHTS = (
-    frozenset({"function_call", "tool_use"}),
-    frozenset({"reasoning", "thinking", "redacted_thinking"}),
-)
+_KEYS = (keys.GEN_AI_INPUT_MESSAGES, keys.GEN_AI_OUTPUT_MESSAGES)
+_CALLS = frozenset({"function_call", "tool_use"})
+_THOUGHTS = frozenset({"reasoning", "thinking", "redacted_thinking"})
 _PRINTED = re.compile(rf'\\"type\\": \\"(?:{"|".join(sorted(_CALLS | _THOUGHTS))})\\"')
 """How such a block looks, as JSON in a text in JSON."""
 
@@ -114,7 +101,7 @@ def opened_blocks(span: Span) -> Span:
 
 
 def _opened(message: Any) -> Any:
-    parts = message.get("parts") if isinstance(message, dict) else None
+    parts = as_object(message).get("parts")
     if not isinstance(parts, list) or message.get("role") != "assistant":
         return message
     called = [x.get("id") for x in parts if isinstance(x, dict) and x.get("type") == "tool_call"]
@@ -136,12 +123,10 @@ def _block(part: Any) -> dict[str, Any] | None:
     block = (
         structure(content).value if isinstance(content, str) and content.startswith("{") else None
     )
-    kind = block.get("type") if isinstance(block, dict) else None
-    return (
-        block
-        if isinstance(block, dict) and isinstance(kind, str) and kind in _CALLS | _THOUGHTS
-        else None
-    )
+    kind = as_object(block).get("type")
+    if isinstance(block, dict) and isinstance(kind, str) and kind in _CALLS | _THOUGHTS:
+        return block
+    return None
 
 
 _SCOPE = "opentelemetry.instrumentation.langchain"
@@ -161,7 +146,7 @@ def complete_traceloop_js(span: Span, facts: Facts) -> None:
     `refine_trace`.
     """
     attributes = span.attributes
-    if attributes.get(GEN_AI_OPERATION_NAME) == "execute_tool":
+    if attributes.get(keys.GEN_AI_OPERATION_NAME) == "execute_tool":
         _complete_tool(attributes, facts)
     elif facts["kind"] == "workflow":
         _complete_workflow(span, facts)
@@ -177,19 +162,17 @@ def _complete_workflow(span: Span, facts: Facts) -> None:
     """What a graph returned, which is an agent where it is a trace of its own; the runs of its
     parts are neither.
     """
-    name = str(span.attributes.get(TRACELOOP_WORKFLOW_NAME))
+    name = str(span.attributes.get(keys.TRACELOOP_WORKFLOW_NAME))
     if name == _GRAPH:
         facts |= {
             "kind": "other" if span.parent_span_id else "agent",
             **NO_CONTENT,
             "agent_name": None,
         }
-        given, returned = (
-            span.attributes.get(x) for x in (TRACELOOP_ENTITY_INPUT, TRACELOOP_ENTITY_OUTPUT)
-        )
-        after, before = (
-            langchain_messages.state_messages(structure(x).value) for x in (returned, given)
-        )
+        given = span.attributes.get(keys.TRACELOOP_ENTITY_INPUT)
+        returned = span.attributes.get(keys.TRACELOOP_ENTITY_OUTPUT)
+        after = langchain_messages.state_messages(structure(returned).value)
+        before = langchain_messages.state_messages(structure(given).value)
         facts["output"] = _added(after, before) or langchain_messages.after_question(after)
         if facts["kind"] == "agent":
             facts["input"] = before
@@ -214,36 +197,32 @@ def _complete_tool(attributes: Attributes, facts: Facts) -> None:
 
     One that failed has neither, and is read from the graph's messages.
     """
-    given = structure(attributes.get(TRACELOOP_ENTITY_INPUT)).value
-    returned = structure(attributes.get(TRACELOOP_ENTITY_OUTPUT)).value
+    given = structure(attributes.get(keys.TRACELOOP_ENTITY_INPUT)).value
+    returned = structure(attributes.get(keys.TRACELOOP_ENTITY_OUTPUT)).value
     name, identity = _answered(returned)
     if name is None and facts.get("tool_name") not in _CLASSES:
-        name = facts.get("tool_name") or text(attributes.get(TRACELOOP_ENTITY_NAME))
+        name = facts.get("tool_name") or text(attributes.get(keys.TRACELOOP_ENTITY_NAME))
     if name is None or name in _CLASSES:
         facts |= {"kind": "other", **NO_CONTENT}
         return
     facts |= {"kind": "tool", "tool_name": name, "call_id": identity, **NO_CONTENT}
-    args = given.get("args") if isinstance(given, dict) else None
+    args = as_object(given).get("args")
     if isinstance(args, list) and len(args) == 1:
         value = opened(args[0], scalars=False)
         facts["arguments"] = value if isinstance(value, dict) else None
         facts["positional"] = () if isinstance(value, dict) else (value,)
     if returned is not None:
         answer = tool_output(returned, known=True)
-        facts["result"], facts["has_result"] = (
-            (opened(returned) if answer is None else answer.value),
-            True,
-        )
+        facts["result"] = opened(returned) if answer is None else answer.value
+        facts["has_result"] = True
         facts["error"] = facts.get("error") or (None if answer is None else answer.error)
 
 
 def _answered(returned: Any) -> tuple[str | None, str | None]:
     """The name of the tool and the id of the call that a ToolMessage answers."""
-    fields = (
-        returned.get("kwargs")
-        if isinstance(returned, dict) and returned.get("type") == "constructor"
-        else None
-    )
+    fields = None
+    if isinstance(returned, dict) and returned.get("type") == "constructor":
+        fields = returned.get("kwargs")
     if not isinstance(fields, dict) or "tool_call_id" not in fields:
         return None, None
     return text(fields.get("name")), call_id(fields["tool_call_id"])
@@ -335,19 +314,7 @@ def _opened_message(recorded: Message) -> Message:
     return replace(unblocked, text=None, results=(ToolResult(None, opened(unblocked.text)),))
 
 
-_TRACELOOP_JS_QUIRKS = (
-    Quirk(
-        name="langchain_js",
-        under="openllmetry",
-        scopes=(_TRACELOOP_JS_SCOPE,),
-        claims_scopes=True,
-        complete=complete_traceloop_js,
-        refine_trace=refine_trace,
-    ),
-)
-
-
-_ASSOCIATION = TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX
+_ASSOCIATION = keys.TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX
 _CALLBACK = frozenset({"inputs", "tags", "metadata", "kwargs"})
 """What a callback of LangChain's records beside `input_str`, the arguments as text."""
 
@@ -355,7 +322,7 @@ _CALLBACK = frozenset({"inputs", "tags", "metadata", "kwargs"})
 def place_openllmetry(span: Span, facts: Facts, outermost: bool) -> None:
     """Find whose step of LangChain's a span is: a task may be the run of an agent."""
     placed = langchain_messages.metadata(span.attributes, _ASSOCIATION)
-    name = text(span.attributes.get(TRACELOOP_ENTITY_NAME))
+    name = text(span.attributes.get(keys.TRACELOOP_ENTITY_NAME))
     if (
         facts["kind"] == "workflow"
         and name
@@ -411,19 +378,6 @@ def _open_result_openllmetry(facts: Facts) -> None:
     facts["result"] = value
 
 
-_OPENLLMETRY_QUIRKS = (
-    Quirk(
-        name="langchain",
-        under="openllmetry",
-        scopes=(_SCOPE,),
-        claims_scopes=True,
-        prepare=opened_blocks,
-        place=place_openllmetry,
-        complete=complete_openllmetry,
-    ),
-)
-
-
 def _open_arguments(facts: Facts) -> None:
     """Arguments that Python printed are an object all the same."""
     given: Any = facts.get("positional")
@@ -465,19 +419,19 @@ def _attributes_of(bodies: Bodies) -> dict[str, Attributes]:
         answer = tool_output(value, known=True)
         name = None if answer is None else text(fields_of(value)[0].get("name"))
         if isinstance(value.get("generations"), list):
-            found[span_id] = {OPENINFERENCE_SPAN_KIND: "LLM"}
+            found[span_id] = {keys.OPENINFERENCE_SPAN_KIND: "LLM"}
         elif name is not None:
-            found[span_id] = {OPENINFERENCE_SPAN_KIND: "TOOL", TOOL_NAME: name}
+            found[span_id] = {keys.OPENINFERENCE_SPAN_KIND: "TOOL", keys.TOOL_NAME: name}
         elif span_id == last and langchain_messages.state_messages(value):
-            found[span_id] = {OPENINFERENCE_SPAN_KIND: "CHAIN"}
+            found[span_id] = {keys.OPENINFERENCE_SPAN_KIND: "CHAIN"}
     return found
 
 
 def _is_chain(attributes: Attributes) -> bool:
-    return attributes.get(OPENINFERENCE_SPAN_KIND) == "CHAIN"
+    return attributes.get(keys.OPENINFERENCE_SPAN_KIND) == "CHAIN"
 
 
-_OPENINFERENCE_QUIRKS = (
+QUIRKS = (
     Quirk(
         name="langchain",
         under="openinference",
@@ -489,7 +443,21 @@ _OPENINFERENCE_QUIRKS = (
         complete=complete,
         log_turns=(record_turns(_PYTHON, _attributes_of, _is_chain),),
     ),
+    Quirk(
+        name="langchain",
+        under="openllmetry",
+        scopes=(_SCOPE,),
+        claims_scopes=True,
+        prepare=opened_blocks,
+        place=place_openllmetry,
+        complete=complete_openllmetry,
+    ),
+    Quirk(
+        name="langchain_js",
+        under="openllmetry",
+        scopes=(_TRACELOOP_JS_SCOPE,),
+        claims_scopes=True,
+        complete=complete_traceloop_js,
+        refine_trace=refine_trace,
+    ),
 )
-
-
-QUIRKS = (*_OPENINFERENCE_QUIRKS, *_OPENLLMETRY_QUIRKS, *_TRACELOOP_JS_QUIRKS)

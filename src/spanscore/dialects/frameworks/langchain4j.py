@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.messages import message
-from spanscore.dialects.forms.structure import NO_CONTENT, Facts, structure
-from spanscore.dialects.keys import INPUT_VALUE
+from spanscore.dialects.forms.structure import NO_CONTENT, Facts, as_object, objects, structure
 from spanscore.model.span import Span
 from spanscore.model.step import Message
 
@@ -23,19 +23,18 @@ def complete(span: Span, facts: Facts) -> None:
     elif facts["kind"] == "model" and any(
         (x.text or "").startswith(_PRINTED) for x in facts.get("input") or ()
     ):
-        facts["input"] = _listed(structure(span.attributes.get(INPUT_VALUE)).value)
+        facts["input"] = _listed(structure(span.attributes.get(keys.INPUT_VALUE)).value)
 
 
 def _listed(given: Any) -> tuple[Message, ...] | None:
     """The same messages as `input.value` lists them; beside calls it leaves out the text."""
-    items = [x for x in given if isinstance(x, dict)] if isinstance(given, list) else []
-    found = [message(_plain(x), str(x.get("role"))) for x in items]
+    found = [message(_plain(x), str(x.get("role"))) for x in objects(given)]
     return tuple(x for x in found if x is not None) or None
 
 
 def _plain(item: dict[str, Any]) -> dict[str, Any]:
     content = item.get("content")
-    calls = content.get("tool_calls") if isinstance(content, dict) else None
+    calls = as_object(content).get("tool_calls")
     fields = (
         {"content": None, "tool_calls": calls} if isinstance(calls, list) else {"content": content}
     )

@@ -6,12 +6,14 @@ Since August 2026 the attributes that contain people's words have `pii` in their
 
 from typing import Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.structure import (
     Facts,
+    as_object,
     evaluated,
     first_identity,
     first_text,
@@ -19,7 +21,6 @@ from spanscore.dialects.forms.structure import (
     opened,
     structure,
 )
-from spanscore.dialects.keys import GEN_AI_AGENT_NAME, GEN_AI_OPERATION_NAME
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import StepKind
 
@@ -37,7 +38,7 @@ _CALLED = ("chat", "execute_tool")
 
 _SESSIONS = ("lk.pii.room_name", "lk.room_name", "lk.room_sid", "lk.job_id")
 _USERS = ("lk.pii.participant_identity", "lk.participant_identity", "lk.participant_id")
-_AGENTS = (GEN_AI_AGENT_NAME, "lk.agent_name", "lk.agent_label")
+_AGENTS = (keys.GEN_AI_AGENT_NAME, "lk.agent_name", "lk.agent_label")
 _QUESTIONS = (
     "lk.pii.user_input",
     "lk.user_input",
@@ -47,11 +48,9 @@ _QUESTIONS = (
 _ANSWERS = ("lk.pii.response.text", "lk.response.text")
 _CALLS = ("lk.pii.response.function_calls", "lk.response.function_calls")
 _GIVEN = ("lk.pii.chat_ctx", "lk.chat_ctx")
-_TOOL_NAME, _TOOL_ID, _FAILED = (
-    "lk.function_tool.name",
-    "lk.function_tool.id",
-    "lk.function_tool.is_error",
-)
+_TOOL_NAME = "lk.function_tool.name"
+_TOOL_ID = "lk.function_tool.id"
+_FAILED = "lk.function_tool.is_error"
 _TOOL_GIVEN = ("lk.pii.function_tool.arguments", "lk.function_tool.arguments")
 _TOOL_RETURNED = ("lk.pii.function_tool.output", "lk.function_tool.output")
 
@@ -61,17 +60,15 @@ def read(span: Span, context: Context) -> Facts:
     bookkeeping.
     """
     attributes = span.attributes
-    is_read = span.name in _KINDS or attributes.get(GEN_AI_OPERATION_NAME) in _CALLED
+    is_read = span.name in _KINDS or attributes.get(keys.GEN_AI_OPERATION_NAME) in _CALLED
     facts: Facts = semconv.read(span, context) if is_read else {"kind": "other"}
     kind = facts["kind"] = _KINDS.get(span.name, facts["kind"])
     facts["session_id"] = facts.get("session_id") or first_identity(attributes, _SESSIONS)
     facts["user_id"] = facts.get("user_id") or first_identity(attributes, _USERS)
     if span.name == "agent_turn":
         facts["agent_name"] = first_text(attributes, _AGENTS)
-        facts["input_text"], facts["output_text"] = (
-            first_text(attributes, _QUESTIONS),
-            first_text(attributes, _ANSWERS),
-        )
+        facts["input_text"] = first_text(attributes, _QUESTIONS)
+        facts["output_text"] = first_text(attributes, _ANSWERS)
     elif span.name == "llm_node":
         _read_node(attributes, facts)
     elif kind == "tool":
@@ -83,8 +80,7 @@ def _read_node(attributes: Attributes, facts: Facts) -> None:
     """A model call as the session sees it, around the request to the model's API, which records
     more.
     """
-    given = structure(first_text(attributes, _GIVEN)).value
-    items = given.get("items") if isinstance(given, dict) else None
+    items = as_object(structure(first_text(attributes, _GIVEN)).value).get("items")
     if facts.get("input") is None and isinstance(items, list):
         listed: list[Value] = [x for x in objects(items) if "role" in x or "call_id" in x]
         facts["input"] = messages(listed).messages
@@ -97,10 +93,8 @@ def _read_node(attributes: Attributes, facts: Facts) -> None:
 
 def _answered(attributes: Attributes) -> list[Value]:
     """The text and the calls of an answer."""
-    answer, calls = (
-        first_text(attributes, _ANSWERS),
-        structure(first_text(attributes, _CALLS)).value,
-    )
+    answer = first_text(attributes, _ANSWERS)
+    calls = structure(first_text(attributes, _CALLS)).value
     found: list[Value] = [] if answer is None else [{"role": "assistant", "content": answer}]
     return [*found, *({**x, "type": "function_call"} for x in objects(calls))]
 

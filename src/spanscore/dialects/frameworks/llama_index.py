@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Context, Dialect, Quirk
 from spanscore.dialects.forms import messages
 from spanscore.dialects.forms.arguments import call_id, failure, tools
@@ -13,6 +14,8 @@ from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
+    as_list,
+    as_object,
     evaluated,
     first_count,
     first_text,
@@ -22,15 +25,6 @@ from spanscore.dialects.forms.structure import (
     opened,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_OPERATION_NAME,
-    INPUT_VALUE,
-    LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
-    LLM_OUTPUT_MESSAGES_0_MESSAGE_ROLE,
-    TOOL_NAME,
-    TRACELOOP_ENTITY_INPUT,
-    TRACELOOP_ENTITY_OUTPUT,
 )
 from spanscore.model.json import Json
 from spanscore.model.span import STATUS_ERROR, Attributes, Span
@@ -171,15 +165,16 @@ def complete_openinference(span: Span, facts: Facts) -> None:
         _complete_tool(span, facts)
     elif facts["kind"] == "model":
         # without flattened messages it is a request or response, printed as Python prints objects
-        if LLM_INPUT_MESSAGES_0_MESSAGE_ROLE not in span.attributes:
+        if keys.LLM_INPUT_MESSAGES_0_MESSAGE_ROLE not in span.attributes:
             facts["input"] = None
-        if LLM_OUTPUT_MESSAGES_0_MESSAGE_ROLE not in span.attributes:
+        if keys.LLM_OUTPUT_MESSAGES_0_MESSAGE_ROLE not in span.attributes:
             facts["output"] = None
         messages.complete_react(facts)
     elif facts["kind"] == "retrieval" and span.name.endswith("._retrieve"):
         facts["kind"] = "other"  # inside another one, which also records what was found
     elif is_agent_step(span):
-        facts["kind"], facts["agent_name"] = "agent", agent_name(span.attributes.get(INPUT_VALUE))
+        facts["kind"] = "agent"
+        facts["agent_name"] = agent_name(span.attributes.get(keys.INPUT_VALUE))
 
 
 def _complete_tool(span: Span, facts: Facts) -> None:
@@ -196,17 +191,15 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
     are tasks.
     """
     attributes = span.attributes
-    if attributes.get(GEN_AI_OPERATION_NAME) == "chat":
+    if attributes.get(keys.GEN_AI_OPERATION_NAME) == "chat":
         facts["kind"] = "model"
-        request = opened(attributes.get(TRACELOOP_ENTITY_INPUT))
-        given = request.get("kwargs") if isinstance(request, dict) else None
+        given = as_object(opened(attributes.get(keys.TRACELOOP_ENTITY_INPUT))).get("kwargs")
         if facts.get("tools") is None and isinstance(given, dict) and "tools" in given:
             facts["tools"] = tools(given["tools"])
         messages.complete_react(facts)
         return
-    returned = opened(attributes.get(TRACELOOP_ENTITY_OUTPUT))
-    fields = returned if isinstance(returned, dict) else {}
-    called, given = attributes.get(TOOL_NAME), opened(attributes.get("tool.arguments"))
+    fields = as_object(opened(attributes.get(keys.TRACELOOP_ENTITY_OUTPUT)))
+    called, given = attributes.get(keys.TOOL_NAME), opened(attributes.get("tool.arguments"))
     # before these had attributes
     if called is None and "tool_kwargs" in fields and "tool_output" in fields:
         called, given = text(fields.get("tool_name")), fields["tool_kwargs"]
@@ -217,7 +210,7 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
     elif (answer := tool_output(fields)) is not None:
         given = fields.get("raw_input")
         facts |= {"kind": "tool", "tool_name": answer.name}
-        facts["arguments"] = given.get("kwargs") if isinstance(given, dict) else None
+        facts["arguments"] = as_object(given).get("kwargs")
         _open_result(facts, fields)
     elif facts["kind"] == "workflow":
         _read_step(fields, facts)
@@ -233,8 +226,7 @@ def _open_result(facts: Facts, value: object) -> None:
 def _read_step(fields: dict[str, Any], facts: Facts) -> None:
     """What the agent was given, or its answer."""
     facts["input"] = facts.get("input") or chat_messages(fields.get("input"))
-    result = fields.get("result")
-    response = result.get("response") if isinstance(result, dict) else None
+    response = as_object(fields.get("result")).get("response")
     if isinstance(response, dict) and (answer := chat_message(response)) is not None:
         facts["output"] = (answer,)
     # beside `result` it is the last agent's, to whom others handed over
@@ -278,10 +270,8 @@ _TOOL_SPANS = (".call_tool", ".acall", ".call")
 tool has failed.
 """
 
-_STARTS, _ENDS = (
-    ("LLMChatStartEvent", "LLMCompletionStartEvent"),
-    ("LLMChatEndEvent", "LLMCompletionEndEvent"),
-)
+_STARTS = ("LLMChatStartEvent", "LLMCompletionStartEvent")
+_ENDS = ("LLMChatEndEvent", "LLMCompletionEndEvent")
 _INPUT_TOKENS = ("prompt_tokens", "input_tokens", "prompt_eval_count")
 _OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "eval_count")
 _QUERIES = ("query", "query.query_str")
@@ -343,25 +333,21 @@ def _response(ended: Attributes) -> dict[str, Any] | None:
 
 
 def _retrieval(ended: Attributes) -> Facts:
-    nodes = structure(ended.get("nodes")).value
-    found = nodes if isinstance(nodes, list) else []
+    found = as_list(structure(ended.get("nodes")).value)
     documents = tuple(_document(x) for x in found if isinstance(x, dict))
     return {"kind": "retrieval", "query": first_text(ended, _QUERIED), "documents": documents}
 
 
 def _document(scored: dict[str, Any]) -> dict[str, Any]:
     """What was found, without what only places it in an index."""
-    node = scored.get("node")
-    fields = node if isinstance(node, dict) else {}
+    fields = as_object(scored.get("node"))
     return {"id": fields.get("id_"), "content": fields.get("text"), "score": scored.get("score")}
 
 
 def _query(begun: Attributes, ended: Attributes) -> Facts:
     """A query engine, which finds documents and has a model answer from them."""
-    question, answer = (
-        first_text(begun, _QUERIES),
-        first_text(ended, ("response.response", "response")),
-    )
+    question = first_text(begun, _QUERIES)
+    answer = first_text(ended, ("response.response", "response"))
     return {"kind": "workflow", "input_text": question, "output_text": answer}
 
 
@@ -376,11 +362,9 @@ def _tool(span: Span) -> Facts:
         return {"kind": "other"}
     facts: Facts = {"kind": "tool", "tool_name": called[1], "error": status_error(span)}
     ends = list(_CALL_END.finditer(summary))
-    given = (
-        literal(summary[called.end() : ends[-1].start()])
-        if ends and ends[-1].end() == len(summary)
-        else None
-    )
+    given = None
+    if ends and ends[-1].end() == len(summary):
+        given = literal(summary[called.end() : ends[-1].start()])
     if isinstance(given, dict):
         facts |= {"arguments": given, "call_id": ends[-1][1] or None}
     return facts

@@ -8,53 +8,33 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
-from spanscore.dialects.forms.arguments import arguments, call_id, tools
-from spanscore.dialects.forms.decorated_calls import cut, damaged, read_function, recorded
+from spanscore.dialects.forms.arguments import call_id, tools
+from spanscore.dialects.forms.decorated_calls import (
+    cut,
+    damaged,
+    read_call,
+    read_function,
+    recorded,
+)
 from spanscore.dialects.forms.json_text import keep_json_text
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.provider_bodies import messages_of
-from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
     Parsed,
-    TokenCount,
-    first_count,
+    as_object,
     first_identity,
     first_text,
     is_redacted,
+    object_at,
+    objects,
     opened,
+    read_tokens,
+    read_usage,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    AGENT_NAME,
-    GEN_AI_AGENT_ID,
-    GEN_AI_AGENT_NAME,
-    GEN_AI_CONVERSATION_ID,
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_REQUEST_MODEL,
-    GEN_AI_RESPONSE_MODEL,
-    GEN_AI_SYSTEM_INSTRUCTIONS,
-    GEN_AI_TOOL_CALL_ARGUMENTS,
-    GEN_AI_TOOL_CALL_ID,
-    GEN_AI_TOOL_CALL_RESULT,
-    GEN_AI_TOOL_DEFINITIONS,
-    GEN_AI_TOOL_DESCRIPTION,
-    GEN_AI_TOOL_INPUT,
-    GEN_AI_TOOL_NAME,
-    GEN_AI_TOOL_OUTPUT,
-    GEN_AI_USAGE_INPUT_TOKENS,
-    GEN_AI_USAGE_OUTPUT_TOKENS,
-    INPUT_VALUE,
-    LLM_MODEL_NAME,
-    LLM_TOKEN_COUNT_COMPLETION,
-    LLM_TOKEN_COUNT_PROMPT,
-    OUTPUT_VALUE,
-    TOOL_CALL_ID,
-    TOOL_DESCRIPTION,
-    TOOL_NAME,
 )
 from spanscore.model.json import Json, dumps, printed
 from spanscore.model.span import Attributes, Span, Value
@@ -78,52 +58,38 @@ _KINDS: Final[dict[str, StepKind]] = {
 # `mastra.TYPE.input`), those that it had before version 1, the Langfuse exporter's and the Arize
 # exporter's.
 _INPUTS = (
-    GEN_AI_TOOL_CALL_ARGUMENTS,
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_TOOL_INPUT,
+    keys.GEN_AI_TOOL_CALL_ARGUMENTS,
+    keys.GEN_AI_INPUT_MESSAGES,
+    keys.GEN_AI_TOOL_INPUT,
     "input",
     "langfuse.observation.input",
-    INPUT_VALUE,
+    keys.INPUT_VALUE,
 )
 _OUTPUTS = (
-    GEN_AI_TOOL_CALL_RESULT,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_TOOL_OUTPUT,
+    keys.GEN_AI_TOOL_CALL_RESULT,
+    keys.GEN_AI_OUTPUT_MESSAGES,
+    keys.GEN_AI_TOOL_OUTPUT,
     "output",
     "langfuse.observation.output",
-    OUTPUT_VALUE,
+    keys.OUTPUT_VALUE,
 )
+_METADATA = "metadata"  # what the Arize exporter writes as one object
 _PREFIXES = ("mastra.metadata.", "")  # of an application's metadata; before version 1 without one
 _SESSIONS = (
     "mastra.metadata.sessionId",
-    GEN_AI_CONVERSATION_ID,
+    keys.GEN_AI_CONVERSATION_ID,
     "mastra.metadata.threadId",
     "sessionId",
     "threadId",
 )
 _PERSONS = ("userId", "resourceId")
 _USERS = tuple(prefix + name for prefix in _PREFIXES for name in _PERSONS)
-_AGENTS = (GEN_AI_AGENT_NAME, AGENT_NAME, GEN_AI_AGENT_ID, "agent.id")
-_TOOL_NAMES, _CALL_IDS = (GEN_AI_TOOL_NAME, TOOL_NAME), (GEN_AI_TOOL_CALL_ID, TOOL_CALL_ID)
-_DESCRIPTIONS = (GEN_AI_TOOL_DESCRIPTION, TOOL_DESCRIPTION)
-_OFFERED = (GEN_AI_TOOL_DEFINITIONS, "agent.available_tools")
-_MODELS = (GEN_AI_RESPONSE_MODEL, GEN_AI_REQUEST_MODEL, LLM_MODEL_NAME, "modelId")
-_TOKENS: Final[tuple[tuple[TokenCount, tuple[str, ...], tuple[str, ...]], ...]] = (
-    (
-        "input_tokens",
-        (GEN_AI_USAGE_INPUT_TOKENS, LLM_TOKEN_COUNT_PROMPT),
-        ("prompt_tokens", "input_tokens"),
-    ),
-    (
-        "output_tokens",
-        (GEN_AI_USAGE_OUTPUT_TOKENS, LLM_TOKEN_COUNT_COMPLETION),
-        ("completion_tokens", "output_tokens"),
-    ),
-)
-"""Of each count its attributes, and its names in the response of a provider that has them at the
-top.
-"""
-
+_AGENTS = (keys.GEN_AI_AGENT_NAME, keys.AGENT_NAME, keys.GEN_AI_AGENT_ID, "agent.id")
+_TOOL_NAMES = (keys.GEN_AI_TOOL_NAME, keys.TOOL_NAME)
+_CALL_IDS = (keys.GEN_AI_TOOL_CALL_ID, keys.TOOL_CALL_ID)
+_DESCRIPTIONS = (keys.GEN_AI_TOOL_DESCRIPTION, keys.TOOL_DESCRIPTION)
+_OFFERED = (keys.GEN_AI_TOOL_DEFINITIONS, "agent.available_tools")
+_MODELS = (keys.GEN_AI_RESPONSE_MODEL, keys.GEN_AI_REQUEST_MODEL, keys.LLM_MODEL_NAME, "modelId")
 _LOOPS = frozenset({"model_generation", "llm_generation"})
 _LEVELS_IN_LOOP = 2
 """Steps, and the inferences in them."""
@@ -148,15 +114,13 @@ def read(span: Span, context: Context) -> Facts:
         "kind": kind,
         "session_id": first_identity(attributes, _SESSIONS),
         "user_id": first_identity(attributes, _USERS)
-        or first_identity(_arize_metadata(attributes), _PERSONS),
+        or first_identity(object_at(attributes, _METADATA), _PERSONS),
     }
-    given, returned = (
-        _recorded(attributes, "input", _INPUTS),
-        _recorded(attributes, "output", _OUTPUTS),
-    )
+    given = _recorded(attributes, "input", _INPUTS)
+    returned = _recorded(attributes, "output", _OUTPUTS)
     if kind == "agent":
         facts["agent_name"] = first_text(attributes, _AGENTS)
-        facts["system"] = text(attributes.get(GEN_AI_SYSTEM_INSTRUCTIONS))
+        facts["system"] = text(attributes.get(keys.GEN_AI_SYSTEM_INSTRUCTIONS))
         offered = first_text(attributes, _OFFERED)
         facts["tools"] = None if offered is None else tools(offered)
         _read_question(given, facts)
@@ -173,21 +137,11 @@ def read(span: Span, context: Context) -> Facts:
     return facts
 
 
-def _recorded(attributes: Attributes, side: str, keys: tuple[str, ...]) -> Value:
+def _recorded(attributes: Attributes, side: str, names: tuple[str, ...]) -> Value:
     own = attributes.get(f"mastra.{text(attributes.get(_TYPE))}.{side}")
-    return (
-        own
-        if own is not None
-        else next((x for x in map(attributes.get, keys) if x is not None), None)
-    )
-
-
-def _arize_metadata(attributes: Attributes) -> dict[str, Any]:
-    """What stands below `mastra.metadata.` elsewhere, which the Arize exporter writes as one
-    object.
-    """
-    metadata = structure(attributes.get("metadata")).value
-    return metadata if isinstance(metadata, dict) else {}
+    if own is not None:
+        return own
+    return next((x for x in map(attributes.get, names) if x is not None), None)
 
 
 def _read_question(given: Value, facts: Facts) -> None:
@@ -233,12 +187,10 @@ _CONTENTS = frozenset({"content", "parts"})
 
 def _opened(item: Any) -> Any:
     """A message as Mastra stores it, with parts inside its content."""
-    inner = item.get("content") if isinstance(item, dict) else None
-    return (
-        {**item, "content": inner["parts"]}
-        if isinstance(inner, dict) and "parts" in inner
-        else item
-    )
+    inner = as_object(item).get("content")
+    if isinstance(inner, dict) and "parts" in inner:
+        return {**item, "content": inner["parts"]}
+    return item
 
 
 def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
@@ -255,18 +207,14 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     facts["agent_name"] = first_text(attributes, _AGENTS)
     facts["model"] = first_text(attributes, _MODELS) or _model_in(body, attributes)
     facts["tools"] = _described(body) or _described(response_body)
-    used = response_body.get("usage") if isinstance(response_body, dict) else None
-    for fact, names, names_in_body in _TOKENS:
-        facts[fact] = first_count(attributes, names)
-        if facts[fact] is None and isinstance(used, dict):
-            facts[fact] = first_count(used, names_in_body)
+    read_tokens(attributes, facts)
+    read_usage(as_object(response_body).get("usage"), facts)
 
 
 def _model_in(body: Any, attributes: Attributes) -> str | None:
     """The model that the request names, or else the step's metadata."""
-    described = structure(attributes.get("mastra.metadata.modelMetadata")).value
-    named = body.get("model") if isinstance(body, dict) else None
-    return text(named) or (text(described.get("modelId")) if isinstance(described, dict) else None)
+    described = object_at(attributes, "mastra.metadata.modelMetadata")
+    return text(as_object(body).get("model")) or text(described.get("modelId"))
 
 
 def _cleaned(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
@@ -310,11 +258,7 @@ def _answer(response: Any) -> tuple[Message, ...] | None:
     text, called = _answer_text(response), response.get("toolCalls")
     parts: list[Any] = [{"type": "text", "text": text}] if text is not None else []
     parts += [{"type": "reasoning", "text": x} for x in _thoughts(response.get("reasoning"))]
-    parts += (
-        [{**x, "type": "tool-call"} for x in called if isinstance(x, dict)]
-        if isinstance(called, list)
-        else []
-    )
+    parts += [{**x, "type": "tool-call"} for x in objects(called)]
     answer: list[Any] = [{"role": "assistant", "content": parts}]
     return messages(answer).messages if parts else None
 
@@ -342,7 +286,7 @@ def _response_body(attributes: Attributes) -> Any:
         (x for x in (attributes.get(prefix + "body") for prefix in _PREFIXES) if x is not None),
         None,
     )
-    return structure(_arize_metadata(attributes).get("body") if body is None else body).value
+    return structure(object_at(attributes, _METADATA).get("body") if body is None else body).value
 
 
 def _with_thoughts(answer: tuple[Message, ...] | None, body: Any) -> tuple[Message, ...] | None:
@@ -360,7 +304,7 @@ def _with_thoughts(answer: tuple[Message, ...] | None, body: Any) -> tuple[Messa
 
 def _described(body: Any) -> tuple[Tool, ...] | None:
     """The tools of a request; their schemas only where Mastra has not shortened them."""
-    listed = body.get("tools") if isinstance(body, dict) else None
+    listed = as_object(body).get("tools")
     found = tools(listed) if isinstance(listed, list) and listed else None
     return found and tuple(
         x if _is_schema(x.parameters) else replace(x, parameters=None) for x in found
@@ -379,15 +323,10 @@ def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     attributes = span.attributes
     facts["tool_name"] = name = first_text(attributes, _TOOL_NAMES)
     facts["call_id"] = call_id(first_identity(attributes, _CALL_IDS))
-    facts["error"] = status_error(span)
-    facts["damaged"] = damaged(arguments=given, result=returned)
     described = first_text(attributes, _DESCRIPTIONS)
     facts["tools"] = (Tool(name, described),) if name and described else None
-    if given is not None and not is_redacted(given):
-        facts["arguments"] = arguments(given)
-    if returned is not None and not is_redacted(returned):
-        facts["result"], facts["has_result"] = opened(returned), True
-        facts["error"] = facts["error"] or _refused(facts["result"])
+    read_call(span, given, returned, facts)
+    facts["error"] = facts["error"] or _refused(facts.get("result"))
 
 
 def _refused(result: Json) -> str | None:
@@ -445,11 +384,9 @@ def _with_titles_aside(steps: Sequence[Step]) -> Sequence[Step]:
     }
     for _ in range(_LEVELS_IN_LOOP if aside else 0):
         aside.update([x.span.span_id for x in steps if x.span.parent_span_id in aside])
-    return (
-        [replace(x, kind="other") if x.span.span_id in aside else x for x in steps]
-        if aside
-        else steps
-    )
+    if aside:
+        return [replace(x, kind="other") if x.span.span_id in aside else x for x in steps]
+    return steps
 
 
 def _besides(run: Step, loops: Sequence[Step]) -> list[Step]:

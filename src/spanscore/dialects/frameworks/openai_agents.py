@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import OPENTELEMETRY, ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms.messages import message, messages
@@ -13,19 +14,12 @@ from spanscore.dialects.forms.structure import (
     Facts,
     Side,
     add_damaged,
+    as_object,
     change_messages,
     evaluated,
     literal,
     opened_repr,
     structure,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_PROVIDER_NAME,
-    GEN_AI_SYSTEM,
-    INPUT_VALUE,
-    TRACELOOP_SPAN_KIND,
 )
 from spanscore.model.span import LogRecord, Span, Value
 from spanscore.model.step import Message
@@ -72,20 +66,10 @@ def _with_results(printed: Message) -> Message:
     )
 
 
-_OPENLLMETRY_QUIRKS = (
-    Quirk(
-        name="openai_agents",
-        under="openllmetry",
-        scopes=("opentelemetry.instrumentation.openai_agents",),
-        complete=complete_openllmetry,
-    ),
-)
-
-
 def complete_javascript(span: Span, facts: Facts) -> None:
     """Complete the messages that a model was given, in place."""
     if facts["kind"] == "model" and (given := facts.get("input")):
-        facts["input"] = tuple(with_texts(given, span.attributes.get(INPUT_VALUE)))
+        facts["input"] = tuple(with_texts(given, span.attributes.get(keys.INPUT_VALUE)))
 
 
 def with_texts(flat: Sequence[Message], request: Value) -> Sequence[Message]:
@@ -112,39 +96,17 @@ def _is_bare(message: Message) -> bool:
 
 def _filled(flat: Message, item: Any) -> Message:
     complete = message(item, "assistant") if _is_bare(flat) else None
-    return (
-        flat
-        if complete is None
-        else replace(flat, text=complete.text, reasoning=complete.reasoning)
-    )
-
-
-_OPENINFERENCE_QUIRKS = (
-    Quirk(
-        name="openai_agents",
-        under="openinference",
-        scopes=(_PYTHON,),
-        place=place,
-        agent_name=no_agent_name,
-        omits_empty_arguments=True,
-        complete=complete,
-    ),
-    Quirk(
-        name="openai_agents_js",
-        under="openinference",
-        scopes=(_JAVASCRIPT,),
-        place=place_javascript,
-        complete=complete_javascript,
-    ),
-)
+    if complete is None:
+        return flat
+    return replace(flat, text=complete.text, reasoning=complete.reasoning)
 
 
 _SCOPE = "opentelemetry.instrumentation.openai_agents"  # Traceloop's too
 # this instrumentation writes both, Traceloop's one
-_BOTH_NAMES = (GEN_AI_SYSTEM, GEN_AI_PROVIDER_NAME)
+_BOTH_NAMES = (keys.GEN_AI_SYSTEM, keys.GEN_AI_PROVIDER_NAME)
 _SIDES: Final[tuple[tuple[Side, str, str], ...]] = (
-    ("input", GEN_AI_INPUT_MESSAGES, "user"),
-    ("output", GEN_AI_OUTPUT_MESSAGES, "assistant"),
+    ("input", keys.GEN_AI_INPUT_MESSAGES, "user"),
+    ("output", keys.GEN_AI_OUTPUT_MESSAGES, "assistant"),
 )
 # how it spells what it hides, and how that is spelled elsewhere
 _HIDDEN, _REDACTED = "readacted", "[REDACTED]"
@@ -156,7 +118,7 @@ def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     """Whether the span has Traceloop's scope `opentelemetry.instrumentation.openai_agents` and both
     provider names.
     """
-    if span.scope.name != _SCOPE or TRACELOOP_SPAN_KIND in span.attributes:
+    if span.scope.name != _SCOPE or keys.TRACELOOP_SPAN_KIND in span.attributes:
         return False
     return all(x in span.attributes for x in _BOTH_NAMES)
 
@@ -182,12 +144,10 @@ def read(span: Span, context: Context) -> Facts:
 
 def _opened(item: Any) -> Any:
     """A message, each of its parts as what it was before it was printed."""
-    parts = item.get("parts") if isinstance(item, dict) else None
-    return (
-        {**item, "parts": [y for x in parts for y in _parts(x)]}
-        if isinstance(parts, list)
-        else item
-    )
+    parts = as_object(item).get("parts")
+    if isinstance(parts, list):
+        return {**item, "parts": [y for x in parts for y in _parts(x)]}
+    return item
 
 
 def _parts(part: Any) -> Iterator[Any]:
@@ -224,7 +184,30 @@ def _of_item(item: Any, part: Any) -> Iterator[Any]:
         yield part
 
 
-QUIRKS = (*_OPENINFERENCE_QUIRKS, *_OPENLLMETRY_QUIRKS)
+QUIRKS = (
+    Quirk(
+        name="openai_agents",
+        under="openinference",
+        scopes=(_PYTHON,),
+        place=place,
+        agent_name=no_agent_name,
+        omits_empty_arguments=True,
+        complete=complete,
+    ),
+    Quirk(
+        name="openai_agents_js",
+        under="openinference",
+        scopes=(_JAVASCRIPT,),
+        place=place_javascript,
+        complete=complete_javascript,
+    ),
+    Quirk(
+        name="openai_agents",
+        under="openllmetry",
+        scopes=("opentelemetry.instrumentation.openai_agents",),
+        complete=complete_openllmetry,
+    ),
+)
 
 DIALECT = Dialect(
     "openai_agents",

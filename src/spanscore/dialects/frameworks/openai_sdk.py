@@ -64,17 +64,6 @@ def _is_typed(item: dict[str, Any]) -> bool:
     )
 
 
-_TRACELOOP_JS_QUIRKS = (
-    Quirk(
-        name="openai_js",
-        under="openllmetry",
-        scopes=(_SCOPE,),
-        claims_scopes=True,
-        complete=complete,
-    ),
-)
-
-
 def complete_openinference_js(_span: Span, facts: Facts) -> None:
     """Part the calls of an answer, in place, that the instrumentation of streams writes as one."""
     if facts["kind"] == "model" and facts.get("output"):
@@ -94,11 +83,9 @@ def _with_reasons(printed: Message) -> Message:
     summary = message(
         {"type": "reasoning", "summary": structure(printed.reasoning).value}, "assistant"
     )
-    return (
-        replace(printed, reasoning=summary.reasoning)
-        if summary is not None and summary.reasoning
-        else printed
-    )
+    if summary is not None and summary.reasoning:
+        return replace(printed, reasoning=summary.reasoning)
+    return printed
 
 
 QUIRKS = (
@@ -120,5 +107,11 @@ QUIRKS = (
         scopes=("opentelemetry.instrumentation.openai.v1",),
         complete=complete_openllmetry,
     ),
-    *_TRACELOOP_JS_QUIRKS,
+    Quirk(
+        name="openai_js",
+        under="openllmetry",
+        scopes=(_SCOPE,),
+        claims_scopes=True,
+        complete=complete,
+    ),
 )

@@ -7,27 +7,28 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, IgnoredSpans, Quirk
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
-from spanscore.dialects.forms.messages import Messages, message, messages, system_text
+from spanscore.dialects.forms.messages import (
+    event_messages,
+    message,
+    messages,
+    system_text,
+)
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
+    as_object,
     change_messages,
     first_text,
     identity,
+    objects,
     opened,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_SYSTEM_INSTRUCTIONS,
-    GEN_AI_TOOL_CALL_ID,
-    GEN_AI_TOOL_NAME,
 )
 from spanscore.model.json import printed
 from spanscore.model.span import Attributes, Span, Value
@@ -82,7 +83,7 @@ def complete(span: Span, facts: Facts) -> None:
     """Add to the facts of a model call, an agent's run or a tool's, in place."""
     given: Any = opened(span.attributes.get("mlflow.spanInputs"))
     returned = opened(span.attributes.get("mlflow.spanOutputs"))
-    called = given if isinstance(given, dict) else {}
+    called = as_object(given)
     if facts["kind"] == "model":
         request = called.get("messages")
         facts["input"], facts["output"] = _messages(request), _messages([returned])
@@ -100,10 +101,8 @@ def complete(span: Span, facts: Facts) -> None:
             _complete_from_state(facts, returned)
     elif facts["kind"] == "tool" and isinstance(called.get("call"), dict):
         call = called["call"]
-        facts["tool_name"], facts["call_id"] = (
-            text(call.get("tool_name")),
-            call_id(call.get("tool_call_id")),
-        )
+        facts["tool_name"] = text(call.get("tool_name"))
+        facts["call_id"] = call_id(call.get("tool_call_id"))
         facts["arguments"] = arguments(call.get("args"))
 
 
@@ -112,15 +111,13 @@ def _complete_from_state(facts: Facts, returned: dict[str, Any]) -> None:
     place on.
     """
     state, start = returned.get("_state"), returned.get("_new_message_index")
-    recorded = state.get("message_history") if isinstance(state, dict) else None
+    recorded = as_object(state).get("message_history")
     if not isinstance(recorded, list):
         return
     facts["system"] = facts.get("system") or _instructions(recorded)
-    own = (
-        _messages(recorded[start:])
-        if isinstance(start, int) and 0 <= start < len(recorded)
-        else None
-    )
+    own = None
+    if isinstance(start, int) and 0 <= start < len(recorded):
+        own = _messages(recorded[start:])
     answered = [x for x in own or () if x.role in ("assistant", "tool")]
     if answered:
         facts["output"] = tuple(answered)
@@ -136,8 +133,7 @@ def _of_message(item: dict[str, Any]) -> Iterator[Message]:
     """The messages in one of its own: what a model answered is one; of what it was given, each part
     is one.
     """
-    listed = item.get("parts")
-    parts = [x for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
+    parts = objects(item.get("parts"))
     if item.get("kind") == "request":
         found = [_given(x) for x in parts]
     else:
@@ -176,7 +172,7 @@ def _produced(part: dict[str, Any]) -> dict[str, Any]:
 
 def _instructions(listed: Any) -> str | None:
     """Those of the request, which each message to the model repeats."""
-    requests = [x for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
+    requests = objects(listed)
     return next(
         (found for x in reversed(requests) if (found := first_text(x, ("instructions",)))), None
     )
@@ -198,7 +194,7 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans: agent run, model request or tool call."""
     facts = semconv.read(span, context)
     attributes = span.attributes
-    if GEN_AI_OPERATION_NAME not in attributes:
+    if keys.GEN_AI_OPERATION_NAME not in attributes:
         facts["kind"] = _kind_by_name(span)
     if facts["kind"] == "agent":
         _read_agent(attributes, facts)
@@ -214,7 +210,7 @@ def read(span: Span, context: Context) -> Facts:
 
 def _hides(attributes: Attributes) -> bool:
     """Whether content was left out on demand: a part of a message is then text without a text."""
-    recorded = (attributes.get(x) for x in (GEN_AI_INPUT_MESSAGES, *_CONVERSATIONS, "events"))
+    recorded = (attributes.get(x) for x in (keys.GEN_AI_INPUT_MESSAGES, *_CONVERSATIONS, "events"))
     return any(isinstance(x, str) and _HIDDEN.search(x) for x in recorded)
 
 
@@ -245,8 +241,8 @@ def _kind_by_name(span: Span) -> StepKind:
 
 def _read_agent(attributes: Attributes, facts: Facts) -> None:
     facts["agent_name"] = facts.get("agent_name") or text(attributes.get("agent_name"))
-    if facts.get("system") is None and GEN_AI_SYSTEM_INSTRUCTIONS in attributes:
-        facts["system"], is_cut = system_text(attributes[GEN_AI_SYSTEM_INSTRUCTIONS])
+    if facts.get("system") is None and keys.GEN_AI_SYSTEM_INSTRUCTIONS in attributes:
+        facts["system"], is_cut = system_text(attributes[keys.GEN_AI_SYSTEM_INSTRUCTIONS])
         if is_cut:
             add_damaged(facts, "system")
     messages = _conversation(attributes)
@@ -298,18 +294,16 @@ def _question_end(messages: tuple[Message, ...], start: Value) -> int:
         for i, x in enumerate(messages)
         if x.role == "user" and x.text and not x.text.endswith(_RETRY)
     ]
-    return (
-        questions[-1] + 1
-        if questions
-        else next((i for i, x in enumerate(messages) if x.role == "assistant"), len(messages))
-    )
+    if questions:
+        return questions[-1] + 1
+    return next((i for i, x in enumerate(messages) if x.role == "assistant"), len(messages))
 
 
 def _conversation(attributes: Attributes) -> tuple[Message, ...] | None:
     for key in _CONVERSATIONS:
         if key in attributes:
             found = (
-                _of_events(attributes[key])
+                event_messages(attributes[key])
                 if key == "all_messages_events"
                 else messages(attributes[key])
             )
@@ -323,14 +317,6 @@ def _with_role(message: Message) -> Message:
     return replace(message, role="assistant") if message.role.startswith("model-") else message
 
 
-def _of_events(value: Any) -> Messages:
-    """Messages of version 1, each the body of an event with its name beside it."""
-    parsed, damaged = structure(value)
-    items = [x for x in parsed if isinstance(x, dict)] if isinstance(parsed, list) else []
-    bodies = [x["message"] if isinstance(x.get("message"), dict) else x for x in items]
-    return Messages(messages(bodies).messages if bodies else None, damaged)
-
-
 def _read_model(attributes: Attributes, facts: Facts) -> None:
     parameters = structure(attributes.get("model_request_parameters")).value
     if isinstance(parameters, dict):
@@ -338,7 +324,7 @@ def _read_model(attributes: Attributes, facts: Facts) -> None:
             facts["tools"] = tools(parameters.get("function_tools"))
         _open_output_tools(tools(parameters.get("output_tools")) or (), facts)
     if facts.get("output") is None and "events" in attributes:
-        messages = _of_events(attributes["events"]).messages or ()
+        messages = event_messages(attributes["events"]).messages or ()
         facts["input"], facts["output"] = messages[:-1], messages[-1:]
 
 
@@ -365,10 +351,10 @@ def _as_text(message: Message, names: set[str]) -> Message:
 
 def _read_tool(span: Span, facts: Facts) -> None:
     attributes = span.attributes
-    facts["tool_name"] = facts.get("tool_name") or text(attributes.get(GEN_AI_TOOL_NAME))
+    facts["tool_name"] = facts.get("tool_name") or text(attributes.get(keys.GEN_AI_TOOL_NAME))
     if facts["tool_name"] == _FINAL_RESULT:
         facts["kind"] = "other"
-    facts["call_id"] = facts.get("call_id") or call_id(attributes.get(GEN_AI_TOOL_CALL_ID))
+    facts["call_id"] = facts.get("call_id") or call_id(attributes.get(keys.GEN_AI_TOOL_CALL_ID))
     facts["error"] = status_error(span)
     if "arguments" not in facts and "tool_arguments" in attributes:
         facts["arguments"] = arguments(attributes["tool_arguments"])

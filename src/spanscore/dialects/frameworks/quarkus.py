@@ -4,19 +4,15 @@ messages.
 
 from collections.abc import Sequence
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.structure import Facts, text
-from spanscore.dialects.keys import (
-    GEN_AI_PROMPT,
-    GEN_AI_RESPONSE_FINISH_REASONS,
-    GEN_AI_TOOL_CALL_RESULT,
-)
 from spanscore.model.span import Attributes, LogRecord, Span
 
 _SCOPE = "io.quarkus.opentelemetry"  # of all spans of Quarkus
 _SERVICE, _TOOL = "langchain4j.aiservices.", "langchain4j.tools."
-_RESULT, _REASON = GEN_AI_TOOL_CALL_RESULT, GEN_AI_RESPONSE_FINISH_REASONS
+_RESULT, _REASON = keys.GEN_AI_TOOL_CALL_RESULT, keys.GEN_AI_RESPONSE_FINISH_REASONS
 
 
 def matches(span: Span, logs: Sequence[LogRecord]) -> bool:
@@ -63,7 +59,7 @@ def _reason(attributes: Attributes) -> str:
 
 def _complete_model(span: Span, facts: Facts) -> None:
     """The prompt is the texts of all messages, line after line: several cannot be separated."""
-    if "\n" in str(span.attributes.get(GEN_AI_PROMPT)):
+    if "\n" in str(span.attributes.get(keys.GEN_AI_PROMPT)):
         facts["input"] = None
     reason = text(span.attributes.get(_REASON))
     if reason is not None:

@@ -5,11 +5,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms import messages
 from spanscore.dialects.forms.decorated_calls import read_arguments
-from spanscore.dialects.forms.structure import Facts, indexed, literal, opened, structure, text
-from spanscore.dialects.keys import INPUT_VALUE, TOOL_DESCRIPTION, TOOL_PARAMETERS
+from spanscore.dialects.forms.structure import (
+    Facts,
+    as_list,
+    indexed,
+    literal,
+    opened,
+    structure,
+    text,
+)
 from spanscore.model.json import Json, printed
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Message, ToolResult
@@ -41,7 +49,7 @@ def complete(span: Span, facts: Facts) -> None:
 
 def _complete_agent(span: Span, facts: Facts) -> None:
     facts["tools"] = _offered(span.attributes)
-    called = structure(span.attributes.get(INPUT_VALUE)).value
+    called = structure(span.attributes.get(keys.INPUT_VALUE)).value
     if isinstance(called, dict) and "task" in called:
         facts["input_text"] = called["task"] if isinstance(called["task"], str) else None
     if facts["agent_name"] == span.name:
@@ -72,7 +80,7 @@ def _name_positional(attributes: Attributes, facts: Facts) -> None:
     """Name the arguments that were given by place, beside others by name: the tool's inputs are in
     their order.
     """
-    inputs, named = structure(attributes.get(TOOL_PARAMETERS)).value, facts.get("arguments")
+    inputs, named = structure(attributes.get(keys.TOOL_PARAMETERS)).value, facts.get("arguments")
     given = facts.get("positional") or ()
     if isinstance(inputs, dict) and isinstance(named, dict) and 0 < len(given) <= len(inputs):
         placed = dict(zip(inputs, given, strict=False))
@@ -84,15 +92,9 @@ def _offered(attributes: Attributes) -> tuple[Tool, ...] | None:
     """The tools of an agent, of which only the names are listed, and the agents that it can call;
     None for none.
     """
-    listed, managed = (
-        attributes.get("smolagents.tools_names"),
-        indexed(attributes, "smolagents.managed_agents."),
-    )
-    names = (
-        [x for x in listed if isinstance(x, str) and x not in _NO_TOOLS]
-        if isinstance(listed, list)
-        else []
-    )
+    listed = attributes.get("smolagents.tools_names")
+    managed = indexed(attributes, "smolagents.managed_agents.")
+    names = [x for x in as_list(listed) if isinstance(x, str) and x not in _NO_TOOLS]
     agents = [x for x in managed if isinstance(x, dict) and isinstance(x.get("name"), str)]
     return (
         *map(Tool, names),
@@ -104,9 +106,9 @@ def _described(name: str, attributes: Attributes) -> Tool:
     """A tool by its own span: an agent that writes code has the definitions of its tools in the
     prompt alone.
     """
-    inputs = structure(attributes.get(TOOL_PARAMETERS)).value
+    inputs = structure(attributes.get(keys.TOOL_PARAMETERS)).value
     schema: Json = {"type": "object", "properties": inputs} if isinstance(inputs, dict) else None
-    return Tool(name, text(attributes.get(TOOL_DESCRIPTION)), schema)
+    return Tool(name, text(attributes.get(keys.TOOL_DESCRIPTION)), schema)
 
 
 def _remembered(messages: Sequence[Message]) -> Iterator[Message]:

@@ -8,17 +8,12 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, result, tools
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import Facts, first_text, identity, opened, text
-from spanscore.dialects.keys import (
-    GEN_AI_COMPLETION,
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_PROMPT,
-    GEN_AI_RESPONSE_FINISH_REASONS,
-)
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message, Step, StepKind
 from spanscore.model.trace import Tool
@@ -153,7 +148,7 @@ def _subtract(calls: Sequence[Step], known: dict[str, Step]) -> None:
 
 _KIND = "spring.ai.kind"
 _KINDS: Final[dict[str, StepKind]] = {"chat_client": "agent", "tool_call": "tool"}
-_OFFERED, _REASONS = "spring.ai.model.request.tool.names", GEN_AI_RESPONSE_FINISH_REASONS
+_OFFERED, _REASONS = "spring.ai.model.request.tool.names", keys.GEN_AI_RESPONSE_FINISH_REASONS
 _LOGGERS = "org.springframework.ai."
 _SCOPES = "org.springframework."
 _CLIENT, _TOOL = "spring.ai.chat.client.", "spring.ai.tool."
@@ -170,7 +165,7 @@ def matches(span: Span, logs: Sequence[LogRecord]) -> bool:
     """Whether the span has a GenAI operation and a scope of Spring's, or has a log record of a
     class of Spring AI.
     """
-    if span.scope.name.startswith(_SCOPES) and GEN_AI_OPERATION_NAME in span.attributes:
+    if span.scope.name.startswith(_SCOPES) and keys.GEN_AI_OPERATION_NAME in span.attributes:
         return True
     return bool(logs) and any(x.scope.name.startswith(_LOGGERS) for x in logs)
 
@@ -199,7 +194,7 @@ def _read_client(attributes: Attributes, logged: list[str], facts: Facts) -> Non
     facts["session_id"] = facts.get("session_id") or identity(
         attributes.get(_CLIENT + "conversation.id")
     )
-    listed = _logged(logged, _CLIENT_PROMPT) or first_text(attributes, (GEN_AI_PROMPT,)) or ""
+    listed = _logged(logged, _CLIENT_PROMPT) or first_text(attributes, (keys.GEN_AI_PROMPT,)) or ""
     system, user = system_and_user(listed)
     recorded = {
         "system": system or text(attributes.get(_CLIENT + "system.text")),
@@ -221,8 +216,8 @@ def _read_model(attributes: Attributes, logged: list[str], facts: Facts) -> None
     """A model's input and output: texts of a log record, or of attributes that applications add
     themselves.
     """
-    prompts = _texts(logged, _MODEL_PROMPT, attributes, GEN_AI_PROMPT)
-    answers = _texts(logged, _MODEL_ANSWER, attributes, GEN_AI_COMPLETION)
+    prompts = _texts(logged, _MODEL_PROMPT, attributes, keys.GEN_AI_PROMPT)
+    answers = _texts(logged, _MODEL_ANSWER, attributes, keys.GEN_AI_COMPLETION)
     if prompts:  # of several only the last has a known role; a tool's result has no text
         facts["input"] = (Message("user", prompts[-1]),) if prompts[-1] else None
         facts["input_is_part"] = True
@@ -249,10 +244,8 @@ def _read_tool(span: Span, logged: list[str], facts: Facts) -> None:
     if not facts.get("has_result") and _TOOL + "call.result" in attributes:
         # an empty text is sent as no value by OpenTelemetry's Java SDK
         returned = attributes[_TOOL + "call.result"]
-        facts["result"], facts["has_result"] = (
-            result(opened("" if returned is None else returned)),
-            True,
-        )
+        facts["result"] = result(opened("" if returned is None else returned))
+        facts["has_result"] = True
     if facts["tool_name"] is not None:
         schema = opened(attributes.get(_TOOL + "definition.schema"))
         facts["tools"] = (

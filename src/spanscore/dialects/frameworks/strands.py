@@ -4,21 +4,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.conventions.adot import Bodies, listed, record_turns
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms import tool_results
 from spanscore.dialects.forms.arguments import call_id, failure
 from spanscore.dialects.forms.messages import blocks, system_text
-from spanscore.dialects.forms.structure import Facts, change_messages, opened, structure, text
-from spanscore.dialects.keys import (
-    GEN_AI_CHOICE,
-    GEN_AI_EVENT_START_TIME,
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_TOOL_CALL_ID,
-    GEN_AI_TOOL_DESCRIPTION,
-    GEN_AI_TOOL_JSON_SCHEMA,
-    GEN_AI_TOOL_NAME,
+from spanscore.dialects.forms.structure import (
+    Facts,
+    as_object,
+    change_messages,
+    opened,
+    structure,
+    text,
 )
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
@@ -29,7 +28,7 @@ _SCOPE = "strands.telemetry.tracer"
 _AGENT = "invoke_agent"
 _CYCLES = frozenset({"event_loop.cycle_id", "agent_loop.cycle_id"})
 # on each span, whose scope the SDK for TypeScript gives the service's name
-_STARTED = GEN_AI_EVENT_START_TIME
+_STARTED = keys.GEN_AI_EVENT_START_TIME
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -42,9 +41,9 @@ def read(span: Span, context: Context) -> Facts:
     if facts["kind"] == "agent":
         _read_agent(span, facts)
     elif facts["kind"] == "tool" and facts["tool_name"] is not None:
-        schema = opened(attributes.get(GEN_AI_TOOL_JSON_SCHEMA))
+        schema = opened(attributes.get(keys.GEN_AI_TOOL_JSON_SCHEMA))
         facts["tools"] = (
-            Tool(facts["tool_name"], text(attributes.get(GEN_AI_TOOL_DESCRIPTION)), schema),
+            Tool(facts["tool_name"], text(attributes.get(keys.GEN_AI_TOOL_DESCRIPTION)), schema),
         )
         if facts.get("has_result"):
             facts["result"] = _value(facts["result"])
@@ -94,7 +93,9 @@ def _is_interrupted(span: Span, facts: Facts) -> bool:
     """Whether the run was interrupted until its questions are answered: as an event records it, or
     a message of one.
     """
-    chosen = (x.attributes.get("finish_reason") for x in span.events if x.name == GEN_AI_CHOICE)
+    chosen = (
+        x.attributes.get("finish_reason") for x in span.events if x.name == keys.GEN_AI_CHOICE
+    )
     return "interrupt" in (*chosen, *facts.get("finish_reasons", ()))
 
 
@@ -103,11 +104,9 @@ def _prompt(span: Span) -> str | None:
     blocks as JSON.
     """
     recorded = text(span.attributes.get("system_prompt"))
-    prompt = (
-        structure(recorded).value
-        if recorded is not None and recorded.startswith(('"', "[{"))
-        else recorded
-    )
+    prompt = recorded
+    if recorded is not None and recorded.startswith(('"', "[{")):
+        prompt = structure(recorded).value
     return recorded if isinstance(prompt, str) and prompt is recorded else system_text(prompt)[0]
 
 
@@ -124,12 +123,12 @@ def _attributes_of(bodies: Bodies) -> dict[str, Attributes]:
         operation = None if called else _operation(body)
         if called and isinstance(names.get(called), str):
             found[span_id] = {
-                GEN_AI_OPERATION_NAME: "execute_tool",
-                GEN_AI_TOOL_NAME: names[called],
-                GEN_AI_TOOL_CALL_ID: called,
+                keys.GEN_AI_OPERATION_NAME: "execute_tool",
+                keys.GEN_AI_TOOL_NAME: names[called],
+                keys.GEN_AI_TOOL_CALL_ID: called,
             }
         elif operation:
-            found[span_id] = {GEN_AI_OPERATION_NAME: operation}
+            found[span_id] = {keys.GEN_AI_OPERATION_NAME: operation}
     return found
 
 
@@ -154,7 +153,7 @@ def _called(body: Mapping[str, Any]) -> str | None:
     """
     given = listed(body, "input")
     content = given[0].get("content") if len(given) == 1 and given[0]["role"] == "tool" else None
-    return call_id(content.get("id")) if isinstance(content, dict) else None
+    return call_id(as_object(content).get("id"))
 
 
 def _operation(body: Mapping[str, Any]) -> str | None:
@@ -166,7 +165,7 @@ def _operation(body: Mapping[str, Any]) -> str | None:
 
 
 def _is_agent(attributes: Attributes) -> bool:
-    return attributes.get(GEN_AI_OPERATION_NAME) == _AGENT
+    return attributes.get(keys.GEN_AI_OPERATION_NAME) == _AGENT
 
 
 DIALECT = Dialect(

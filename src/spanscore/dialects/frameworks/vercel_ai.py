@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import openllmetry, semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
@@ -16,27 +17,16 @@ from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
     add_missing,
+    as_object,
     first_count,
     first_identity,
     first_text,
     identity,
     is_redacted,
+    objects,
     opened,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_COMPLETION_0_ROLE,
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_PROMPT_0_ROLE,
-    GEN_AI_REQUEST_MODEL,
-    GEN_AI_RESPONSE_MODEL,
-    GEN_AI_TOOL_CALL_ARGUMENTS,
-    GEN_AI_USAGE_INPUT_TOKENS,
-    GEN_AI_USAGE_OUTPUT_TOKENS,
-    OPENINFERENCE_SPAN_KIND,
-    TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX,
 )
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
@@ -51,12 +41,14 @@ _OUTER = frozenset({"ai.generateText", "ai.streamText", "ai.generateObject", "ai
 _APPLICATION = (
     "ai.telemetry.metadata.",
     "ai.settings.context.",
-    TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX,
+    keys.TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX,
 )
-_MOVED = frozenset({GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES, GEN_AI_TOOL_CALL_ARGUMENTS})
+_MOVED = frozenset(
+    {keys.GEN_AI_INPUT_MESSAGES, keys.GEN_AI_OUTPUT_MESSAGES, keys.GEN_AI_TOOL_CALL_ARGUMENTS}
+)
 """Where Traceloop's and Sentry's SDKs move what the AI SDK wrote to its own attributes."""
 
-_INDEXED = frozenset({GEN_AI_PROMPT_0_ROLE, GEN_AI_COMPLETION_0_ROLE})
+_INDEXED = frozenset({keys.GEN_AI_PROMPT_0_ROLE, keys.GEN_AI_COMPLETION_0_ROLE})
 """Where Traceloop's SDK moved it until May 2026, partly to both."""
 
 _UNTYPED = re.compile(r'[\[,]\{"(?!type"|role")')
@@ -68,11 +60,16 @@ _TITLE = "You are a title generator."
 _SESSIONS = tuple(
     x + y for y in ("sessionId", "session_id", "conversationId", "threadId") for x in _APPLICATION
 )
-_MODELS = ("ai.response.model", "ai.model.id", GEN_AI_RESPONSE_MODEL, GEN_AI_REQUEST_MODEL)
+_MODELS = (
+    "ai.response.model",
+    "ai.model.id",
+    keys.GEN_AI_RESPONSE_MODEL,
+    keys.GEN_AI_REQUEST_MODEL,
+)
 _ANSWERS = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
 _CALLED, _PROMPT = "ai.toolCall.name", "ai.prompt"
-_GIVEN = ("ai.usage.inputTokens", "ai.usage.promptTokens", GEN_AI_USAGE_INPUT_TOKENS)
-_PRODUCED = ("ai.usage.outputTokens", "ai.usage.completionTokens", GEN_AI_USAGE_OUTPUT_TOKENS)
+_GIVEN = ("ai.usage.inputTokens", "ai.usage.promptTokens", keys.GEN_AI_USAGE_INPUT_TOKENS)
+_PRODUCED = ("ai.usage.outputTokens", "ai.usage.completionTokens", keys.GEN_AI_USAGE_OUTPUT_TOKENS)
 _USERS = tuple(x + y for y in ("userId", "user_id") for x in _APPLICATION)
 
 
@@ -131,12 +128,10 @@ def _damage_misread_lists(attributes: Attributes, facts: Facts) -> None:
 
     Of a list of texts alone nothing records that it was one.
     """
-    recorded = attributes.get(GEN_AI_INPUT_MESSAGES)
-    listed = (
-        structure(recorded).value
-        if isinstance(recorded, str) and _UNTYPED.search(recorded)
-        else None
-    )
+    recorded = attributes.get(keys.GEN_AI_INPUT_MESSAGES)
+    listed = None
+    if isinstance(recorded, str) and _UNTYPED.search(recorded):
+        listed = structure(recorded).value
     given = facts.get("input")
     if not isinstance(listed, list) or not given or len(listed) != len(given):
         return
@@ -149,7 +144,7 @@ def _damage_misread_lists(attributes: Attributes, facts: Facts) -> None:
 
 
 def _is_misread_list(message: Any) -> bool:
-    parts = message.get("parts") if isinstance(message, dict) else None
+    parts = as_object(message).get("parts")
     return isinstance(parts, list) and any(
         not isinstance(x, dict) or "type" not in x for x in parts
     )
@@ -160,7 +155,7 @@ def _without_parts(span: Span) -> Span:
     indexed ones have it.
     """
     remaining = {
-        key: value for key, value in span.attributes.items() if key != GEN_AI_OUTPUT_MESSAGES
+        key: value for key, value in span.attributes.items() if key != keys.GEN_AI_OUTPUT_MESSAGES
     }
     return replace(span, attributes=remaining)
 
@@ -241,11 +236,7 @@ def _response(attributes: Attributes) -> Message | None:
     listed = structure(
         first_text(attributes, ("ai.response.toolCalls", "ai.result.toolCalls"))
     ).value
-    calls = (
-        [{**x, "type": "tool-call"} for x in listed if isinstance(x, dict)]
-        if isinstance(listed, list)
-        else []
-    )
+    calls = [{**x, "type": "tool-call"} for x in objects(listed)]
     thought = text(attributes.get("ai.response.reasoning"))
     if answer is None and not calls and thought is None:
         return None
@@ -300,7 +291,7 @@ def _error(span: Span) -> str | None:
 
     OpenInference's span processor gives its status to all spans around and after it as well.
     """
-    spread = OPENINFERENCE_SPAN_KIND in span.attributes and all(
+    spread = keys.OPENINFERENCE_SPAN_KIND in span.attributes and all(
         x.name != "exception" for x in span.events
     )
     return None if spread else status_error(span)

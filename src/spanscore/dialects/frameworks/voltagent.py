@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import call_id, tools
 from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_function
@@ -23,14 +24,6 @@ from spanscore.dialects.forms.structure import (
     opened,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    LLM_FINISH_REASON,
-    LLM_MESSAGES,
-    LLM_MODEL,
-    LLM_OPERATION,
-    LLM_USAGE_PROMPT_TOKENS,
-    TOOL_NAME,
 )
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span, Value
@@ -53,7 +46,7 @@ _ENTITIES: Final[dict[str, StepKind]] = {
     "workflow": "workflow",
 }
 _SESSIONS = ("conversation.id", "voltagent.conversation_id")
-_GIVEN = ("usage.prompt_tokens", LLM_USAGE_PROMPT_TOKENS)
+_GIVEN = ("usage.prompt_tokens", keys.LLM_USAGE_PROMPT_TOKENS)
 _PRODUCED = ("usage.completion_tokens", "llm.usage.completion_tokens")
 _ASIDE = "generateTitle"
 """A model call that belongs to no turn."""
@@ -68,7 +61,7 @@ def read(span: Span, context: Context) -> Facts:
     attributes = span.attributes
     kinds, key = (_KINDS, _TYPE) if _TYPE in attributes else (_ENTITIES, _ENTITY)
     kind = kinds.get(str(attributes.get(key)), "other")
-    if kind == "model" and attributes.get(LLM_OPERATION) == _ASIDE:
+    if kind == "model" and attributes.get(keys.LLM_OPERATION) == _ASIDE:
         kind = "other"
     facts: Facts = {"kind": kind, "session_id": first_identity(attributes, _SESSIONS)}
     given, returned = attributes.get("input"), attributes.get("output")
@@ -117,11 +110,9 @@ def _offered(state: Any) -> tuple[Tool, ...] | None:
     """The tools in an agent's state; their parameters are Zod's own objects, unless they came as a
     schema.
     """
-    found = (
-        tools(state["tools"])
-        if isinstance(state, dict) and isinstance(state.get("tools"), list)
-        else None
-    )
+    found = None
+    if isinstance(state, dict) and isinstance(state.get("tools"), list):
+        found = tools(state["tools"])
     return found and tuple(Tool(x.name, x.description, _schema(x.parameters)) for x in found)
 
 
@@ -130,21 +121,21 @@ def _schema(parameters: Json) -> Json:
 
 
 def _read_model(attributes: Attributes, facts: Facts) -> None:
-    recorded = structure(attributes.get(LLM_MESSAGES))
+    recorded = structure(attributes.get(keys.LLM_MESSAGES))
     facts["input"] = messages(recorded.value).messages if isinstance(recorded.value, list) else None
     if recorded.damaged:
         add_damaged(facts, "input")
     answer = attributes.get("output")
     if isinstance(answer, str) and answer and not is_redacted(answer):
         facts["output"] = (Message("assistant", answer),)
-    facts["model"] = text(attributes.get(LLM_MODEL))
-    reason = text(attributes.get(LLM_FINISH_REASON))
+    facts["model"] = text(attributes.get(keys.LLM_MODEL))
+    reason = text(attributes.get(keys.LLM_FINISH_REASON))
     facts["finish_reasons"] = (reason,) if reason else ()
 
 
 def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     attributes = span.attributes
-    facts["tool_name"] = text(attributes.get(TOOL_NAME))
+    facts["tool_name"] = text(attributes.get(keys.TOOL_NAME))
     facts["call_id"] = call_id(attributes.get("tool.call.id"))
     read_call(span, given, returned, facts)
 
@@ -207,7 +198,7 @@ def _own_tokens(agent: Step, steps: Sequence[Step]) -> tuple[int | None, int | N
     """
     if any(x.kind == "tool" for x in steps):
         last = [
-            count(x.span.attributes.get(LLM_USAGE_PROMPT_TOKENS))
+            count(x.span.attributes.get(keys.LLM_USAGE_PROMPT_TOKENS))
             for x in steps
             if x.kind == "model"
         ]

@@ -7,32 +7,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import openllmetry
 from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
 from spanscore.dialects.forms.decorated_calls import (
     damaged,
     is_call,
-    only_argument,
     read_arguments,
     read_call,
-    read_function,
-    recorded,
+    read_recorded,
 )
 from spanscore.dialects.forms.structure import Facts, first_text, indexed, opened, structure, text
-from spanscore.dialects.keys import (
-    AGENT_NAME,
-    GEN_AI_REQUEST_FUNCTIONS_PREFIX,
-    GEN_AI_REQUEST_TOOLS_PREFIX,
-    GEN_AI_REQUEST_TYPE,
-    TOOL_NAME,
-    TOOL_PARAMETERS,
-)
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, Step, StepKind, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 
-_KIND, _REQUEST = "agentops.span.kind", GEN_AI_REQUEST_TYPE
+_KIND, _REQUEST = "agentops.span.kind", keys.GEN_AI_REQUEST_TYPE
 _KINDS: Final[dict[str, StepKind]] = {
     "session": "workflow",
     "workflow": "workflow",
@@ -44,7 +35,7 @@ _KINDS: Final[dict[str, StepKind]] = {
     "llm": "model",
 }
 _SCOPE, _CALLS = "agentops", "agentops.instrumentation.providers.openai.wrappers.chat"
-_NAMES, _ENTITY = (AGENT_NAME, "operation.name", "agentops.entity.name"), "agentops.entity"
+_NAMES, _ENTITY = (keys.AGENT_NAME, "operation.name", "agentops.entity.name"), "agentops.entity"
 _ANTHROPIC, _RESULT = "anthropic.", "[Tool Result: "
 
 
@@ -71,10 +62,10 @@ def _read_request(attributes: Attributes) -> Facts:
     """
     return {
         "kind": "other",
-        "tool_name": text(attributes.get(TOOL_NAME)),
+        "tool_name": text(attributes.get(keys.TOOL_NAME)),
         "call_id": call_id(attributes.get("tool.call.id")),
-        "arguments": arguments(attributes.get(TOOL_PARAMETERS)),
-        "damaged": damaged(arguments=attributes.get(TOOL_PARAMETERS)),
+        "arguments": arguments(attributes.get(keys.TOOL_PARAMETERS)),
+        "damaged": damaged(arguments=attributes.get(keys.TOOL_PARAMETERS)),
     }
 
 
@@ -104,9 +95,9 @@ def _offered(attributes: Attributes) -> tuple[Tool, ...] | None:
                 if isinstance(x.get("schema"), dict)
             ]
         )
-    listed = indexed(attributes, GEN_AI_REQUEST_FUNCTIONS_PREFIX) or [
+    listed = indexed(attributes, keys.GEN_AI_REQUEST_FUNCTIONS_PREFIX) or [
         {**call, "parameters": call.get("arguments")}
-        for call in indexed(attributes, GEN_AI_REQUEST_TOOLS_PREFIX)
+        for call in indexed(attributes, keys.GEN_AI_REQUEST_TOOLS_PREFIX)
     ]
     return tools(listed) if listed else None
 
@@ -127,13 +118,8 @@ def _recorded(attributes: Attributes) -> tuple[Value, Value]:
     entity.
     """
     own = f"{_SCOPE}.{attributes.get(_KIND)!s}"
-    given, returned = (
-        next(
-            (attributes[f"{x}.{side}"] for x in (own, _ENTITY) if f"{x}.{side}" in attributes), None
-        )
-        for side in ("input", "output")
-    )
-    return given, returned
+    given = attributes.get(f"{own}.input", attributes.get(f"{_ENTITY}.input"))
+    return given, attributes.get(f"{own}.output", attributes.get(f"{_ENTITY}.output"))
 
 
 def _read_function(attributes: Attributes, facts: Facts) -> None:
@@ -142,14 +128,9 @@ def _read_function(attributes: Attributes, facts: Facts) -> None:
     Of a class only its construction is recorded, which is no question: it returns nothing.
     """
     given, returned = _recorded(attributes)
-    is_class = returned is None and facts["kind"] == "agent" and f"{_ENTITY}.input" in attributes
-    if is_class:
+    if returned is None and facts["kind"] == "agent" and f"{_ENTITY}.input" in attributes:
         return
-    called = recorded(given).value
-    if is_call(called):
-        called = only_argument(called)
-    read_function(called, recorded(returned), facts)
-    facts["damaged"] = damaged(input=given, output=returned)
+    read_recorded(given, returned, facts)
     if facts.get("output_json") is not None:
         # as it was written: text is recorded as it is, even where it is JSON
         facts["output_json"] = text(returned)
@@ -158,9 +139,9 @@ def _read_function(attributes: Attributes, facts: Facts) -> None:
 def _read_tool(span: Span, facts: Facts) -> None:
     attributes = span.attributes
     given, returned = _recorded(attributes)
-    facts["tool_name"] = text(attributes.get(TOOL_NAME)) or first_text(attributes, _NAMES[1:])
+    facts["tool_name"] = text(attributes.get(keys.TOOL_NAME)) or first_text(attributes, _NAMES[1:])
     facts["call_id"] = call_id(attributes.get("tool.call.id"))
-    given = attributes.get(TOOL_PARAMETERS) if given is None else given
+    given = attributes.get(keys.TOOL_PARAMETERS) if given is None else given
     returned = attributes.get("tool.result") if returned is None else returned
     read_call(span, given, returned, facts)
     called = facts.get("arguments")

@@ -4,33 +4,27 @@ and metrics are JSON in attributes.
 
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms.arguments import call_id, tools
 from spanscore.dialects.forms.decorated_calls import (
     cut,
-    damaged,
     read_call,
-    read_function,
-    recorded,
+    read_recorded,
 )
 from spanscore.dialects.forms.provider_bodies import conversation
 from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
     add_missing,
-    count,
-    first_identity,
     first_text,
     first_value,
+    object_at,
+    read_names,
+    read_usage,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_TOOL_CALL_ID,
-    GEN_AI_TOOL_NAME,
-    TOOL_NAME,
 )
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import StepKind
@@ -44,7 +38,6 @@ _KINDS: Final[dict[str, StepKind]] = {
     "function": "tool",
     "task": "workflow",
 }
-_SESSIONS = ("session_id", "conversation_id", "thread_id")
 _CALL = frozenset({"name", "arguments"})
 """What the SDK for Ruby puts around the arguments of a call."""
 
@@ -55,12 +48,11 @@ _NAMED = ("ruby_llm.tool.", "function:")
 def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans; scorers and classifiers are none of a turn's steps."""
     attributes = span.attributes
-    stated = _object(attributes, _TYPE)
-    facts: Facts = semconv.read(span, context) if GEN_AI_OPERATION_NAME in attributes else {}
+    stated = object_at(attributes, _TYPE)
+    facts: Facts = semconv.read(span, context) if keys.GEN_AI_OPERATION_NAME in attributes else {}
     facts["kind"] = kind = _kind(stated.get("type"), facts, context)
-    metadata = _object(attributes, "braintrust.metadata")
-    facts["session_id"] = facts.get("session_id") or first_identity(metadata, _SESSIONS)
-    facts["user_id"] = facts.get("user_id") or first_identity(metadata, ("user_id",))
+    metadata = object_at(attributes, "braintrust.metadata")
+    read_names(metadata, facts)
     if kind == "model":
         _read_model(attributes, metadata, facts)
     elif kind == "tool":
@@ -68,9 +60,7 @@ def read(span: Span, context: Context) -> Facts:
     elif kind == "agent":
         _read_task(attributes, facts)
     if kind in {"model", "agent"}:
-        metrics = _object(attributes, "braintrust.metrics")
-        facts["input_tokens"] = count(metrics.get("prompt_tokens"))
-        facts["output_tokens"] = count(metrics.get("completion_tokens"))
+        read_usage(object_at(attributes, "braintrust.metrics"), facts)
     return facts
 
 
@@ -80,11 +70,6 @@ def _kind(stated: object, facts: Facts, context: Context) -> StepKind:
     """
     kind = facts.get("kind", "workflow") if stated is None else _KINDS.get(str(stated), "other")
     return "agent" if kind == "workflow" and context.outermost else kind
-
-
-def _object(attributes: Attributes, key: str) -> dict[str, Any]:
-    value = structure(attributes.get(key)).value
-    return value if isinstance(value, dict) else {}
 
 
 def _read_model(attributes: Attributes, metadata: dict[str, Any], facts: Facts) -> None:
@@ -100,11 +85,13 @@ def _read_model(attributes: Attributes, metadata: dict[str, Any], facts: Facts) 
 
 def _read_tool(span: Span, stated: str | None, facts: Facts) -> None:
     attributes = span.attributes
-    name = first_text(attributes, (GEN_AI_TOOL_NAME, TOOL_NAME)) or stated or text(span.name)
+    name = (
+        first_text(attributes, (keys.GEN_AI_TOOL_NAME, keys.TOOL_NAME)) or stated or text(span.name)
+    )
     for start in _NAMED:
         name = name and name.removeprefix(start).strip()
     found: Facts = {"kind": "tool", "tool_name": name}
-    found["call_id"] = call_id(first_value(attributes, (GEN_AI_TOOL_CALL_ID, "tool.call_id")))
+    found["call_id"] = call_id(first_value(attributes, (keys.GEN_AI_TOOL_CALL_ID, "tool.call_id")))
     read_call(span, first_value(attributes, _INPUTS), first_value(attributes, _OUTPUTS), found)
     given = found.get("arguments")
     if isinstance(given, dict) and given.keys() == _CALL and given["name"] == name:
@@ -116,9 +103,8 @@ def _read_task(attributes: Attributes, facts: Facts) -> None:
     """What a task's function was called with and returned."""
     given, returned = first_value(attributes, _INPUTS), first_value(attributes, _OUTPUTS)
     found: Facts = {}
-    read_function(recorded(given).value, recorded(returned), found)
+    read_recorded(given, returned, found)
     add_missing(facts, found)
-    add_damaged(facts, *damaged(input=given, output=returned))
 
 
 DIALECT = Dialect(

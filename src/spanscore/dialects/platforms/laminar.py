@@ -2,30 +2,26 @@
 recorded of a call.
 """
 
-from typing import Any, Final, Literal
+from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import openllmetry
 from spanscore.dialects.dialect import Context, Dialect
-from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_function, recorded
+from spanscore.dialects.forms.decorated_calls import (
+    read_call,
+    read_recorded,
+)
 from spanscore.dialects.forms.provider_bodies import conversation
 from spanscore.dialects.forms.structure import (
     Facts,
     Side,
-    TokenCount,
-    first_count,
-    first_identity,
     indexed,
+    object_at,
+    objects,
+    read_names,
+    read_tokens,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_PROMPT_0_ROLE,
-    GEN_AI_PROMPT_PREFIX,
-    GEN_AI_USAGE_INPUT_TOKENS,
-    GEN_AI_USAGE_OUTPUT_TOKENS,
 )
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import StepKind
@@ -41,17 +37,9 @@ _KINDS: Final[dict[str, StepKind]] = {
 }
 _INPUT, _OUTPUT = "lmnr.span.input", "lmnr.span.output"
 _ASSOCIATION = "lmnr.association.properties."
-_IDS: Final[tuple[tuple[Literal["session_id", "user_id"], tuple[str, ...]], ...]] = (
-    ("session_id", ("session_id", "conversation_id", "thread_id")),
-    ("user_id", ("user_id",)),
-)
 _SIDES: Final[tuple[tuple[Side, str, str, str], ...]] = (
-    ("input", GEN_AI_INPUT_MESSAGES, _INPUT, "user"),
-    ("output", GEN_AI_OUTPUT_MESSAGES, _OUTPUT, "assistant"),
-)
-_TOKENS: Final[tuple[tuple[TokenCount, str], ...]] = (
-    ("input_tokens", GEN_AI_USAGE_INPUT_TOKENS),
-    ("output_tokens", GEN_AI_USAGE_OUTPUT_TOKENS),
+    ("input", keys.GEN_AI_INPUT_MESSAGES, _INPUT, "user"),
+    ("output", keys.GEN_AI_OUTPUT_MESSAGES, _OUTPUT, "assistant"),
 )
 
 
@@ -61,18 +49,16 @@ def read(span: Span, context: Context) -> Facts:
     """
     attributes = span.attributes
     kind = _KINDS.get(str(attributes.get(_TYPE)), "other")
-    conventional = kind == "model" or (kind == "workflow" and GEN_AI_OPERATION_NAME in attributes)
+    conventional = kind == "model" or (
+        kind == "workflow" and keys.GEN_AI_OPERATION_NAME in attributes
+    )
     facts: Facts = openllmetry.read(span, context) if conventional else {"kind": kind}
     if kind != "workflow":
         facts["kind"] = kind
-    metadata = structure(attributes.get("langchain.metadata")).value
-    for fact, names in _IDS:
-        found = first_identity(attributes, tuple(_ASSOCIATION + x for x in names)) or facts.get(
-            fact
-        )
-        facts[fact] = found or (
-            first_identity(metadata, names) if isinstance(metadata, dict) else None
-        )
+    found: Facts = {}
+    read_names(attributes, found, _ASSOCIATION)
+    facts |= found
+    read_names(object_at(attributes, "langchain.metadata"), facts)
     if kind == "model":
         _read_model(attributes, facts)
     elif kind == "tool":
@@ -80,9 +66,7 @@ def read(span: Span, context: Context) -> Facts:
     elif kind == "workflow" and (
         context.outermost or facts["kind"] == "agent" or attributes.get(_TYPE) == _EXECUTOR
     ):
-        given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
-        read_function(recorded(given).value, recorded(returned), facts)
-        facts["damaged"] = damaged(input=given, output=returned)
+        read_recorded(attributes.get(_INPUT), attributes.get(_OUTPUT), facts)
     return facts
 
 
@@ -94,11 +78,11 @@ def _read_model(attributes: Attributes, facts: Facts) -> None:
         key = conventional if conventional in attributes else decorated
         if key in attributes and (key == conventional or facts.get(side) is None):
             facts[side] = conversation(_provider_messages(structure(attributes[key]).value), role)
-    for fact, key in _TOKENS:  # also where nothing else of the conventions is set
-        if facts.get(fact) is None:
-            facts[fact] = first_count(attributes, (key,))
-    if facts.get("system") is None and GEN_AI_PROMPT_0_ROLE in attributes:  # of OpenAI's Responses
-        items = indexed(attributes, GEN_AI_PROMPT_PREFIX)
+    read_tokens(attributes, facts)  # also where nothing else of the conventions is set
+    if (
+        facts.get("system") is None and keys.GEN_AI_PROMPT_0_ROLE in attributes
+    ):  # of OpenAI's Responses
+        items = indexed(attributes, keys.GEN_AI_PROMPT_PREFIX)
         facts["system"] = next(
             (text(x.get("content")) for x in items if x.get("role") == "system"), None
         )
@@ -106,13 +90,9 @@ def _read_model(attributes: Attributes, facts: Facts) -> None:
 
 def _provider_messages(value: Any) -> Any:
     """The messages in a list of choices; anything else as it is."""
-    if (
-        isinstance(value, list)
-        and value
-        and all(isinstance(x, dict) and "message" in x for x in value)
-    ):
-        return {"choices": value}
-    return value
+    choices = objects(value)
+    is_list = choices and len(choices) == len(value) and all("message" in x for x in choices)
+    return {"choices": value} if is_list else value
 
 
 def _read_tool(span: Span, facts: Facts) -> None:

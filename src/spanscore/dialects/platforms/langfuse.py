@@ -3,20 +3,19 @@ client had them.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms import langchain_messages
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.decorated_calls import (
     cut,
-    damaged,
     is_call,
     only_argument,
     read_arguments,
     read_call,
-    read_function,
-    recorded,
+    read_recorded,
 )
 from spanscore.dialects.forms.json_text import keep_json_text
 from spanscore.dialects.forms.provider_bodies import conversation, offered, system_of
@@ -24,6 +23,8 @@ from spanscore.dialects.forms.structure import (
     REPR_CONTAINERS,
     Facts,
     add_damaged,
+    as_list,
+    as_object,
     first_count,
     first_identity,
     identity,
@@ -32,7 +33,6 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
 )
-from spanscore.dialects.keys import GEN_AI_CONVERSATION_ID
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, Step, StepKind
 
@@ -50,10 +50,8 @@ _TRACED = frozenset({_INPUT, _OUTPUT, "langfuse.trace.input", "langfuse.trace.ou
 _OF_MODELS = frozenset({"langfuse.observation.model.name", "langfuse.observation.usage_details"})
 _METADATA = "langfuse.observation.metadata."
 _GRAPH = ("langgraph", '"langgraph"')  # the Python SDK writes JSON
-_GIVEN, _PRODUCED = (
-    ("input_tokens", "prompt_tokens", "input"),
-    ("output_tokens", "completion_tokens", "output"),
-)
+_GIVEN = ("input_tokens", "prompt_tokens", "input")
+_PRODUCED = ("output_tokens", "completion_tokens", "output")
 _RETURNED_BY_TOOL = '{"lc":1,"type":"constructor","id":["langchain_core","messages","ToolMessage"]'
 """How the result begins of a tool of LangChain's, to which the JavaScript handler 5.0 gives no
 type.
@@ -68,7 +66,7 @@ def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     if _TRACED.isdisjoint(attributes) or span.dropped_attributes_count:
         return False
     return not any(
-        x.startswith(("gen_ai.", "llm.")) for x in attributes if x != GEN_AI_CONVERSATION_ID
+        x.startswith(("gen_ai.", "llm.")) for x in attributes if x != keys.GEN_AI_CONVERSATION_ID
     )
 
 
@@ -81,7 +79,9 @@ def read(span: Span, context: Context) -> Facts:
     kind = _kind(span, placed, outermost=context.outermost)
     facts: Facts = {
         "kind": kind,
-        "session_id": first_identity(attributes, ("langfuse.session.id", GEN_AI_CONVERSATION_ID)),
+        "session_id": first_identity(
+            attributes, ("langfuse.session.id", keys.GEN_AI_CONVERSATION_ID)
+        ),
         "user_id": identity(attributes.get("langfuse.user.id")),
     }
     given, returned = attributes.get(_INPUT), attributes.get(_OUTPUT)
@@ -97,7 +97,7 @@ def read(span: Span, context: Context) -> Facts:
         facts["agent_name"] = (
             langchain_messages.graph_name(span.name) or None if kind == "agent" else None
         )
-        _read_called(attributes, facts)
+        read_recorded(*_recorded(attributes), facts, envelope="output")
     if kind in {"model", "tool"}:
         facts["agent_name"] = langchain_messages.agent_name(placed)
     return facts
@@ -107,18 +107,7 @@ def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
     request, found = structure(given).value, structure(returned).value
     query = only_argument(request) if isinstance(request, dict) else request
     facts["query"] = query if isinstance(query, str) else None
-    facts["documents"] = tuple(found) if isinstance(found, list) else ()
-
-
-def _read_called(attributes: Attributes, facts: Facts) -> None:
-    """What an agent's or a chain's function was called with and returned."""
-    given, returned = _recorded(attributes)
-    called = recorded(given).value
-    if is_call(called):  # of a decorated function
-        read_function(only_argument(called), recorded(returned), facts)
-    else:
-        read_function(called, recorded(returned), facts, envelope="output")
-    facts["damaged"] = damaged(input=given, output=returned)
+    facts["documents"] = tuple(as_list(found))
 
 
 def _recorded(attributes: Attributes) -> tuple[Value, Value]:
@@ -142,11 +131,9 @@ def _kind(span: Span, placed: Mapping[str, object], *, outermost: bool) -> StepK
     if kind in {"agent", "workflow"} and (
         placed or span.attributes.get(_METADATA + "ls_integration") in _GRAPH
     ):
-        return (
-            "agent"
-            if langchain_messages.is_agent(span.name, placed, outermost=outermost)
-            else "workflow"
-        )
+        if langchain_messages.is_agent(span.name, placed, outermost=outermost):
+            return "agent"
+        return "workflow"
     return kind
 
 
@@ -160,9 +147,7 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
         # text is recorded as it is, even where it is JSON
         facts["output"] = (Message("assistant", returned),)
     facts["tools"] = offered(request.value, response.value)
-    facts["system"] = next(
-        (x for x in map(_instructions, (request.value, response.value)) if x), None
-    )
+    facts["system"] = system_of(as_object(request.value)) or system_of(as_object(response.value))
     facts["damaged"] = cut(input=request, output=response)
     _complete_responses(attributes, facts)
     if request.damaged and facts["tools"] is None:
@@ -189,10 +174,6 @@ def _complete_responses(attributes: Attributes, facts: Facts) -> None:
     facts["system"] = facts["system"] or text(instructions)
     if facts["tools"] is None:
         facts["tools"] = tools(listed.value)
-
-
-def _instructions(body: Any) -> str | None:
-    return system_of(body) if isinstance(body, dict) else None
 
 
 def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:

@@ -6,39 +6,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms import arguments, langchain_messages
 from spanscore.dialects.forms.arguments import call_id, tools
 from spanscore.dialects.forms.decorated_calls import (
     cut,
-    damaged,
     read_call,
-    read_function,
-    recorded,
+    read_recorded,
 )
 from spanscore.dialects.forms.provider_bodies import configured_tools, conversation, system_of
 from spanscore.dialects.forms.structure import (
     Facts,
-    TokenCount,
-    count,
-    first_identity,
+    as_list,
+    as_object,
     first_text,
     identity,
     literal,
+    read_names,
+    read_tokens,
+    read_usage,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_COMPLETION,
-    GEN_AI_PROMPT,
-    GEN_AI_REQUEST_MODEL,
-    GEN_AI_RESPONSE_ID,
-    GEN_AI_RESPONSE_MODEL,
-    GEN_AI_TOOL_CALL_ID,
-    GEN_AI_TOOL_DEFINITIONS,
-    GEN_AI_TOOL_NAME,
-    GEN_AI_USAGE_INPUT_TOKENS,
-    GEN_AI_USAGE_OUTPUT_TOKENS,
 )
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Step, StepKind
@@ -50,15 +39,10 @@ _KINDS: Final[dict[str, StepKind]] = {
     "retriever": "retrieval",
     "chain": "workflow",
 }
-_INPUTS, _OUTPUTS = GEN_AI_PROMPT, GEN_AI_COMPLETION
-_COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
-    ("input_tokens", GEN_AI_USAGE_INPUT_TOKENS),
-    ("output_tokens", GEN_AI_USAGE_OUTPUT_TOKENS),
-)
+_INPUTS, _OUTPUTS = keys.GEN_AI_PROMPT, keys.GEN_AI_COMPLETION
 _HIDDEN = "{}"  # stands for either where LANGSMITH_HIDE_INPUTS or LANGSMITH_HIDE_OUTPUTS is set
 _METADATA = "langsmith.metadata."  # `langsmith.trace.session_id` is a project, and no conversation
 _TRACEABLE = "langsmith.traceable"  # only the SDK for JavaScript records it
-_SESSIONS = tuple(_METADATA + x for x in ("session_id", "conversation_id", "thread_id"))
 
 
 def read(span: Span, context: Context) -> Facts:
@@ -73,9 +57,8 @@ def read(span: Span, context: Context) -> Facts:
         "agent_name": langchain_messages.graph_name(span.name)
         if kind == "agent"
         else langchain_messages.agent_name(placed),
-        "session_id": first_identity(attributes, _SESSIONS),
-        "user_id": identity(attributes.get(_METADATA + "user_id")),
     }
+    read_names(attributes, facts, _METADATA)
     given, returned = attributes.get(_INPUTS), attributes.get(_OUTPUTS)
     if kind == "model":
         _read_model(attributes, given, returned, facts)
@@ -83,14 +66,11 @@ def read(span: Span, context: Context) -> Facts:
         _read_tool(span, given, returned, facts)
     elif kind == "retrieval":
         query, found = structure(given).value, structure(returned).value
-        facts["query"] = text(query.get("query")) if isinstance(query, dict) else None
-        documents = found.get("documents", found.get("output")) if isinstance(found, dict) else None
-        facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+        facts["query"] = text(as_object(query).get("query"))
+        documents = as_object(found).get("documents", as_object(found).get("output"))
+        facts["documents"] = tuple(as_list(documents))
     elif kind == "agent" or (kind == "workflow" and context.outermost):
-        read_function(
-            recorded(given).value, recorded(returned), facts, envelope=_envelope(attributes)
-        )
-        facts["damaged"] = damaged(input=given, output=returned)
+        read_recorded(given, returned, facts, envelope=_envelope(attributes))
     return facts
 
 
@@ -110,7 +90,7 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
     facts["input"] = langchain_messages.without_hand_back(conversation(request.value, "user"))
     facts["output"] = conversation(response.value, "assistant")
     facts["damaged"] = cut(input=request, output=response)
-    offered = attributes.get(GEN_AI_TOOL_DEFINITIONS)
+    offered = attributes.get(keys.GEN_AI_TOOL_DEFINITIONS)
     if offered is None and isinstance(request.value, dict):
         offered = request.value.get("tools")
     facts["tools"] = None if offered is None else tools(offered)
@@ -120,23 +100,19 @@ def _read_model(attributes: Attributes, given: Value, returned: Value, facts: Fa
         facts["system"] = system_of(request.value)
         facts["tools"] = facts["tools"] or configured_tools(request.value)
     facts["response_id"] = identity(
-        attributes.get(GEN_AI_RESPONSE_ID)
+        attributes.get(keys.GEN_AI_RESPONSE_ID)
     ) or langchain_messages.response_id(response.value)
-    names = (GEN_AI_RESPONSE_MODEL, GEN_AI_REQUEST_MODEL, _METADATA + "ls_model_name")
+    names = (keys.GEN_AI_RESPONSE_MODEL, keys.GEN_AI_REQUEST_MODEL, _METADATA + "ls_model_name")
     facts["model"] = first_text(attributes, names)
-    noted = structure(
-        attributes.get(_METADATA + "usage_metadata")
-    ).value  # alone where hooks of a framework report a run
-    usage = noted if isinstance(noted, dict) else {}
-    for fact, key in _COUNTS:
-        counted = count(attributes.get(key))
-        facts[fact] = count(usage.get(fact)) if counted is None else counted
+    read_tokens(attributes, facts)
+    # alone where hooks of a framework report a run
+    read_usage(structure(attributes.get(_METADATA + "usage_metadata")).value, facts)
 
 
 def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     attributes = span.attributes
-    facts["tool_name"] = text(attributes.get(GEN_AI_TOOL_NAME)) or text(span.name)
-    facts["call_id"] = call_id(attributes.get(GEN_AI_TOOL_CALL_ID))
+    facts["tool_name"] = text(attributes.get(keys.GEN_AI_TOOL_NAME)) or text(span.name)
+    facts["call_id"] = call_id(attributes.get(keys.GEN_AI_TOOL_CALL_ID))
     read_call(span, given, returned, facts, envelope=_envelope(attributes))
     facts["arguments"] = _unprinted(facts.get("arguments"))
 

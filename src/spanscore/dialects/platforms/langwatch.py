@@ -5,6 +5,7 @@ value.
 from collections.abc import Sequence
 from typing import Any, Final, TypeGuard
 
+from spanscore.dialects import keys
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_function
@@ -13,22 +14,15 @@ from spanscore.dialects.forms.provider_bodies import offered as listed_tools
 from spanscore.dialects.forms.structure import (
     Facts,
     Parsed,
-    TokenCount,
+    as_list,
+    as_object,
     evaluated,
-    first_count,
     first_identity,
     first_text,
+    read_tokens,
+    read_usage,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_CONVERSATION_ID,
-    GEN_AI_REQUEST_MODEL,
-    GEN_AI_RESPONSE_MODEL,
-    GEN_AI_USAGE_COMPLETION_TOKENS,
-    GEN_AI_USAGE_INPUT_TOKENS,
-    GEN_AI_USAGE_OUTPUT_TOKENS,
-    GEN_AI_USAGE_PROMPT_TOKENS,
 )
 from spanscore.model.json import printed
 from spanscore.model.span import Attributes, LogRecord, Span, Value
@@ -57,25 +51,9 @@ _SESSIONS = (
     "langwatch.thread_id",
     "thread_id",
     "threadId",
-    GEN_AI_CONVERSATION_ID,
+    keys.GEN_AI_CONVERSATION_ID,
 )
 _USERS = ("langwatch.user.id", "langwatch.user_id", "user_id", "userId")
-_TOKENS: Final[tuple[tuple[TokenCount, tuple[str, ...], tuple[str, ...]], ...]] = (
-    (
-        "input_tokens",
-        ("prompt_tokens", "promptTokens"),
-        (GEN_AI_USAGE_INPUT_TOKENS, GEN_AI_USAGE_PROMPT_TOKENS),
-    ),
-    (
-        "output_tokens",
-        ("completion_tokens", "completionTokens"),
-        (GEN_AI_USAGE_OUTPUT_TOKENS, GEN_AI_USAGE_COMPLETION_TOKENS),
-    ),
-)
-"""Of each count its names in LangWatch's metrics, and the conventions' attributes, which rank above
-these.
-"""
-
 _KEYS = {"type", "value"}
 
 
@@ -98,7 +76,7 @@ def read(span: Span, context: Context) -> Facts:
         else _kind_of_messages(attributes)
     )
     metadata = structure(attributes.get("metadata", attributes.get("langwatch.metadata"))).value
-    named = metadata if isinstance(metadata, dict) else {}
+    named = as_object(metadata)
     facts: Facts = {
         "kind": kind,
         "session_id": first_identity(attributes, _SESSIONS) or first_identity(named, _SESSIONS),
@@ -160,25 +138,16 @@ def _elements(listed: Any) -> Any:
 
 
 def _read_model(attributes: Attributes, given: Any, returned: Any, facts: Facts) -> None:
-    facts["input"], facts["output"] = (
-        conversation(_named(given), "user"),
-        conversation(_joined(returned), "assistant"),
-    )
+    facts["input"] = conversation(_named(given), "user")
+    facts["output"] = conversation(_joined(returned), "assistant")
     facts["damaged"] = damaged(input=given, output=returned)
     parameters = structure(attributes.get("langwatch.params")).value
-    offered = (
-        parameters.get("tools", parameters.get("functions"))
-        if isinstance(parameters, dict)
-        else None
-    )
+    offered = as_object(parameters).get("tools", as_object(parameters).get("functions"))
     facts["tools"] = listed_tools(given, returned) if offered is None else tools(offered)
-    facts["system"] = system_of(given) if isinstance(given, dict) else None
-    facts["model"] = first_text(attributes, (GEN_AI_RESPONSE_MODEL, GEN_AI_REQUEST_MODEL))
-    metrics = structure(_value(attributes.get("langwatch.metrics"))).value
-    counted = metrics if isinstance(metrics, dict) else {}
-    for fact, own, conventional in _TOKENS:
-        found = first_count(attributes, conventional)
-        facts[fact] = first_count(counted, own) if found is None else found
+    facts["system"] = system_of(as_object(given))
+    facts["model"] = first_text(attributes, (keys.GEN_AI_RESPONSE_MODEL, keys.GEN_AI_REQUEST_MODEL))
+    read_tokens(attributes, facts)
+    read_usage(structure(_value(attributes.get("langwatch.metrics"))).value, facts)
 
 
 def _joined(returned: Any) -> Any:
@@ -192,14 +161,14 @@ def _read_retrieval(attributes: Attributes, given: Any, facts: Facts) -> None:
     recorded = next((attributes[key] for key in _CONTEXTS if key in attributes), None)
     found = structure(recorded).value
     documents = found.get("value", found) if isinstance(found, dict) else found
-    facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+    facts["documents"] = tuple(as_list(documents))
 
 
 def _named(given: Any) -> Any:
     """Messages, in which those of tools have a role: LangWatch's handler for LangChain leaves it
     out.
     """
-    listed = given if isinstance(given, list) else ()
+    listed = as_list(given)
     if not any(isinstance(x, dict) and x.get("role") == "unknown" for x in listed):
         return given
     return [
@@ -213,11 +182,9 @@ def _content(returned: Any) -> Any:
     out.
     """
     message = returned[0] if isinstance(returned, list) and len(returned) == 1 else None
-    return (
-        message.get("content")
-        if isinstance(message, dict) and message.get("role") == "unknown"
-        else returned
-    )
+    if isinstance(message, dict) and message.get("role") == "unknown":
+        return message.get("content")
+    return returned
 
 
 def _read_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import openllmetry
 from spanscore.dialects.dialect import CAPTURE, ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, tools
@@ -20,41 +21,35 @@ from spanscore.dialects.forms.structure import (
     first_identity,
     identity,
     indexed,
+    read_usage,
     structure,
     text,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_COMPLETION_PREFIX,
-    GEN_AI_CONTENT_COMPLETION,
-    GEN_AI_CONTENT_PROMPT,
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_TOOL_PREFIX,
-    LLM_REQUEST_FUNCTIONS_PREFIX,
-    LLM_REQUEST_TYPE,
-    LLM_USER,
 )
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message
 from spanscore.model.trace import RequestedCall
 
 _RAW = "raw_gen_ai_request"
-_PROMPT, _COMPLETION = GEN_AI_CONTENT_PROMPT, GEN_AI_CONTENT_COMPLETION
+_PROMPT, _COMPLETION = keys.GEN_AI_CONTENT_PROMPT, keys.GEN_AI_CONTENT_COMPLETION
 _SCOPE = "litellm"
 _CALL = re.compile(r"gen_ai\.completion\.\d+\.function_call\.")
 # of its second version, and of its first
-_TOOLS = (GEN_AI_TOOL_PREFIX, LLM_REQUEST_FUNCTIONS_PREFIX)
+_TOOLS = (keys.GEN_AI_TOOL_PREFIX, keys.LLM_REQUEST_FUNCTIONS_PREFIX)
 _DECLARED = "litellm.request.tools.declared"
 """How many tools are on offer; it lists only as many as fit into a part of the 128 attributes of a
 span.
 """
 
 _KEYS_OF_CALL = frozenset(
-    {GEN_AI_OPERATION_NAME, LLM_REQUEST_TYPE, GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES}
+    {
+        keys.GEN_AI_OPERATION_NAME,
+        keys.LLM_REQUEST_TYPE,
+        keys.GEN_AI_INPUT_MESSAGES,
+        keys.GEN_AI_OUTPUT_MESSAGES,
+    }
 )
 _END_USERS = (
-    LLM_USER,
+    keys.LLM_USER,
     "litellm.metadata.user_api_key_end_user_id",
     "metadata.user_api_key_end_user_id",
 )
@@ -90,9 +85,9 @@ def read(span: Span, context: Context) -> Facts:
 
 def _read_model(attributes: Attributes, logs: Sequence[LogRecord], facts: Facts) -> None:
     given, produced = _of_events(logs)
-    if given and GEN_AI_INPUT_MESSAGES not in attributes:
+    if given and keys.GEN_AI_INPUT_MESSAGES not in attributes:
         facts["input"] = given
-    if produced and GEN_AI_OUTPUT_MESSAGES not in attributes:
+    if produced and keys.GEN_AI_OUTPUT_MESSAGES not in attributes:
         facts["output"] = produced
     output = facts.get("output")
     if output and not output[-1].calls and (calls := tuple(_called(attributes))):
@@ -112,10 +107,10 @@ def _of_last_call(span: Span) -> Span:
     messages is left over from an earlier answer.
     """
     attributes = span.attributes
-    if span.scope.name == _SCOPE or GEN_AI_OUTPUT_MESSAGES not in attributes:
+    if span.scope.name == _SCOPE or keys.GEN_AI_OUTPUT_MESSAGES not in attributes:
         return span
-    keys = list(attributes)
-    earlier = {x for x in keys[: keys.index(GEN_AI_OUTPUT_MESSAGES)] if _CALL.match(x)}
+    recorded = list(attributes)
+    earlier = {x for x in recorded[: recorded.index(keys.GEN_AI_OUTPUT_MESSAGES)] if _CALL.match(x)}
     remaining = {key: value for key, value in attributes.items() if key not in earlier}
     return replace(span, attributes=remaining) if earlier else span
 
@@ -124,7 +119,7 @@ def _called(attributes: Attributes) -> Iterator[RequestedCall]:
     """The calls that an answer requests, which stand beside the answer's messages; the index is the
     call's.
     """
-    for item in indexed(attributes, GEN_AI_COMPLETION_PREFIX):
+    for item in indexed(attributes, keys.GEN_AI_COMPLETION_PREFIX):
         call = item.get("function_call")
         if isinstance(call, dict) and text(call.get("name")):
             yield RequestedCall(None, call["name"], arguments(call.get("arguments")))
@@ -153,10 +148,8 @@ def _read_raw(attributes: Attributes) -> Facts:
         path = key.split(".", 2)
         if len(path) == 3 and path[0] == "llm" and path[2] in _FIELDS:
             fields[path[2]] = value
-    request, response = (
-        structure(fields.get("messages", fields.get("contents"))),
-        structure(_response(fields)),
-    )
+    request = structure(fields.get("messages", fields.get("contents")))
+    response = structure(_response(fields))
     facts: Facts = {
         "kind": "model",
         "model": text(fields.get("model")),
@@ -168,10 +161,7 @@ def _read_raw(attributes: Attributes) -> Facts:
     }
     if text(fields.get("system")):
         facts["system"] = system_text(fields["system"])[0]
-    usage = structure(fields.get("usage")).value
-    if isinstance(usage, dict):
-        facts["input_tokens"] = count(usage.get("prompt_tokens", usage.get("input_tokens")))
-        facts["output_tokens"] = count(usage.get("completion_tokens", usage.get("output_tokens")))
+    read_usage(structure(fields.get("usage")).value, facts)
     facts["damaged"] = cut(input=request, output=response)
     return facts
 

@@ -7,31 +7,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms.arguments import arguments, failure, result, tools
-from spanscore.dialects.forms.messages import Messages, messages
+from spanscore.dialects.forms.messages import Messages, event_messages, messages
 from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
     Side,
-    TokenCount,
     add_damaged,
     add_missing,
-    first_count,
-    first_identity,
+    as_object,
     first_text,
     identity,
+    object_at,
+    read_names,
+    read_usage,
     structure,
     text,
     unprinted,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_USAGE_OUTPUT_TOKENS,
 )
 from spanscore.model.span import STATUS_ERROR, Attributes, Span, Value
 from spanscore.model.step import Message, Step, StepKind
@@ -39,22 +35,15 @@ from spanscore.model.trace import RequestedCall
 
 _AGENTS, _MCP, _ANTHROPIC = "logfire.openai_agents", "logfire.mcp", "logfire.anthropic"
 _SCOPES = (_AGENTS, _MCP, _ANTHROPIC, "logfire.openai")
-_KEYS_OF_CALL = (GEN_AI_INPUT_MESSAGES, "request_data", "events", "raw_input", "response")
-_KEYS_OF_ANSWER = (GEN_AI_OUTPUT_MESSAGES, "response_data", GEN_AI_USAGE_OUTPUT_TOKENS)
-_REQUEST_KEYS, _RESPONSE_KEYS = (
-    ("messages", "prompt"),
-    ("message", "combined_chunk_content", "text"),
-)
-_COUNTS: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
-    ("input_tokens", ("input_tokens", "prompt_tokens")),
-    ("output_tokens", ("output_tokens", "completion_tokens")),
-)
+_KEYS_OF_CALL = (keys.GEN_AI_INPUT_MESSAGES, "request_data", "events", "raw_input", "response")
+_KEYS_OF_ANSWER = (keys.GEN_AI_OUTPUT_MESSAGES, "response_data", keys.GEN_AI_USAGE_OUTPUT_TOKENS)
+_REQUEST_KEYS = ("messages", "prompt")
+_RESPONSE_KEYS = ("message", "combined_chunk_content", "text")
 _STARTS: Final[tuple[tuple[str, StepKind], ...]] = (
     ("OpenAI Agents trace", "workflow"),
     ("Agent run", "agent"),
     ("Function", "tool"),
 )
-_SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id",)
 _APPLICATION = "logfire"  # the scope of spans that an application opens itself
 _MAX_STREAMS = 50  # at once beside each other that are compared with a record
 _ENVELOPE = "input"  # around the arguments of a call by an Anthropic model
@@ -85,12 +74,8 @@ def named(span: Span) -> Facts:
     """
     if span.scope.name != _APPLICATION and span.scope.name not in _SCOPES:
         return {}
-    attributes = span.attributes
     found: Facts = {}
-    if session := first_identity(attributes, _SESSIONS):
-        found["session_id"] = session
-    if user := first_identity(attributes, _USERS):
-        found["user_id"] = user
+    read_names(span.attributes, found)
     return found
 
 
@@ -99,7 +84,9 @@ def _calls_model(attributes: Attributes) -> bool:
 
 
 def _kind(attributes: Attributes) -> StepKind:
-    is_other = not _calls_model(attributes) or attributes.get(GEN_AI_OPERATION_NAME) == "embeddings"
+    is_other = (
+        not _calls_model(attributes) or attributes.get(keys.GEN_AI_OPERATION_NAME) == "embeddings"
+    )
     return "other" if is_other else "model"
 
 
@@ -129,13 +116,13 @@ def _read_model(span: Span, facts: Facts) -> None:
     """
     attributes = span.attributes
     request, response, whole = (
-        _object(attributes, x) for x in ("request_data", "response_data", "response")
+        object_at(attributes, x) for x in ("request_data", "response_data", "response")
     )
     if facts.get("input") is None or facts.get("output") is None:
         _complete_messages(attributes, (request, response, whole), facts)
     if (
         span.scope.name == _ANTHROPIC
-        and GEN_AI_OUTPUT_MESSAGES not in attributes
+        and keys.GEN_AI_OUTPUT_MESSAGES not in attributes
         and facts["output"]
     ):
         facts["output"] = tuple(_with_bare_arguments(x) for x in facts["output"])
@@ -145,13 +132,7 @@ def _read_model(span: Span, facts: Facts) -> None:
         listed = (x["tools"] for x in (whole, request) if isinstance(x.get("tools"), list))
         facts["tools"] = next((tools(x) for x in listed), None)
     facts["model"] = facts.get("model") or text(request.get("model"))
-    _read_usage(response.get("usage"), facts)
-
-
-def _read_usage(usage: Any, facts: Facts) -> None:
-    for field, names in _COUNTS:
-        if facts.get(field) is None and isinstance(usage, dict):
-            facts[field] = first_count(usage, names)
+    read_usage(response.get("usage"), facts)
 
 
 def _complete_messages(
@@ -187,27 +168,20 @@ def _complete_side(side: Side, sources: tuple[Messages, ...], facts: Facts) -> N
         add_damaged(facts, side)
 
 
-def _object(attributes: Attributes, key: str) -> _Body:
-    value = structure(attributes.get(key)).value
-    return value if isinstance(value, dict) else {}
-
-
 def _listed(attributes: Attributes, key: str, role: str = "user") -> Messages:
     if attributes.get(key) in (None, "null"):
         return Messages(None)
     parsed, damaged = structure(attributes[key])
-    return (
-        Messages(messages_of(parsed, role), damaged)
-        if isinstance(parsed, list)
-        else messages(attributes[key], role)
-    )
+    if isinstance(parsed, list):
+        return Messages(messages_of(parsed, role), damaged)
+    return messages(attributes[key], role)
 
 
-def _messages(body: _Body, keys: tuple[str, ...], role: str) -> Messages:
-    """The messages of a request or response: the value of one of `keys`, else where the provider
+def _messages(body: _Body, names: tuple[str, ...], role: str) -> Messages:
+    """The messages of a request or response: the value of one of `names`, else where the provider
     has them.
     """
-    for key in keys:
+    for key in names:
         if body.get(key) is not None:
             return messages(body[key], role)
     return Messages(messages_of(body, role))
@@ -217,18 +191,12 @@ def _events(attributes: Attributes) -> tuple[Messages, Messages]:
     """What was given and what was produced, of events in one list: the answer comes after all that
     was given.
     """
-    parsed, damaged = structure(attributes.get("events"))
-    items = [x for x in parsed if isinstance(x, dict)] if isinstance(parsed, list) else []
-    if not items:
-        return Messages(None, damaged), Messages(None, damaged)
-    conversation = messages(
-        [x["message"] if isinstance(x.get("message"), dict) else x for x in items]
-    )
-    listed = conversation.messages or ()
+    conversation = event_messages(attributes.get("events"))
+    if conversation.messages is None:
+        return conversation, conversation
+    listed = conversation.messages
     start = next((i for i in range(len(listed), 0, -1) if listed[i - 1].role != "assistant"), 0)
-    return Messages(listed[:start], conversation.damaged), Messages(
-        listed[start:] or None, conversation.damaged
-    )
+    return Messages(listed[:start]), Messages(listed[start:] or None)
 
 
 def _with_bare_arguments(message: Message) -> Message:
@@ -246,11 +214,8 @@ def _read_step(span: Span, kind: StepKind) -> Facts:
     attributes = span.attributes
     facts: Facts = {"kind": kind}
     if kind == "workflow":
-        metadata = _object(attributes, "metadata")
-        facts["session_id"] = identity(attributes.get("group_id")) or first_identity(
-            metadata, _SESSIONS
-        )
-        facts["user_id"] = first_identity(metadata, _USERS)
+        facts["session_id"] = identity(attributes.get("group_id"))
+        read_names(object_at(attributes, "metadata"), facts)
     elif kind == "agent":
         facts["agent_name"] = text(attributes.get("name"))
         facts["tools"] = tools(attributes["tools"]) if "tools" in attributes else None
@@ -268,16 +233,15 @@ def _error(span: Span) -> str | None:
     """The error that the SDK records; it is an object with a message and, of a tool, the
     exception's text.
     """
-    error = _object(span.attributes, "error")
-    detail = error.get("data")
-    reason = detail.get("error") if isinstance(detail, dict) else None
+    error = object_at(span.attributes, "error")
+    reason = as_object(error.get("data")).get("error")
     reason = error.get("message") if reason in (None, "") else reason
     return status_error(span) if reason is None else failure(reason)
 
 
 def _read_mcp(span: Span) -> Facts:
     """A request as client or server sees it; one that calls a tool is that call."""
-    request = _object(span.attributes, "request")
+    request = object_at(span.attributes, "request")
     if request.get("method") != "tools/call":
         return {"kind": "other"}
     return read_call(span, request.get("params"), span.attributes.get("response"))
@@ -334,7 +298,7 @@ def read_call(span: Span, parameters: Any, answer: Value) -> Facts:
 
     What a tool returns as structure, and as text for those that know no structure, is one.
     """
-    request = parameters if isinstance(parameters, dict) else {}
+    request = as_object(parameters)
     facts: Facts = {
         "kind": "tool",
         "tool_name": text(request.get("name")),

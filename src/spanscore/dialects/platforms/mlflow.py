@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect, IgnoredSpans, Quirk
 from spanscore.dialects.forms import langchain_messages
@@ -25,15 +26,16 @@ from spanscore.dialects.forms.structure import (
     Facts,
     Parsed,
     add_damaged,
-    count,
-    first_count,
-    first_identity,
+    as_list,
+    as_object,
     identity,
+    objects,
     opened,
+    read_names,
+    read_usage,
     structure,
     text,
 )
-from spanscore.dialects.keys import GEN_AI_OPERATION_NAME, GEN_AI_TOOL_CALL_RESULT
 from spanscore.model.span import Attributes, Event, Span, Value
 from spanscore.model.step import Message, MessageFact, StepKind
 
@@ -51,7 +53,6 @@ _KINDS: Final[dict[str, StepKind]] = {
     "TASK": "workflow",
     "UNKNOWN": "workflow",  # of a function that is decorated without a type
 }
-_SESSIONS, _USERS = ("session_id", "conversation_id", "thread_id"), ("user_id",)
 _BLOCK = '"type": "output_text"'
 _ENVELOPES = frozenset({"modelId", "ResponseMetadata"})
 _OPENAI_AGENTS, _RUN = "mlflow.openai.agent_run_root", "run_config"
@@ -72,7 +73,7 @@ def read(span: Span, context: Context) -> Facts:
     context.quirk.place(span, facts, context.outermost)
     if facts["kind"] == "workflow" and placed.get("lc_agent_name") == span.name:
         facts["kind"] = "agent"
-    facts["session_id"], facts["user_id"] = _session_and_user(attributes, placed)
+    _read_session_and_user(attributes, placed, facts)
     kind = facts["kind"]
     given, returned = attributes.get(_INPUTS), attributes.get(_OUTPUTS)
     if kind == "model":
@@ -96,10 +97,7 @@ def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
     request = called.get("request") if isinstance(called, dict) and len(called) == 1 else None
     if isinstance(request, dict) and isinstance(request.get("input"), list):
         called, facts["agent_name"] = request, None  # it is called after its method
-        placed = request.get("context")
-        if isinstance(placed, dict):
-            facts["session_id"] = facts["session_id"] or first_identity(placed, _SESSIONS)
-            facts["user_id"] = facts["user_id"] or first_identity(placed, _USERS)
+        read_names(as_object(request.get("context")), facts)
     read_function(called, answered, facts)
     facts["damaged"] = damaged(input=given, output=returned)
     _complete_function(span, answered.value, facts)
@@ -141,7 +139,7 @@ def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
     query, found = opened(given), structure(returned).value
     values = list(query.values()) if isinstance(query, dict) else [query]
     facts["query"] = next((x for x in values if isinstance(x, str)), None)
-    facts["documents"] = tuple(found) if isinstance(found, list) else ()
+    facts["documents"] = tuple(as_list(found))
 
 
 def _read_conventions(span: Span, context: Context) -> Facts:
@@ -149,14 +147,13 @@ def _read_conventions(span: Span, context: Context) -> Facts:
     operation's name.
     """
     facts, attributes = semconv.read(span, context), span.attributes
-    facts["kind"] = _KINDS.get(str(attributes.get(GEN_AI_OPERATION_NAME)), facts["kind"])
+    facts["kind"] = _KINDS.get(str(attributes.get(keys.GEN_AI_OPERATION_NAME)), facts["kind"])
     placed = _metadata(attributes)
-    session, facts["user_id"] = _session_and_user(attributes, placed)
-    facts["session_id"] = facts.get("session_id") or session
+    _read_session_and_user(attributes, placed, facts)
     facts["agent_name"] = facts.get("agent_name") or langchain_messages.agent_name(placed)
     if facts["kind"] == "tool":
         facts["call_id"] = facts.get("call_id") or call_id(_value(attributes, "tool_call_id"))
-        read_result(attributes.get(GEN_AI_TOOL_CALL_RESULT), facts)
+        read_result(attributes.get(keys.GEN_AI_TOOL_CALL_RESULT), facts)
     elif facts["kind"] in {"agent", "workflow"} and facts.get("output") is None:
         _complete_function(span, None, facts)
     if facts["kind"] == "model":
@@ -187,33 +184,24 @@ def _block_text(text: str | None) -> str | None:
 
 def _metadata(attributes: Attributes) -> dict[str, Any]:
     """What LangChain hands to every tracer."""
-    value = _value(attributes, "metadata") if "metadata" in attributes else None
-    return value if isinstance(value, dict) else {}
+    return as_object(_value(attributes, "metadata") if "metadata" in attributes else None)
 
 
-def _session_and_user(
-    attributes: Attributes, metadata: dict[str, Any]
-) -> tuple[str | None, str | None]:
+def _read_session_and_user(attributes: Attributes, metadata: dict[str, Any], facts: Facts) -> None:
     """As MLflow's own attributes have them, LangChain's metadata, or the configuration of a run of
     OpenAI's agents.
     """
-    session = identity(_value(attributes, "mlflow.trace.session")) or first_identity(
-        metadata, _SESSIONS
+    facts["session_id"] = facts.get("session_id") or identity(
+        _value(attributes, "mlflow.trace.session")
     )
-    user = identity(_value(attributes, "mlflow.trace.user")) or first_identity(metadata, _USERS)
+    facts["user_id"] = identity(_value(attributes, "mlflow.trace.user"))
+    read_names(metadata, facts)
     called = attributes.get("kwargs")
     if isinstance(called, str) and _RUN in called:
-        given: Any = opened(called)
-        run = given.get(_RUN) if isinstance(given, dict) else None
-        if isinstance(run, dict):
-            session = session or identity(run.get("group_id"))
-            metadata_of_run = run.get("trace_metadata")
-            user = user or (
-                first_identity(metadata_of_run, _USERS)
-                if isinstance(metadata_of_run, dict)
-                else None
-            )
-    return session, user
+        run = as_object(as_object(opened(called)).get(_RUN))
+        facts["session_id"] = facts["session_id"] or identity(run.get("group_id"))
+        user = as_object(run.get("trace_metadata")).get("user_id")
+        facts["user_id"] = facts["user_id"] or identity(user)
 
 
 def _agent_name(span: Span, quirk: Quirk) -> str | None:
@@ -230,7 +218,7 @@ def _value(attributes: Attributes, key: str) -> Any:
 def _read_model(span: Span, given: Value, returned: Value, facts: Facts) -> None:
     attributes = span.attributes
     request, response = _opened_body(structure(given)), _opened_body(structure(returned))
-    body = request.value if isinstance(request.value, dict) else {}
+    body = as_object(request.value)
     facts["input"] = conversation(request.value, "user") or _prompt(body)
     facts["output"] = conversation(response.value, "assistant")
     facts["damaged"] = cut(input=request, output=response)
@@ -238,10 +226,7 @@ def _read_model(span: Span, given: Value, returned: Value, facts: Facts) -> None
     facts["tools"] = configured_tools(body) if offered is None else tools(offered)
     facts["system"] = system_of(body)
     facts["model"] = text(_value(attributes, "mlflow.llm.model")) or text(body.get("model"))
-    usage = _value(attributes, "mlflow.chat.tokenUsage")
-    if isinstance(usage, dict):
-        facts["input_tokens"] = count(usage.get("input_tokens"))
-        facts["output_tokens"] = count(usage.get("output_tokens"))
+    read_usage(_value(attributes, "mlflow.chat.tokenUsage"), facts)
     _complete_model(span, response.value, facts)
 
 
@@ -259,11 +244,9 @@ def _opened_body(parsed: Parsed) -> Parsed:
     if not isinstance(value, dict) or "body" not in value or _ENVELOPES.isdisjoint(value):
         return parsed
     body = structure(value["body"])
-    return (
-        Parsed(body.value, parsed.damaged or body.damaged)
-        if isinstance(body.value, dict)
-        else parsed
-    )
+    if isinstance(body.value, dict):
+        return Parsed(body.value, parsed.damaged or body.damaged)
+    return parsed
 
 
 def _complete_model(span: Span, returned: Any, facts: Facts) -> None:
@@ -291,8 +274,6 @@ _NAME = re.compile(r"mlflow\.chunk\.item\.(\d{1,9})")
 _VALUE, _BEDROCK = "mlflow.chunk.value", "json"
 _LISTED = "events"  # the attribute that had all chunks before there were events for them
 _LOST: frozenset[MessageFact] = frozenset({"text", "calls"})
-_INPUT_TOKENS = ("prompt_tokens", "input_tokens", "inputTokens")
-_OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "outputTokens")
 
 
 class Chunks(NamedTuple):
@@ -316,14 +297,12 @@ def chunks(span: Span, outputs: Any) -> Chunks | None:
     An SDK keeps 128 events of a span and drops the first; what a decorated generator yielded is in
     its outputs as well.
     """
-    found = sorted(_numbered(span), key=_place) if span.events else []
+    found = sorted(_numbered(span), key=lambda x: x[0]) if span.events else []
     if not found:
         listed = structure(span.attributes.get(_LISTED))
-        return (
-            Chunks(listed.value, is_damaged=listed.damaged)
-            if isinstance(listed.value, list)
-            else None
-        )
+        if isinstance(listed.value, list):
+            return Chunks(listed.value, is_damaged=listed.damaged)
+        return None
     if isinstance(outputs, list) and len(outputs) == len(found) + span.dropped_events_count:
         return Chunks(outputs)
     places = [x for x, _ in found]
@@ -346,10 +325,6 @@ def _numbered(span: Span) -> Iterator[tuple[int, Any]]:
             yield int(named[1]), event.attributes[_VALUE]
         elif named is None and event.attributes.keys() == {_BEDROCK}:
             yield at + dropped, _named(event)
-
-
-def _place(chunk: tuple[int, Any]) -> int:
-    return chunk[0]
 
 
 def _named(event: Event) -> Any:
@@ -381,22 +356,9 @@ def add_response(response: Mapping[str, Any], facts: Facts) -> None:
     """What a response contains beside its messages, where nothing else does."""
     facts["response_id"] = facts.get("response_id") or identity(response.get("id"))
     facts["model"] = facts.get("model") or text(response.get("model"))
-    usage = response.get("usage")
-    if (
-        isinstance(usage, dict)
-        and facts.get("input_tokens") is None
-        and facts.get("output_tokens") is None
-    ):
-        facts["input_tokens"], facts["output_tokens"] = (
-            first_count(usage, _INPUT_TOKENS),
-            first_count(usage, _OUTPUT_TOKENS),
-        )
-    choices = response.get("choices")
-    reasons = (
-        [x.get("finish_reason") for x in choices if isinstance(x, dict)]
-        if isinstance(choices, list)
-        else []
-    )
+    if facts.get("input_tokens") is None and facts.get("output_tokens") is None:
+        read_usage(response.get("usage"), facts)
+    reasons = [x.get("finish_reason") for x in objects(response.get("choices"))]
     reasons += [response.get("stop_reason"), response.get("stopReason")]
     facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str)) or facts.get(
         "finish_reasons", ()
@@ -429,10 +391,7 @@ def _begins_before_calls(streamed: Chunks) -> bool:
 
 
 def _deltas(chunk: Any) -> Iterator[Any]:
-    listed = chunk.get("choices") if isinstance(chunk, dict) else None
-    yield from (
-        (x.get("delta") for x in listed if isinstance(x, dict)) if isinstance(listed, list) else ()
-    )
+    yield from (x.get("delta") for x in objects(as_object(chunk).get("choices")))
 
 
 def complete_function(streamed: Chunks, facts: Facts) -> None:

@@ -2,7 +2,6 @@
 and messages.
 """
 
-import json
 import re
 from bisect import bisect_right
 from collections import defaultdict
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import CAPTURE, ContentSwitch, Context, Dialect
 from spanscore.dialects.forms import arguments, langchain_messages
@@ -24,6 +24,7 @@ from spanscore.dialects.forms.structure import (
     evaluated,
     first_text,
     is_address,
+    json_values,
     literal,
     opened,
     structure,
@@ -31,22 +32,7 @@ from spanscore.dialects.forms.structure import (
 )
 from spanscore.dialects.forms.tool_results import tool_output
 from spanscore.dialects.forms.truncation import is_cut_or_redacted
-from spanscore.dialects.keys import (
-    GEN_AI_COMPLETION,
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_PROMPT,
-    GEN_AI_RESPONSE_ID,
-    GEN_AI_SYSTEM,
-    GEN_AI_TOOL_ARGS,
-    GEN_AI_TOOL_CALL_ID,
-    GEN_AI_TOOL_CALL_RESULT,
-    GEN_AI_TOOL_NAME,
-    GEN_AI_WORKFLOW_INPUT,
-    GEN_AI_WORKFLOW_NAME,
-)
 from spanscore.dialects.log_turns import LogTurns, Part, Unit, span_of, under
-from spanscore.model.json import Json
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall
@@ -58,14 +44,14 @@ _WHOLE = re.compile(r"^user: (\[\{'.*\}\])$", re.MULTILINE)
 _LIST = "[{'"
 _PRINTED_USER = f"user: {_LIST}"
 _MAX_CALLS = 1000
-_RECORDED = frozenset({GEN_AI_PROMPT, GEN_AI_COMPLETION})
+_RECORDED = frozenset({keys.GEN_AI_PROMPT, keys.GEN_AI_COMPLETION})
 
 
 def complete(span: Span, facts: Facts) -> None:
     """Open the messages and the tool calls of a model call, in place."""
     attributes = span.attributes
     prompt, completion = _recorded(span)
-    is_gemini = attributes.get(GEN_AI_SYSTEM) == "gemini"
+    is_gemini = attributes.get(keys.GEN_AI_SYSTEM) == "gemini"
     # Both are plain text, which is not cut where it begins as JSON does.
     plain = {
         side
@@ -92,7 +78,7 @@ def _recorded(span: Span) -> tuple[str | None, str | None]:
     holder = span.attributes
     if _RECORDED.isdisjoint(holder):
         holder = {key: value for x in span.events for key, value in x.attributes.items()}
-    return text(holder.get(GEN_AI_PROMPT)), text(holder.get(GEN_AI_COMPLETION))
+    return text(holder.get(keys.GEN_AI_PROMPT)), text(holder.get(keys.GEN_AI_COMPLETION))
 
 
 def _whole(prompt: str) -> tuple[Message, ...] | None:
@@ -130,11 +116,9 @@ def _text_part(content: str) -> str:
     """The text among the parts of a message of Gemini's, each with its name; "" where it has
     none.
     """
-    return (
-        content.removeprefix("text: ").split(", function_call: ")[0]
-        if content.startswith("text: ")
-        else ""
-    )
+    if content.startswith("text: "):
+        return content.removeprefix("text: ").split(", function_call: ")[0]
+    return ""
 
 
 def _message(role: str, content: str) -> Message:
@@ -156,31 +140,17 @@ def _calls(attributes: Attributes) -> tuple[RequestedCall, ...]:
     ... )[1]
     RequestedCall(call_id='2', name='g', arguments={})
     """
-    names, ids = (
-        str(attributes.get(x) or "").split(", ") for x in (GEN_AI_TOOL_NAME, GEN_AI_TOOL_CALL_ID)
-    )
-    given = _values(str(attributes.get(GEN_AI_TOOL_ARGS) or ""))
+    names = str(attributes.get(keys.GEN_AI_TOOL_NAME) or "").split(", ")
+    ids = str(attributes.get(keys.GEN_AI_TOOL_CALL_ID) or "").split(", ")
+    given, _ = json_values(str(attributes.get(keys.GEN_AI_TOOL_ARGS) or ""))
     if names == [""] or len(names) != len(given) or len(given) > _MAX_CALLS:
         return ()
     known = ids if len(ids) == len(names) else [""] * len(names)
     return tuple(map(RequestedCall, map(call_id, known), names, given))
 
 
-def _values(text: str) -> list[Json]:
-    """The JSON values in a text that lists them with commas between, as far as they can be read."""
-    decoder, at, values = json.JSONDecoder(), 0, list[Json]()
-    while at < len(text) and len(values) <= _MAX_CALLS:
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            break
-        values.append(value)
-        at = end + 2
-    return values
-
-
 SCOPE = "openlit.instrumentation."
-_RESPONSE, _OPERATION = GEN_AI_RESPONSE_ID, GEN_AI_OPERATION_NAME
+_RESPONSE, _OPERATION = keys.GEN_AI_RESPONSE_ID, keys.GEN_AI_OPERATION_NAME
 # of a span that records the id of its last model call's response as well
 _GRAPH = "invoke_workflow"
 _MAX_BEGUN, _MAX_ABOVE = 1000, 64
@@ -288,12 +258,10 @@ LOG_TURNS = (LogTurns(SCOPE, _unit, _parts),)
 
 
 _LANGCHAIN, _LANGGRAPH = "openlit.instrumentation.langchain", "openlit.instrumentation.langgraph"
-_GOOGLE, _GROQ, _DECORATOR = (
-    "openlit.instrumentation.google_ai_studio",
-    "openlit.instrumentation.groq",
-    "openlit",
-)
-_RETURNED = (GEN_AI_OUTPUT_MESSAGES, GEN_AI_COMPLETION)  # the second up to 1.36
+_GOOGLE = "openlit.instrumentation.google_ai_studio"
+_GROQ = "openlit.instrumentation.groq"
+_DECORATOR = "openlit"
+_RETURNED = (keys.GEN_AI_OUTPUT_MESSAGES, keys.GEN_AI_COMPLETION)  # the second up to 1.36
 # Atomic: a list ends at the first bracket before another field, so that not each of its brackets is
 # tried as its end.
 _FIELDS = "type|name|id|additional_kwargs|response_metadata|tool_call_id"
@@ -343,8 +311,10 @@ def _unprinted(message: Message) -> Message:
 def _read_text(span: Span, context: Context) -> Facts:
     """A call of any provider's model, as earlier versions record it."""
     facts = _read_counted(span, context)
-    is_cut = span.dropped_attributes_count > 0 and GEN_AI_OPERATION_NAME not in span.attributes
-    if is_cut and (GEN_AI_PROMPT in span.attributes or GEN_AI_COMPLETION in span.attributes):
+    is_cut = span.dropped_attributes_count > 0 and keys.GEN_AI_OPERATION_NAME not in span.attributes
+    if is_cut and (
+        keys.GEN_AI_PROMPT in span.attributes or keys.GEN_AI_COMPLETION in span.attributes
+    ):
         facts = {"kind": "model", "damaged": frozenset({"tokens"})}
     if facts["kind"] == "model":
         complete(span, facts)
@@ -366,13 +336,13 @@ def _read_framework(span: Span, context: Context) -> Facts:
     """
     facts, attributes = semconv.read(span, context), span.attributes
     if span.scope.name == _LANGGRAPH and facts["kind"] in {"agent", "workflow"}:
-        graph = text(attributes.get(GEN_AI_WORKFLOW_NAME))
+        graph = text(attributes.get(keys.GEN_AI_WORKFLOW_NAME))
         facts["kind"], facts["agent_name"] = "agent" if graph else "workflow", graph
         if not graph:
             facts["input"] = facts["output"] = None
     if facts["kind"] == "agent" and facts.get("input") is None:
         facts["input"] = langchain_messages.state_messages(
-            structure(attributes.get(GEN_AI_WORKFLOW_INPUT)).value
+            structure(attributes.get(keys.GEN_AI_WORKFLOW_INPUT)).value
         )
         facts["output"] = None  # of a graph, its whole conversation
     elif facts["kind"] == "tool":
@@ -384,12 +354,10 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
     given = facts.get("arguments")
     if isinstance(given, str):
         facts["arguments"] = literal(given)
-    returned = attributes.get(GEN_AI_TOOL_CALL_RESULT)
-    printed = (
-        _PRINTED.fullmatch(returned)
-        if isinstance(returned, str) and len(returned) <= _MAX_CHARS
-        else None
-    )
+    returned = attributes.get(keys.GEN_AI_TOOL_CALL_RESULT)
+    printed = None
+    if isinstance(returned, str) and len(returned) <= _MAX_CHARS:
+        printed = _PRINTED.fullmatch(returned)
     if printed is not None:
         content, answers, rest = printed.groups()
         message = {"type": "tool", "content": literal(content), "tool_call_id": literal(answers)}

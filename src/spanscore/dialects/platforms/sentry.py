@@ -5,6 +5,7 @@ other names.
 from collections.abc import Sequence
 from typing import Any
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms.arguments import arguments, tools
@@ -12,19 +13,11 @@ from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
+    as_list,
     first_text,
     is_redacted,
     opened,
     structure,
-)
-from spanscore.dialects.keys import (
-    GEN_AI_REQUEST_AVAILABLE_TOOLS,
-    GEN_AI_REQUEST_MESSAGES,
-    GEN_AI_REQUEST_MESSAGES_ORIGINAL_LENGTH,
-    GEN_AI_RESPONSE_TEXT,
-    GEN_AI_RESPONSE_TOOL_CALLS,
-    GEN_AI_TOOL_INPUT,
-    GEN_AI_TOOL_OUTPUT,
 )
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message
@@ -32,9 +25,9 @@ from spanscore.model.step import Message
 _ORIGIN, _OURS = "sentry.origin", "auto.ai."
 _ORIGINAL_LENGTHS = (
     "sentry.sdk_meta.gen_ai.input.messages.original_length",
-    GEN_AI_REQUEST_MESSAGES_ORIGINAL_LENGTH,
+    keys.GEN_AI_REQUEST_MESSAGES_ORIGINAL_LENGTH,
 )
-_CALLS, _OFFERED = GEN_AI_RESPONSE_TOOL_CALLS, GEN_AI_REQUEST_AVAILABLE_TOOLS
+_CALLS, _OFFERED = keys.GEN_AI_RESPONSE_TOOL_CALLS, keys.GEN_AI_REQUEST_AVAILABLE_TOOLS
 
 
 def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
@@ -50,7 +43,7 @@ def read(span: Span, context: Context) -> Facts:
     if facts["kind"] in {"model", "agent"}:
         if (
             facts.get("input") is None
-            and (given := attributes.get(GEN_AI_REQUEST_MESSAGES)) is not None
+            and (given := attributes.get(keys.GEN_AI_REQUEST_MESSAGES)) is not None
         ):
             facts["input"] = messages(given).messages
         if facts.get("output") is None:
@@ -68,7 +61,8 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _answer(attributes: Attributes) -> tuple[Message, ...] | None:
-    recorded, called = attributes.get(GEN_AI_RESPONSE_TEXT), structure(attributes.get(_CALLS)).value
+    recorded = attributes.get(keys.GEN_AI_RESPONSE_TEXT)
+    called = structure(attributes.get(_CALLS)).value
     if recorded is None and called is None:
         return None
     texts: Any = (
@@ -77,7 +71,7 @@ def _answer(attributes: Attributes) -> tuple[Message, ...] | None:
     if not isinstance(texts, list):  # OpenAI's has a text for each choice, if it was not streamed
         texts = [recorded]
     parts = [{"type": "text", "text": x} for x in texts if isinstance(x, str)]
-    calls = called if isinstance(called, list) else []
+    calls = as_list(called)
     answer = message({"role": "assistant", "content": [*parts, *map(_part, calls)]}, "assistant")
     return None if answer is None else (answer,)
 
@@ -96,7 +90,8 @@ def _is_cut(attributes: Attributes, given: tuple[Message, ...] | None) -> bool:
 
 
 def _read_tool(attributes: Attributes, facts: Facts) -> None:
-    given, returned = attributes.get(GEN_AI_TOOL_INPUT), attributes.get(GEN_AI_TOOL_OUTPUT)
+    given = attributes.get(keys.GEN_AI_TOOL_INPUT)
+    returned = attributes.get(keys.GEN_AI_TOOL_OUTPUT)
     if facts.get("arguments") is None and given is not None and not is_redacted(given):
         facts["arguments"] = arguments(given)
     if not facts.get("has_result") and returned is not None and not is_redacted(returned):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from spanscore.dialects import keys
 from spanscore.dialects.coding_agents.claude_code import events
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, result, tools
@@ -16,6 +17,7 @@ from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
+    as_object,
     count,
     is_redacted,
     opened,
@@ -24,12 +26,6 @@ from spanscore.dialects.forms.structure import (
     whole_members,
 )
 from spanscore.dialects.forms.truncation import is_cut
-from spanscore.dialects.keys import (
-    AGENT_NAME,
-    GEN_AI_REQUEST_MODEL,
-    GEN_AI_TOOL_CALL_ID,
-    GEN_AI_TOOL_NAME,
-)
 from spanscore.dialects.log_turns import name_of, read_prompt, read_resource
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, MessageFact, Step, StepFact, ToolResult
@@ -88,11 +84,9 @@ def refine_trace(steps: Sequence[Step]) -> Sequence[Step]:
         return steps
     found: list[Step] = []
     for step in sorted(steps, key=lambda x: x.span.start_ns):
-        given = (
-            notices.pop(step.span.parent_span_id, None)
-            if step.kind == "model" and step.input is None
-            else None
-        )
+        given = None
+        if step.kind == "model" and step.input is None:
+            given = notices.pop(step.span.parent_span_id, None)
         found.append(step if given is None else replace(step, input=given))
     return found
 
@@ -106,19 +100,19 @@ _PREFIX = "claude_code."
 _SPAN = ""
 _PROMPT_SOURCES: _Sources = ((_SPAN, "user_prompt"), (events.PROMPT, "prompt"))
 _ANSWER_SOURCES: _Sources = ((_SPAN, "response.model_output"), (events.ANSWER, "response"))
-_MODEL: _Sources = ((_SPAN, "model"), (_SPAN, GEN_AI_REQUEST_MODEL), (events.CALLED, "model"))
+_MODEL: _Sources = ((_SPAN, "model"), (_SPAN, keys.GEN_AI_REQUEST_MODEL), (events.CALLED, "model"))
 # each counts what the others do not
 _PUT_IN = ("input_tokens", "cache_read_tokens", "cache_creation_tokens")
 _PUT_OUT: _Sources = ((_SPAN, "output_tokens"), (events.CALLED, "output_tokens"))
 _CALL_ID: _Sources = (
     (_SPAN, "tool_use_id"),
-    (_SPAN, GEN_AI_TOOL_CALL_ID),
+    (_SPAN, keys.GEN_AI_TOOL_CALL_ID),
     (events.RETURNED, "tool_use_id"),
     (events.DECIDED, "tool_use_id"),
 )
 _TOOL_NAME: _Sources = (
     (_SPAN, "tool_name"),
-    (_SPAN, GEN_AI_TOOL_NAME),
+    (_SPAN, keys.GEN_AI_TOOL_NAME),
     (events.RETURNED, "tool_name"),
 )
 _TOOL_DETAILS: _Sources = tuple(
@@ -147,7 +141,9 @@ def read(span: Span, context: Context) -> Facts:
     """
     recorded = _Recorded(span, context.logs)
     if span.name == events.INTERACTION:
-        named = text(span.attributes.get(AGENT_NAME))  # of a sub-agent, which only records contain
+        named = text(
+            span.attributes.get(keys.AGENT_NAME)
+        )  # of a sub-agent, which only records contain
         prompt = recorded.first(_PROMPT_SOURCES) or content(span.attributes.get("new_context"))
         notice = notice_message(prompt)
         conversation = read_prompt(prompt) if notice is None else {"input": (notice,)}
@@ -350,9 +346,8 @@ def _system(attributes: Attributes, recorded: Iterable[Attributes]) -> Facts:
     A preview that is shorter is what is left of them.
     """
     record = next((x for x in (text(y.get("system_prompt")) for y in recorded) if x), None)
-    preview, own = (
-        text(attributes.get(x)) for x in ("system_prompt_preview", "user_system_prompt")
-    )
+    preview = text(attributes.get("system_prompt_preview"))
+    own = text(attributes.get("user_system_prompt"))
     is_whole = _is_whole(preview, count(attributes.get("system_prompt_length")))
     shown = (record, preview if is_whole else None, own, preview)
     found = next(
@@ -442,7 +437,7 @@ def _results_in_notice(block: Any) -> list[dict[str, Any]]:
 
 
 def _is_reminder(block: Any) -> bool:
-    text = block.get("text") if isinstance(block, dict) else None
+    text = as_object(block).get("text")
     return isinstance(text, str) and text.startswith(_BEGIN) and text.rstrip().endswith(_END)
 
 
@@ -450,21 +445,17 @@ def _as_returned(block: Any) -> Any:
     """A tool's result as the tool returned it: without the reminder after it; a text for an empty
     one is opened.
     """
-    content = (
-        block.get("content")
-        if isinstance(block, dict) and block.get("type") == "tool_result"
-        else None
-    )
+    content = None
+    if isinstance(block, dict) and block.get("type") == "tool_result":
+        content = block.get("content")
     if isinstance(content, list):
         texts = [
             x.get("text") if isinstance(x, dict) and x.get("type") == "text" else None
             for x in content
         ]
-        content = (
-            "\n".join(x for x in texts if isinstance(x, str))
-            if all(isinstance(x, str) for x in texts)
-            else None
-        )
+        content = None
+        if all(isinstance(x, str) for x in texts):
+            content = "\n".join(x for x in texts if isinstance(x, str))
     if not isinstance(content, str):
         return block
     at = content.rfind("\n\n" + _BEGIN)

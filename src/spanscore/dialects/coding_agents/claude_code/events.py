@@ -3,15 +3,16 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from spanscore.dialects import keys
 from spanscore.dialects.forms.structure import (
     count,
     first_identity,
     first_text,
     identity,
+    objects,
     structure,
     text,
 )
-from spanscore.dialects.keys import GEN_AI_TOOL_CALL_ID, SESSION_ID
 from spanscore.dialects.log_turns import (
     Calls,
     LogTurns,
@@ -27,12 +28,10 @@ from spanscore.model.span import Attributes, LogRecord, Span, Value
 
 SCOPE = "com.anthropic.claude_code.events"
 
-PROMPT, REQUEST, RESPONSE, ANSWER = (
-    "user_prompt",
-    "api_request_body",
-    "api_response_body",
-    "assistant_response",
-)
+PROMPT = "user_prompt"
+REQUEST = "api_request_body"
+RESPONSE = "api_response_body"
+ANSWER = "assistant_response"
 CALLED, FAILED = "api_request", "api_error"
 DECIDED, RETURNED = "tool_decision", "tool_result"
 DEFINING = frozenset({"system_prompt", "tool"})
@@ -65,7 +64,7 @@ def _unit(attributes: Attributes, trace_id: str) -> Unit | None:
     """Records without a trace are grouped by their prompt; where that has no id, by their
     session.
     """
-    session = identity(attributes.get(SESSION_ID))
+    session = identity(attributes.get(keys.SESSION_ID))
     if trace_id or session is None or text(attributes.get("event.name")) not in _READ:
         return None
     prompt = identity(attributes.get("prompt.id"))
@@ -93,10 +92,10 @@ def _is_silent_about(logs: Sequence[LogRecord], spans: Iterable[Span]) -> bool:
     at their time.
     """
     first, last = logs[0], logs[-1]
-    session = first.attributes.get(SESSION_ID)
+    session = first.attributes.get(keys.SESSION_ID)
     return not any(x.span_id for x in logs) and any(
         x.name == INTERACTION
-        and x.attributes.get(SESSION_ID) == session
+        and x.attributes.get(keys.SESSION_ID) == session
         and x.start_ns < last.time_ns
         and first.time_ns < x.end_ns
         for x in spans
@@ -218,12 +217,7 @@ def _by_hash(models: Iterable[Span]) -> dict[str, Span]:
     """The first model call that names an instruction or a tool, by its hash."""
     found: dict[str, Span] = {}
     for model in sorted(models, key=lambda x: (x.start_ns, x.span_id)):
-        listed = structure(model.attributes.get("tools")).value
-        named = (
-            [x.get("hash") for x in listed if isinstance(x, dict)]
-            if isinstance(listed, list)
-            else []
-        )
+        named = [x.get("hash") for x in objects(structure(model.attributes.get("tools")).value)]
         for digest in (model.attributes.get("system_prompt_hash"), *named):
             if isinstance(digest, str) and digest:
                 found.setdefault(digest, model)
@@ -248,7 +242,7 @@ def _keys(attributes: Attributes) -> Iterator[tuple[str, str]]:
 
 
 def _call(attributes: Attributes) -> str:
-    return first_identity(attributes, ("tool_use_id", GEN_AI_TOOL_CALL_ID)) or ""
+    return first_identity(attributes, ("tool_use_id", keys.GEN_AI_TOOL_CALL_ID)) or ""
 
 
 def _number(log: LogRecord) -> str:

@@ -9,6 +9,7 @@ in the body or in the attributes.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions.semconv.conversation import (
     CHOICE,
     DETAILS,
@@ -34,6 +35,7 @@ from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
+    as_list,
     first_value,
     identity,
     is_redacted,
@@ -42,41 +44,6 @@ from spanscore.dialects.forms.structure import (
     text,
 )
 from spanscore.dialects.forms.tool_results import tool_output
-from spanscore.dialects.keys import (
-    GEN_AI_AGENT_NAME,
-    GEN_AI_COMPLETION,
-    GEN_AI_CONVERSATION_ID,
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OPERATION_NAME,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_PROMPT,
-    GEN_AI_PROVIDER_NAME,
-    GEN_AI_REQUEST_MODEL,
-    GEN_AI_RESPONSE_MODEL,
-    GEN_AI_RETRIEVAL_DOCUMENTS,
-    GEN_AI_RETRIEVAL_QUERY_TEXT,
-    GEN_AI_SYSTEM,
-    GEN_AI_TOOL_CALL_ARGUMENTS,
-    GEN_AI_TOOL_CALL_ID,
-    GEN_AI_TOOL_CALL_RESULT,
-    GEN_AI_TOOL_INPUT,
-    GEN_AI_TOOL_MESSAGE,
-    GEN_AI_TOOL_NAME,
-    GEN_AI_TOOL_OUTPUT,
-    GEN_AI_USAGE_COMPLETION_TOKENS,
-    GEN_AI_USAGE_INPUT_TOKENS,
-    GEN_AI_USAGE_OUTPUT_TOKENS,
-    GEN_AI_USAGE_PROMPT_TOKENS,
-    INPUT_VALUE,
-    LLM_INPUT_MESSAGES,
-    LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
-    LLM_MODEL_NAME,
-    LLM_TOKEN_COUNT_COMPLETION,
-    LLM_TOKEN_COUNT_PROMPT,
-    MCP_METHOD_NAME,
-    OUTPUT_VALUE,
-    USER_ID,
-)
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Message, StepFact, StepKind
@@ -109,34 +76,34 @@ _OPERATIONS: Final[dict[str, StepKind]] = {
 
 COUNTS = frozenset(
     {
-        GEN_AI_USAGE_INPUT_TOKENS,
-        GEN_AI_USAGE_OUTPUT_TOKENS,
-        GEN_AI_USAGE_PROMPT_TOKENS,
-        GEN_AI_USAGE_COMPLETION_TOKENS,
-        LLM_TOKEN_COUNT_PROMPT,
-        LLM_TOKEN_COUNT_COMPLETION,
+        keys.GEN_AI_USAGE_INPUT_TOKENS,
+        keys.GEN_AI_USAGE_OUTPUT_TOKENS,
+        keys.GEN_AI_USAGE_PROMPT_TOKENS,
+        keys.GEN_AI_USAGE_COMPLETION_TOKENS,
+        keys.LLM_TOKEN_COUNT_PROMPT,
+        keys.LLM_TOKEN_COUNT_COMPLETION,
     }
 )
 """The numbers of tokens that people set on the span of a model's call, in either convention."""
 
-FUNCTIONS = frozenset({INPUT_VALUE, OUTPUT_VALUE})
+FUNCTIONS = frozenset({keys.INPUT_VALUE, keys.OUTPUT_VALUE})
 """What a function took and returned; of a span that states no more it is a function's."""
 
-_MESSAGES = frozenset({GEN_AI_INPUT_MESSAGES, GEN_AI_OUTPUT_MESSAGES})
+_MESSAGES = frozenset({keys.GEN_AI_INPUT_MESSAGES, keys.GEN_AI_OUTPUT_MESSAGES})
 _CONTENT = _MESSAGES | frozenset(
     {
-        GEN_AI_PROMPT,
-        GEN_AI_COMPLETION,
-        LLM_MODEL_NAME,
-        LLM_INPUT_MESSAGES,
-        LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
+        keys.GEN_AI_PROMPT,
+        keys.GEN_AI_COMPLETION,
+        keys.LLM_MODEL_NAME,
+        keys.LLM_INPUT_MESSAGES,
+        keys.LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
     }
 )
 """What a span of an operation that is not known has only where it is a model's; the last ones are
 OpenInference's.
 """
 
-_OF_UNNAMED = _CONTENT | COUNTS | frozenset({GEN_AI_RESPONSE_MODEL})
+_OF_UNNAMED = _CONTENT | COUNTS | frozenset({keys.GEN_AI_RESPONSE_MODEL})
 """What a span without an operation has only where it is a model's."""
 
 
@@ -146,14 +113,14 @@ def kind_of(attributes: Attributes, events: Events, *, is_whole: bool) -> StepKi
     An operation decides where it is known. Else the span is of a tool that it names, or of a model
     where it contains what only a model's span does.
     """
-    operation = attributes.get(GEN_AI_OPERATION_NAME)
+    operation = attributes.get(keys.GEN_AI_OPERATION_NAME)
     kind = _OPERATIONS.get(operation) if isinstance(operation, str) else None
     if kind is not None:
         return kind
-    method = attributes.get(MCP_METHOD_NAME)
+    method = attributes.get(keys.MCP_METHOD_NAME)
     if method is not None and method != "tools/call":
         return "other"  # MCP's transport
-    if text(attributes.get(GEN_AI_TOOL_NAME)):
+    if text(attributes.get(keys.GEN_AI_TOOL_NAME)):
         return "tool"
     if operation is None and method is None:
         return _kind_of_unnamed(attributes, events, is_whole=is_whole)
@@ -163,10 +130,10 @@ def kind_of(attributes: Attributes, events: Events, *, is_whole: bool) -> StepKi
 
 def _kind_of_unnamed(attributes: Attributes, events: Events, *, is_whole: bool) -> StepKind:
     """The kind of a step by what its span contains, where that states no operation."""
-    if GEN_AI_TOOL_CALL_ID in attributes:
+    if keys.GEN_AI_TOOL_CALL_ID in attributes:
         return "tool"
     content = _OF_UNNAMED if is_whole else _MESSAGES
-    if events or GEN_AI_REQUEST_MODEL in attributes or not content.isdisjoint(attributes):
+    if events or keys.GEN_AI_REQUEST_MODEL in attributes or not content.isdisjoint(attributes):
         return "model"
     return "workflow" if is_whole and not FUNCTIONS.isdisjoint(attributes) else "other"
 
@@ -204,26 +171,26 @@ __all__ = ["DETAILS", "DIALECT", "matches", "read"]
 
 _CLAIMED = frozenset(
     {
-        GEN_AI_OPERATION_NAME,
-        GEN_AI_PROVIDER_NAME,
-        GEN_AI_SYSTEM,
-        GEN_AI_REQUEST_MODEL,
-        GEN_AI_TOOL_NAME,
-        GEN_AI_INPUT_MESSAGES,
-        GEN_AI_OUTPUT_MESSAGES,
-        MCP_METHOD_NAME,
+        keys.GEN_AI_OPERATION_NAME,
+        keys.GEN_AI_PROVIDER_NAME,
+        keys.GEN_AI_SYSTEM,
+        keys.GEN_AI_REQUEST_MODEL,
+        keys.GEN_AI_TOOL_NAME,
+        keys.GEN_AI_INPUT_MESSAGES,
+        keys.GEN_AI_OUTPUT_MESSAGES,
+        keys.MCP_METHOD_NAME,
     }
 )
 
 _BY_HAND = frozenset(
     {
-        GEN_AI_PROMPT,
-        GEN_AI_COMPLETION,
-        GEN_AI_RESPONSE_MODEL,
-        GEN_AI_TOOL_CALL_ID,
-        LLM_MODEL_NAME,
-        LLM_INPUT_MESSAGES,
-        LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
+        keys.GEN_AI_PROMPT,
+        keys.GEN_AI_COMPLETION,
+        keys.GEN_AI_RESPONSE_MODEL,
+        keys.GEN_AI_TOOL_CALL_ID,
+        keys.LLM_MODEL_NAME,
+        keys.LLM_INPUT_MESSAGES,
+        keys.LLM_INPUT_MESSAGES_0_MESSAGE_ROLE,
         *COUNTS,
         *FUNCTIONS,
     }
@@ -244,21 +211,19 @@ def matches(span: Span, logs: Sequence[LogRecord]) -> bool:
 
 def read(span: Span, context: Context) -> Facts:
     """The facts of a span in these conventions."""
-    events = (
-        [x for x in events_of(span, context) if x[0] in EVENTS]
-        if span.events or context.logs
-        else []
-    )
+    events = []
+    if span.events or context.logs:
+        events = [x for x in events_of(span, context) if x[0] in EVENTS]
     attributes = with_details(span.attributes, events) if events else span.attributes
     kind = kind_of(attributes, events, is_whole=not span.dropped_attributes_count)
     facts: Facts = {
         "kind": kind,
-        "agent_name": text(attributes.get(GEN_AI_AGENT_NAME)),
-        "session_id": identity(attributes.get(GEN_AI_CONVERSATION_ID)),
+        "agent_name": text(attributes.get(keys.GEN_AI_AGENT_NAME)),
+        "session_id": identity(attributes.get(keys.GEN_AI_CONVERSATION_ID)),
     }
     if events:
         facts["user_id"] = next(
-            (x for x in (identity(payload.get(USER_ID)) for _, payload in events) if x), None
+            (x for x in (identity(payload.get(keys.USER_ID)) for _, payload in events) if x), None
         )
     if kind == "tool":
         read_tool(span, attributes, events, facts)
@@ -271,9 +236,9 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
-    facts["query"] = text(attributes.get(GEN_AI_RETRIEVAL_QUERY_TEXT))
-    documents = structure(attributes.get(GEN_AI_RETRIEVAL_DOCUMENTS)).value
-    facts["documents"] = tuple(documents) if isinstance(documents, list) else ()
+    facts["query"] = text(attributes.get(keys.GEN_AI_RETRIEVAL_QUERY_TEXT))
+    documents = structure(attributes.get(keys.GEN_AI_RETRIEVAL_DOCUMENTS)).value
+    facts["documents"] = tuple(as_list(documents))
 
 
 DIALECT = Dialect(
@@ -294,9 +259,9 @@ DIALECT = Dialect(
 )
 
 
-_ARGUMENTS = (GEN_AI_TOOL_CALL_ARGUMENTS, GEN_AI_TOOL_INPUT)
+_ARGUMENTS = (keys.GEN_AI_TOOL_CALL_ARGUMENTS, keys.GEN_AI_TOOL_INPUT)
 
-_RESULT = (GEN_AI_TOOL_CALL_RESULT, GEN_AI_TOOL_OUTPUT)
+_RESULT = (keys.GEN_AI_TOOL_CALL_RESULT, keys.GEN_AI_TOOL_OUTPUT)
 """Of each the conventions' name, and what others write."""
 
 _EXECUTES = "execute_tool "  # how the conventions have the name of a tool's span begin
@@ -308,14 +273,14 @@ _ANSWER = frozenset({"name", "tool_call_id", "content"})
 def read_tool(span: Span, attributes: Attributes, events: Events, facts: Facts) -> None:
     """Add a tool's name, call id, arguments, result and error to `facts`, and which are hidden."""
     facts["tool_name"] = _tool_name(span, attributes)
-    facts["call_id"] = call_id(attributes.get(GEN_AI_TOOL_CALL_ID))
+    facts["call_id"] = call_id(attributes.get(keys.GEN_AI_TOOL_CALL_ID))
     facts["error"] = status_error(span)
     damaged: set[StepFact] = set()
     given = first_value(attributes, _ARGUMENTS)
     returned: Any = first_value(attributes, _RESULT)
     has_result = returned is not None or _RESULT[0] in attributes
     for name, payload in events:  # Strands
-        if name == GEN_AI_TOOL_MESSAGE and given is None:
+        if name == keys.GEN_AI_TOOL_MESSAGE and given is None:
             given = payload.get("content")
         elif name == CHOICE and not has_result:
             returned = tool_results.content_of_blocks(opened(payload.get("message")))
@@ -343,9 +308,11 @@ def _read_tool_messages(events: Events, facts: Facts) -> None:
     if not details:
         return
     if facts.get("arguments") is None and "arguments" not in facts["damaged"]:
-        facts["arguments"] = _arguments_in(_messages_of(details, GEN_AI_INPUT_MESSAGES, "user"))
+        facts["arguments"] = _arguments_in(
+            _messages_of(details, keys.GEN_AI_INPUT_MESSAGES, "user")
+        )
     if not facts.get("has_result") and "result" not in facts["damaged"]:
-        _read_result_message(_messages_of(details, GEN_AI_OUTPUT_MESSAGES, "assistant"), facts)
+        _read_result_message(_messages_of(details, keys.GEN_AI_OUTPUT_MESSAGES, "assistant"), facts)
 
 
 def _messages_of(details: list[Mapping[str, Any]], key: str, role: str) -> list[Message]:
@@ -370,10 +337,8 @@ def _read_result_message(messages: list[Message], facts: Facts) -> None:
     result = next((x for message in messages for x in message.results), None)
     text_only = next((x.text for x in messages if x.text is not None), None)
     if result is not None:
-        facts["result"], facts["has_result"] = (
-            tool_results.content_of_blocks(result.value),
-            True,
-        )
+        facts["result"] = tool_results.content_of_blocks(result.value)
+        facts["has_result"] = True
         facts["error"] = facts["error"] or result.error
     elif text_only is not None:
         facts["result"], facts["has_result"] = opened(text_only), True
@@ -383,12 +348,10 @@ def _tool_name(span: Span, attributes: Attributes) -> str | None:
     """The tool's name; that of the span where nothing but the call's id shows that it is a
     tool's.
     """
-    name = text(attributes.get(GEN_AI_TOOL_NAME))
-    return (
-        name
-        if name or GEN_AI_OPERATION_NAME in attributes
-        else span.name.removeprefix(_EXECUTES) or None
-    )
+    name = text(attributes.get(keys.GEN_AI_TOOL_NAME))
+    if name or keys.GEN_AI_OPERATION_NAME in attributes:
+        return name
+    return span.name.removeprefix(_EXECUTES) or None
 
 
 def _read_result(returned: Json, facts: Facts) -> set[StepFact]:
@@ -397,17 +360,13 @@ def _read_result(returned: Json, facts: Facts) -> set[StepFact]:
 
     Returns the facts that are hidden.
     """
-    answer = (
-        tool_output(returned, known=True)
-        if isinstance(returned, dict) and _answers(returned, facts)
-        else None
-    )
+    answer = None
+    if isinstance(returned, dict) and _answers(returned, facts):
+        answer = tool_output(returned, known=True)
     facts["result"], facts["has_result"] = (returned if answer is None else answer.value), True
     if answer is not None:
-        facts["call_id"], facts["error"] = (
-            facts["call_id"] or answer.call_id,
-            facts["error"] or answer.error,
-        )
+        facts["call_id"] = facts["call_id"] or answer.call_id
+        facts["error"] = facts["error"] or answer.error
         if is_redacted(answer.value):
             facts["result"], facts["has_result"] = None, False
             return {"result"}

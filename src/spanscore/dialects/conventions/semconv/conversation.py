@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from spanscore.dialects import keys
 from spanscore.dialects.conventions.adot import moved
 from spanscore.dialects.dialect import Context
 from spanscore.dialects.forms.arguments import tools
@@ -23,54 +24,26 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
 )
-from spanscore.dialects.keys import (
-    GEN_AI_AGENT_TOOLS,
-    GEN_AI_ASSISTANT_MESSAGE,
-    GEN_AI_CHOICE,
-    GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS,
-    GEN_AI_COMPLETION,
-    GEN_AI_CONTENT_COMPLETION,
-    GEN_AI_CONTENT_PROMPT,
-    GEN_AI_EVENT_CONTENT,
-    GEN_AI_INPUT_MESSAGES,
-    GEN_AI_OUTPUT_MESSAGES,
-    GEN_AI_PROMPT,
-    GEN_AI_REQUEST_MODEL,
-    GEN_AI_RESPONSE_COMPLETION_TOKENS,
-    GEN_AI_RESPONSE_FINISH_REASONS,
-    GEN_AI_RESPONSE_ID,
-    GEN_AI_RESPONSE_MODEL,
-    GEN_AI_RESPONSE_PROMPT_TOKENS,
-    GEN_AI_SYSTEM_INSTRUCTIONS,
-    GEN_AI_SYSTEM_MESSAGE,
-    GEN_AI_TOOL_DEFINITIONS,
-    GEN_AI_TOOL_MESSAGE,
-    GEN_AI_USAGE_COMPLETION_TOKENS,
-    GEN_AI_USAGE_INPUT_TOKENS,
-    GEN_AI_USAGE_OUTPUT_TOKENS,
-    GEN_AI_USAGE_PROMPT_TOKENS,
-    GEN_AI_USER_MESSAGE,
-)
 from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, StepFact, ToolResult
 
 Events: TypeAlias = list[tuple[str, Mapping[str, Any]]]
 """Names and payloads, in order."""
 
-DETAILS = GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS
+DETAILS = keys.GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS
 """The event with all of a call's messages, recorded beside the span or in place of its
 attributes.
 """
 
 ROLES_OF_EVENTS = {
-    GEN_AI_SYSTEM_MESSAGE: "system",
-    GEN_AI_USER_MESSAGE: "user",
-    GEN_AI_ASSISTANT_MESSAGE: "assistant",
-    GEN_AI_TOOL_MESSAGE: "tool",
+    keys.GEN_AI_SYSTEM_MESSAGE: "system",
+    keys.GEN_AI_USER_MESSAGE: "user",
+    keys.GEN_AI_ASSISTANT_MESSAGE: "assistant",
+    keys.GEN_AI_TOOL_MESSAGE: "tool",
 }
 
-CHOICE = GEN_AI_CHOICE
-PROMPT, COMPLETION = GEN_AI_CONTENT_PROMPT, GEN_AI_CONTENT_COMPLETION
+CHOICE = keys.GEN_AI_CHOICE
+PROMPT, COMPLETION = keys.GEN_AI_CONTENT_PROMPT, keys.GEN_AI_CONTENT_COMPLETION
 EVENTS = frozenset({DETAILS, CHOICE, PROMPT, COMPLETION, *ROLES_OF_EVENTS})
 
 
@@ -86,7 +59,7 @@ def events_of(span: Span, context: Context) -> Iterator[tuple[str, Mapping[str, 
 
 
 def _payload(body: Value, attributes: Attributes) -> Mapping[str, Any]:
-    content = attributes.get(GEN_AI_EVENT_CONTENT)  # .NET's Microsoft.Extensions.AI
+    content = attributes.get(keys.GEN_AI_EVENT_CONTENT)  # .NET's Microsoft.Extensions.AI
     parsed = structure(body if content is None else content).value
     return {**attributes, **parsed} if isinstance(parsed, dict) else with_blocks(attributes)
 
@@ -106,15 +79,15 @@ def with_details(attributes: Attributes, events: Events) -> Attributes:
 
 
 _INPUT_TOKENS = (
-    GEN_AI_USAGE_INPUT_TOKENS,
-    GEN_AI_USAGE_PROMPT_TOKENS,
-    GEN_AI_RESPONSE_PROMPT_TOKENS,
+    keys.GEN_AI_USAGE_INPUT_TOKENS,
+    keys.GEN_AI_USAGE_PROMPT_TOKENS,
+    keys.GEN_AI_RESPONSE_PROMPT_TOKENS,
 )
 
 _OUTPUT_TOKENS = (
-    GEN_AI_USAGE_OUTPUT_TOKENS,
-    GEN_AI_USAGE_COMPLETION_TOKENS,
-    GEN_AI_RESPONSE_COMPLETION_TOKENS,
+    keys.GEN_AI_USAGE_OUTPUT_TOKENS,
+    keys.GEN_AI_USAGE_COMPLETION_TOKENS,
+    keys.GEN_AI_RESPONSE_COMPLETION_TOKENS,
 )
 """Of each what is written today, and what was; the last one by Semantic Kernel."""
 
@@ -133,25 +106,25 @@ def read_conversation(
         given, produced = _from_events(events, given, produced)
     facts["input"], facts["output"] = given.messages, produced.messages
     damaged = _damaged_sides(given, produced)
-    instructions = attributes.get(GEN_AI_SYSTEM_INSTRUCTIONS)
+    instructions = attributes.get(keys.GEN_AI_SYSTEM_INSTRUCTIONS)
     if instructions is not None:
         facts["system"], cut = system_text(instructions)
         if cut:
             damaged.add("system")
     # Strands lists names
-    definitions = first_value(attributes, (GEN_AI_TOOL_DEFINITIONS, GEN_AI_AGENT_TOOLS))
+    definitions = first_value(attributes, (keys.GEN_AI_TOOL_DEFINITIONS, keys.GEN_AI_AGENT_TOOLS))
     if definitions is not None:
         facts["tools"] = tools(definitions)
         if facts["tools"] is None:
             damaged.add("tools")
     facts["damaged"] = frozenset(damaged)
-    facts["model"] = text(attributes.get(GEN_AI_RESPONSE_MODEL)) or text(
-        attributes.get(GEN_AI_REQUEST_MODEL)
+    facts["model"] = text(attributes.get(keys.GEN_AI_RESPONSE_MODEL)) or text(
+        attributes.get(keys.GEN_AI_REQUEST_MODEL)
     )
-    facts["response_id"] = identity(attributes.get(GEN_AI_RESPONSE_ID))
+    facts["response_id"] = identity(attributes.get(keys.GEN_AI_RESPONSE_ID))
     facts["input_tokens"] = first_count(attributes, _INPUT_TOKENS)
     facts["output_tokens"] = first_count(attributes, _OUTPUT_TOKENS)
-    reasons = attributes.get(GEN_AI_RESPONSE_FINISH_REASONS)
+    reasons = attributes.get(keys.GEN_AI_RESPONSE_FINISH_REASONS)
     if isinstance(reasons, list):
         facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str))
 
@@ -166,11 +139,12 @@ def _damaged_sides(given: Messages, produced: Messages) -> set[StepFact]:
 
 
 def _from_attributes(attributes: Attributes, histories: MessageCache) -> tuple[Messages, Messages]:
-    given, produced = attributes.get(GEN_AI_INPUT_MESSAGES), attributes.get(GEN_AI_OUTPUT_MESSAGES)
+    given = attributes.get(keys.GEN_AI_INPUT_MESSAGES)
+    produced = attributes.get(keys.GEN_AI_OUTPUT_MESSAGES)
     if given is None:
-        given = attributes.get(GEN_AI_PROMPT)
+        given = attributes.get(keys.GEN_AI_PROMPT)
     if produced is None:
-        produced = attributes.get(GEN_AI_COMPLETION)
+        produced = attributes.get(keys.GEN_AI_COMPLETION)
     return (
         histories.messages(given) if given is not None else Messages(None),
         messages(produced, "assistant") if produced is not None else Messages(None),
@@ -184,9 +158,9 @@ def _from_events(events: Events, given: Messages, produced: Messages) -> tuple[M
     inputs, chosen = list[Message](), list[Message]()
     for name, payload in events:
         if name == PROMPT:
-            inputs += messages(payload.get(GEN_AI_PROMPT)).messages or ()
+            inputs += messages(payload.get(keys.GEN_AI_PROMPT)).messages or ()
         elif name == COMPLETION:
-            chosen += messages(payload.get(GEN_AI_COMPLETION), "assistant").messages or ()
+            chosen += messages(payload.get(keys.GEN_AI_COMPLETION), "assistant").messages or ()
         elif name == CHOICE:
             chosen += _event_messages(_choice(payload), "assistant")
         elif name in ROLES_OF_EVENTS:
