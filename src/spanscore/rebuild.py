@@ -73,15 +73,17 @@ def rebuild_trace(
     *,
     completeness: Completeness = "complete",
     watch: turns.Watch | None = None,
+    later: Collection[str] = (),
 ) -> RebuiltTrace:
     """What `rebuild` gives, with what the trace can be compared with others by.
 
-    `watch` is called with each agent trace that is built.
+    `watch` is called with each agent trace that is built. `later` has the ids of traces of which
+    earlier turns were read before.
     """
     readings = [dialects.read(*unit) for unit in dialects.split_units(spans, logs)]
     traces: list[AgentTrace] = []
     for reading in readings:
-        traces += turns.build(reading, completeness=completeness, watch=watch)
+        traces += turns.build(reading, completeness=completeness, watch=watch, later=later)
     if len(readings) != 1 or not _is_one_trace(readings[0]):
         return RebuiltTrace(traces)
     return RebuiltTrace(traces, turns.ids_of_calls(readings[0]), readings[0])
@@ -103,6 +105,7 @@ def rebuild_turn(
     completeness: Sequence[Completeness] = (),
     within: Mapping[str, str] = MappingProxyType({}),
     watch: turns.Watch | None = None,
+    later: Collection[str] = (),
 ) -> list[AgentTrace]:
     """The agent traces in several OTel traces that `turns.Stitching` found to be of one turn, in
     its order.
@@ -111,7 +114,7 @@ def rebuild_turn(
     others does not count. `within` is for `turns.build`.
     """
     readings = [dialects.read(*unit) for unit in dialects.merge_units(received)]
-    return _build_turn(readings, within, completeness=completeness, watch=watch)
+    return _build_turn(readings, within, completeness=completeness, watch=watch, later=later)
 
 
 def _build_turn(
@@ -120,6 +123,7 @@ def _build_turn(
     *,
     completeness: Sequence[Completeness] = (),
     watch: turns.Watch | None = None,
+    later: Collection[str] = (),
 ) -> list[AgentTrace]:
     remaining = turns.without_repeats(readings)
     remaining_ids = {reading.spans[0].trace_id for reading in remaining if reading.spans}
@@ -129,7 +133,7 @@ def _build_turn(
         if reading.spans and reading.spans[0].trace_id in remaining_ids
     ]
     worst: Completeness = min(of_remaining, key=_WORST_FIRST.index, default="complete")
-    return turns.build(*remaining, completeness=worst, within=within, watch=watch)
+    return turns.build(*remaining, completeness=worst, within=within, watch=watch, later=later)
 
 
 def rebuild_all(

@@ -84,12 +84,22 @@ def test_a_late_span_opens_the_trace_again_with_all_its_rows():
     assert assembler.cut(70 * SECOND) == [Cut(TRACE, (1, 2), "complete", genai=True, reopened=True)]
 
 
-def test_a_span_past_the_late_window_is_refused():
+def test_what_comes_past_the_late_window_is_read_by_itself_as_turns_since_then():
     assembler = Assembler(CONFIG)
     assembler.push(fragment(1, b"root"), 0)
     assembler.cut(10 * SECOND)
-    assembler.cut(10 * SECOND + CONFIG.late_window)
-    assert not assembler.push(fragment(2, b"late", b"root"), 11 * SECOND + CONFIG.late_window)
+    late_ns = 11 * SECOND + CONFIG.late_window
+    assembler.cut(late_ns)
+    assert assembler.push(fragment(2, b"late", b"root"), late_ns)
+    (cut,) = assembler.cut(late_ns + CONFIG.idle_after)
+    assert (cut.rows, cut.after_ns) == ((2,), 10 * SECOND)
+
+
+def test_a_trace_past_its_cap_is_read_no_more():
+    assembler = Assembler(Config(max_spans=1))
+    assembler.push(fragment(1, b"a", b"root"), 0)
+    assembler.cut(0)
+    assert not assembler.push(fragment(2, b"b", b"root"), 10 * SECOND + CONFIG.late_window)
 
 
 def test_a_trace_is_cut_at_its_cap_of_spans():
@@ -198,8 +208,10 @@ def test_a_trace_cut_before_a_restart_opens_only_for_a_late_span():
 
 def test_a_trace_cut_before_a_restart_whose_requests_are_gone_is_past():
     assembler = Assembler(CONFIG)
-    assembler.remember_past([TRACE])
-    assert not assembler.push(fragment(2, b"late", b"root"), 0)
+    assembler.remember_past({TRACE: 7})
+    assembler.push(fragment(2, b"late", b"root"), 0)
+    (cut,) = assembler.cut(CONFIG.idle_after)
+    assert (cut.rows, cut.after_ns) == ((2,), 7)
 
 
 def test_a_held_row_is_released_when_it_is_let_go():

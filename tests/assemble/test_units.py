@@ -64,17 +64,19 @@ def test_a_span_whose_emitter_has_no_units_of_spans_is_gathered_under_its_trace(
     assert keys(fragments.of_traces(request, 1, units=UNITS)) == [TRACE]
 
 
-@pytest.mark.parametrize(("trace_id", "is_read"), [(UNIT, True), (TRACE, False)])
-def test_what_comes_past_the_late_window_is_read_only_where_the_unit_goes_on(trace_id, is_read):
+@pytest.mark.parametrize(("trace_id", "goes_on"), [(UNIT, True), (TRACE, False)])
+def test_what_comes_past_the_late_window_is_read_whatever_its_times_where_the_unit_goes_on(
+    trace_id, goes_on
+):
     config = Config()
     assembler = Assembler(config, goes_on=UNITS.goes_on)
     assembler.push(fragments.Fragment(trace_id, 1), 0)
     assembler.cut(config.idle_after)
     assembler.cut(config.idle_after + config.late_window)
-    assert (
-        assembler.push(fragments.Fragment(trace_id, 2), config.idle_after + config.late_window + 1)
-        is is_read
-    )
+    late_ns = config.idle_after + config.late_window + 1
+    assembler.push(fragments.Fragment(trace_id, 2), late_ns)
+    (cut,) = assembler.cut(late_ns + config.idle_after)
+    assert (cut.after_ns == 0) is goes_on
 
 
 def test_scores_that_others_gave_open_no_trace():

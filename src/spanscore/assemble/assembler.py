@@ -1,7 +1,7 @@
 """The assembler: completes traces, with time passed in."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -29,6 +29,7 @@ class _Open:
     genai: bool = False
     reopened: bool = False
     was_whole: bool = True
+    after_ns: int = 0
 
     @property
     def whole(self) -> bool:
@@ -54,6 +55,11 @@ class _Closed:
     has_root: bool = False
     genai: bool = False
     whole: bool = True
+    after_ns: int = 0
+
+
+_NEVER_NS = 2**63
+"""After which nothing comes: of a trace that is too large no more is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,8 @@ class Cut:
     `key` is as `keys` has it. `genai` False: no request with it can contain GenAI spans.
     `reopened`: it was cut before, and then grew. `is_early`: it is still open, and scored only if
     what is read shows that nothing is missing (`Assembler.accept`). `size_bytes`: of its spans,
-    encoded.
+    encoded. `after_ns`, where not 0: when the trace was cut before, too long ago to be re-opened;
+    what started since is turns of their own, what did not is late.
     """
 
     key: bytes
@@ -73,6 +80,7 @@ class Cut:
     reopened: bool
     is_early: bool = False
     size_bytes: int = field(default=0, compare=False)
+    after_ns: int = 0
 
     trace_id: str = field(init=False, repr=False, compare=False)
     """The trace's id, or another unit's, as hex."""
@@ -106,7 +114,7 @@ class Assembler:
         self._whole: OrderedDict[bytes, _Open] = OrderedDict()
         self._partial: OrderedDict[bytes, _Open] = OrderedDict()
         self._closed: OrderedDict[bytes, _Closed] = OrderedDict()
-        self._past: OrderedDict[bytes, None] = OrderedDict()
+        self._past: OrderedDict[bytes, int] = OrderedDict()
         self._next_age_check_ns = 0
         self._open_items = 0
         self._ready: list[Cut] = []
@@ -121,10 +129,11 @@ class Assembler:
     def push(self, fragment: Fragment, now_ns: int) -> bool:
         """Take in what a request contains of a trace.
 
-        False: past the late window or the caps, so it is not read.
+        False: past the caps, so it is not read. A trace that was cut longer ago than the late
+        window is opened anew: its id may live as long as a chat.
         """
         key = fragment.key
-        if key in self._past:
+        if self._past.get(key) == _NEVER_NS:
             return False
         trace = self._take(key) or self._open(key, now_ns)
         self._add(trace, fragment)
@@ -134,7 +143,7 @@ class Assembler:
             or trace.size_bytes >= self._config.max_trace_bytes
         ):
             self._close(key, trace, "truncated", now_ns)
-            self._bury(key, self._closed.pop(key).rows)
+            self._bury(key, self._closed.pop(key).rows, _NEVER_NS)
         else:
             self._waiting(trace)[key] = trace
         return True
@@ -209,6 +218,7 @@ class Assembler:
             closed.genai,
             reopened=True,
             size_bytes=closed.size_bytes,
+            after_ns=closed.after_ns,
         )
 
     def recut_next(self, key: bytes, now_ns: int) -> None:
@@ -256,15 +266,15 @@ class Assembler:
             genai=known.genai or fragment.genai,
         )
 
-    def remember_past(self, closed: Iterable[bytes]) -> None:
-        """After `restore`: of the traces cut before a restart, those whose rows were deleted cannot
-        be re-opened.
+    def remember_past(self, closed: Mapping[bytes, int]) -> None:
+        """After `restore`: of the traces cut before a restart, with the time of each, those whose
+        rows were deleted cannot be re-opened.
         """
-        for key in closed:
+        for key, closed_ns in closed.items():
             if key not in self._closed and not any(
                 key in traces for traces, _, _ in self._by_patience()
             ):
-                self._pass(key)
+                self._pass(key, closed_ns)
 
     def forget_oldest(self) -> bool:
         """Give up the trace that was cut longest ago, to make room for new ones.
@@ -275,7 +285,7 @@ class Assembler:
             return False
         key, closed = self._closed.popitem(last=False)
         if closed.genai:
-            self._bury(key, closed.rows)
+            self._bury(key, closed.rows, closed.closed_ns)
         # nothing of it was read: log records may be there long before the spans, where those are
         # sent once more
         else:
@@ -312,7 +322,7 @@ class Assembler:
     def _open(self, key: bytes, now_ns: int) -> _Open:
         closed = self._closed.pop(key, None)
         if closed is None:
-            return _Open(now_ns, now_ns)
+            return _Open(now_ns, now_ns, after_ns=self._past.pop(key, 0))
         self._open_items += closed.items
         return _Open(
             now_ns,
@@ -324,6 +334,7 @@ class Assembler:
             genai=closed.genai,
             reopened=True,
             was_whole=closed.whole,
+            after_ns=closed.after_ns,
         )
 
     def _add(self, trace: _Open, fragment: Fragment) -> None:
@@ -344,14 +355,29 @@ class Assembler:
         rows = tuple(trace.rows)
         self.hold(rows)
         self._ready.append(
-            Cut(key, rows, completeness, trace.genai, trace.reopened, size_bytes=trace.size_bytes)
+            Cut(
+                key,
+                rows,
+                completeness,
+                trace.genai,
+                trace.reopened,
+                size_bytes=trace.size_bytes,
+                after_ns=trace.after_ns,
+            )
         )
         self._note_closed(key, trace, rows, now_ns)
 
     def _note_closed(self, key: bytes, trace: _Open, rows: tuple[int, ...], closed_ns: int) -> None:
         self._open_items -= trace.items
         self._closed[key] = _Closed(
-            closed_ns, rows, trace.items, trace.size_bytes, trace.has_root, trace.genai, trace.whole
+            closed_ns,
+            rows,
+            trace.items,
+            trace.size_bytes,
+            trace.has_root,
+            trace.genai,
+            trace.whole,
+            trace.after_ns,
         )
 
     def _cut_early(self, key: bytes) -> None:
@@ -368,6 +394,7 @@ class Assembler:
                 trace.reopened,
                 is_early=True,
                 size_bytes=trace.size_bytes,
+                after_ns=trace.after_ns,
             )
         )
 
@@ -393,14 +420,14 @@ class Assembler:
         while len(self._past) > limit:
             self._past.popitem(last=False)
 
-    def _bury(self, key: bytes, rows: Iterable[int]) -> None:
-        self._pass(key)
+    def _bury(self, key: bytes, rows: Iterable[int], after_ns: int) -> None:
+        self._pass(key, after_ns)
         self.let_go(rows)
 
-    def _pass(self, key: bytes) -> None:
-        """Read no more of it; but of a session what comes is its next turn."""
+    def _pass(self, key: bytes, after_ns: int) -> None:
+        """Forget what came of it; of a session what comes is its next turn all the same."""
         if not self._goes_on(key.hex()):
-            self._past[key] = None
+            self._past[key] = after_ns
 
 
 def _quiet_since(traces: OrderedDict[bytes, _Open], since_ns: int) -> Iterator[bytes]:

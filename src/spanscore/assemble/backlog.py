@@ -310,7 +310,7 @@ class Backlog:
                 else:
                     self.assembler.push(fragment, now_ns)
             yield journaled, self._journal.leaving(request.row)
-        self.assembler.remember_past(closed)
+        self.assembler.remember_past({key: closed_ns for key, (_, closed_ns) in closed.items()})
         for key in sorted(self._journal.parts()):
             self.assembler.recut_next(key, now_ns)
 

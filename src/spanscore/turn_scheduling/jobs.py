@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Protocol, TypeAlias
 
@@ -158,12 +158,20 @@ class JobReader:
         attributes = SpanAttributes(self._attributes, self._watch) if self._attributes else None
         watch = attributes or self._watch
         completeness = [cut.completeness for cut in job.cuts]
+        later = {cut.trace_id for cut in job.cuts if cut.after_ns}
+        after_ns = max(cut.after_ns for cut in job.cuts)
         if job.kind is JobKind.TURN:
             traces = rebuild.rebuild_turn(
-                received, completeness=completeness, within=job.within, watch=watch
+                received, completeness=completeness, within=job.within, watch=watch, later=later
             )
+            traces = [x for x in traces if x.started_ns >= after_ns]
             return ReadResult(job, _with_attributes(traces, attributes))
-        rebuilt = rebuild.rebuild_trace(*received[0], completeness=completeness[0], watch=watch)
+        rebuilt = rebuild.rebuild_trace(
+            *received[0], completeness=completeness[0], watch=watch, later=later
+        )
+        if after_ns:
+            of_turns = [x for x in rebuilt.traces if x.started_ns >= after_ns]
+            rebuilt = replace(rebuilt, traces=of_turns)
         hints = rebuilt.hints() if self._stitching.uses("delegation") else None
         is_linked = is_referred_to(job, rebuilt.ids_of_calls, hints)
         fragment = rebuilt.fragment(self._stitching, is_referred_to=is_linked)

@@ -1,6 +1,6 @@
 """Agent traces built from steps."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -186,11 +186,13 @@ def build(
     completeness: Completeness = "complete",
     within: Mapping[str, str] = MappingProxyType({}),
     watch: Watch | None = None,
+    later: Collection[str] = (),
 ) -> list[AgentTrace]:
     """Build the agent traces of one OTel trace, or of the traces that `group` found to be of one
     turn.
 
-    `within` maps the id of a trace to the span of the tool call that requested that trace.
+    `within` maps the id of a trace to the span of the tool call that requested that trace. `later`
+    has the ids of traces of which earlier turns were built before: they keep their ids.
 
     The result is in order of time, oldest first. It is empty where no agent and no model call is
     recorded: tool calls, retrievals and bookkeeping alone are no agent trace. A workflow counts as
@@ -202,7 +204,7 @@ def build(
         return [
             trace
             for each in readings
-            for trace in build(each, completeness=completeness, watch=watch)
+            for trace in build(each, completeness=completeness, watch=watch, later=later)
         ]
     if not any(x.kind in {"agent", "model"} or _records_content(x) for x in reading.steps):
         return []
@@ -212,12 +214,12 @@ def build(
         groups = _by_shared_turn(readings, [steps for _, steps in turns])
         if len(groups) > 1:
             built = (
-                build(*group, completeness=completeness, within=within, watch=watch)
+                build(*group, completeness=completeness, within=within, watch=watch, later=later)
                 for group in groups
             )
             return [trace for traces in built for trace in traces]
     found: list[AgentTrace] = []
-    begun: set[str] = set()
+    begun = set(later)
     for opening, steps in turns:
         known = _known(readings, opening, steps, tree, begun, completeness)
         begun.update(known.trace_ids)
