@@ -159,21 +159,13 @@ class SharedAnswers:
         self._kept = 0
         self._named_s: float | None = None
 
-    def get(self, key: str) -> str | None:
-        """The answer kept under `key`, or None."""
-        return self.get_all([key]).get(key)
-
-    def put(self, key: str, value: str) -> None:
-        """Keep `value` under `key`."""
-        self.put_all({key: value})
-
-    def get_all(self, keys: Sequence[str]) -> dict[str, str]:
+    def get(self, keys: Sequence[str]) -> dict[str, str]:
         """The answers kept under any of `keys`, by key."""
         found: dict[str, str] = {}
         self._attempt(lambda: found.update(self._read(keys)))
         return found
 
-    def put_all(self, answers: Mapping[str, str]) -> None:
+    def put(self, answers: Mapping[str, str]) -> None:
         """Keep each answer under its key; one that another server kept meanwhile stays.
 
         An answer with a character that the database takes in no text is not kept.
