@@ -16,7 +16,7 @@ from pydantic_core.core_schema import WithDefaultSchema
 
 from spanscore.assemble.config import Config as Assemble
 from spanscore.embed.config import Config as Embedding
-from spanscore.errors import ConfigError
+from spanscore.errors import ConfigError, shortened
 from spanscore.evaluation.config import Config as Evaluation
 from spanscore.evaluation.config import check_bands
 from spanscore.evaluation.rules import NAME_PATTERN, Rule
@@ -543,7 +543,7 @@ def _shown(problem: Mapping[str, Any]) -> str:
     """What is there as YAML has it, text in quotes; of what is long the beginning."""
     value = problem["input"]
     text = str(value).lower() if isinstance(value, bool) else repr(value)
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+    return shortened(text, _SHOWN_CHARS)
 
 
 def _walk(

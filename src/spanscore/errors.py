@@ -188,6 +188,25 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
 
 
+def shortened(text: str, max_chars: int) -> str:
+    """The text; of one with more than `max_chars` so many, and `…` after them.
+
+    >>> shortened("What is the weather?", 7)
+    'What is…'
+    """
+    return text if len(text) <= max_chars else f"{text[:max_chars]}…"
+
+
+def line_of(text: str, max_chars: int) -> str:
+    """The text on one line, of at most `max_chars`: one that is longer ends in `…`.
+
+    >>> line_of("What is  the  weather?", 13)
+    'What is the…'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= max_chars else f"{line[: max_chars - 1].rstrip()}…"
+
+
 def short_path(path: Path) -> str:
     """The path from the working folder on, where it lies in it; else the path as it is.
 

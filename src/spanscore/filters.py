@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
-from spanscore.errors import FieldError, nearest
+from spanscore.errors import FieldError, nearest, shortened
 
 MAX_CHARS: Final = 4096
 _MAX_DEPTH: Final = 24
@@ -81,8 +81,7 @@ class _Token:
     at: int
 
     def __str__(self) -> str:
-        text = self.text if len(self.text) <= _SHOWN_CHARS else f"{self.text[:_SHOWN_CHARS]}…"
-        return "the end" if self.kind == "end" else repr(text)
+        return "the end" if self.kind == "end" else repr(shortened(self.text, _SHOWN_CHARS))
 
 
 _TOKENS: Final = re.compile(

@@ -301,10 +301,10 @@ def test_only_valid_answers_are_kept():
 
 def test_a_damaged_cache_entry_is_as_good_as_none():
     class Damaged:
-        def get(self, key):
-            return "{half"
+        def get(self, keys):
+            return dict.fromkeys(keys, "{half")
 
-        def put(self, key, value):
+        def put(self, answers):
             pass
 
     with ScriptedServer(answer(GOOD)) as server:

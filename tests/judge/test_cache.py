@@ -12,12 +12,11 @@ KEY = content_key("m", Prompt("i", "t", "q"), {"type": "object"}, {"temperature"
 
 def test_the_least_recently_used_entry_goes_first():
     cache = MemoryCache(2)
-    cache.put("a", "1")
-    cache.put("b", "2")
-    cache.get("a")
-    cache.put("c", "3")
+    cache.put({"a": "1", "b": "2"})
+    cache.get(["a"])
+    cache.put({"c": "3"})
 
-    assert (cache.get("a"), cache.get("b"), cache.get("c")) == ("1", None, "3")
+    assert cache.get(["a", "b", "c"]) == {"a": "1", "c": "3"}
 
 
 def test_the_key_is_the_same_for_the_same_content():

@@ -4,7 +4,8 @@ is trusted.
 
 import pytest
 
-from spanscore.judge.provider import NOTHING_STATED, Quota, read, reset_s, retry_after_s
+from spanscore.judge.provider import NOTHING_STATED, Quota, read, reset_s
+from spanscore.retry import retry_after_s
 
 NOW_NS = 1_700_000_000 * 10**9
 

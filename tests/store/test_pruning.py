@@ -54,9 +54,9 @@ def test_what_a_session_id_stands_for_goes_with_the_last_trace_of_the_session(
 
 def test_a_judges_answers_go_at_their_age(open_store, clock):
     store = open_store(max_age="1s")
-    store.put("key", "value")
+    store.put({"key": "value"})
     store.prune(clock.now_ns + 8 * SECOND_NS)
-    assert store.get("key") is None
+    assert store.get(["key"]) == {}
 
 
 def test_nothing_goes_by_age_when_age_has_no_bound(open_store, make, clock):
@@ -93,8 +93,8 @@ def test_the_size_is_the_same_after_a_restart(open_store, make, clock):
     store = open_store(max_age="10s")
     traces = fill(store, make, clock, 5)
     store.commit([make.stored(traces[-1], 2)], [])
-    store.put("key", "value")
-    store.put("key", "longer value")
+    store.put({"key": "value"})
+    store.put({"key": "longer value"})
     store.prune(clock.now_ns + 8 * SECOND_NS)
     assert open_store().size_bytes == store.size_bytes > 0
 
@@ -103,7 +103,7 @@ def test_size_is_counted_in_bytes_and_not_in_characters(open_store, make):
     def grown(text):
         before = store.size_bytes
         store.commit([make.stored(make.trace(grown.calls, user_input=text))], [])
-        store.put(f"key {grown.calls}", text)
+        store.put({f"key {grown.calls}": text})
         grown.calls += 1
         return store.size_bytes - before
 

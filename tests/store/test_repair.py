@@ -30,7 +30,7 @@ def sound(tmp_path_factory, make):
         trace = make.trace(number, session_id=f"s{number // 4}", user_input=text)
         scores = [make.score(trace, name) for name in ("a", "b", "c")]
         store.commit([make.stored(trace)], scores)
-    store.put("question", "answer")
+    store.put({"question": "answer"})
     store.set_cursor("otlp_grpc", COUNT)
     store.close()
     return file
@@ -172,7 +172,7 @@ def test_a_repaired_store_goes_on(file, config, make):
     repair.store(config)
     store = Store.open(config)
     assert store.cursor("otlp_grpc") == COUNT
-    assert store.get("question") == "answer"
+    assert store.get(["question"]) == {"question": "answer"}
     assert store.trace(make.trace(7).id).id == make.trace(7).id
     assert store.commit([], [make.score(make.trace(1), "another")]) == [3 * COUNT + 1]
     store.close()
@@ -189,7 +189,7 @@ def test_what_only_the_log_has_is_read_too(file, config, tmp_path):
     overwrite(killed, pages_of(file, "evaluations")[5])
     _, aside = repair.store(Config(url=f"sqlite:///{killed}"))
     store = Store.open(Config(url=f"sqlite:///{killed}"))
-    assert store.get("question") == "newer"
+    assert store.get(["question"]) == {"question": "newer"}
     store.close()
     assert aside.with_name(f"{aside.name}-wal").exists()
 

@@ -40,25 +40,25 @@ def opened(url):
 @pytest.mark.postgresql
 def test_one_server_finds_what_another_one_kept(opened):
     one, other = opened(), opened()
-    one.put_all({"a": "1", "b": "2"})
+    one.put({"a": "1", "b": "2"})
 
-    assert other.get_all(["a", "b", "c"]) == {"a": "1", "b": "2"}
+    assert other.get(["a", "b", "c"]) == {"a": "1", "b": "2"}
 
 
 @pytest.mark.postgresql
 def test_what_two_servers_keep_at_once_is_kept_once(opened):
     one, other = opened(), opened()
-    one.put("a", "the first")
-    other.put("a", "the second")
+    one.put({"a": "the first"})
+    other.put({"a": "the second"})
 
-    assert (one.get("a"), other.get("a")) == ("the first", "the first")
+    assert (one.get(["a"]), other.get(["a"])) == ({"a": "the first"}, {"a": "the first"})
 
 
 @pytest.mark.postgresql
 def test_servers_may_start_at_the_same_moment(opened, caplog):
     caches = [opened() for _ in range(6)]
     threads = [
-        threading.Thread(target=cache.put, args=(str(x), "answer"))
+        threading.Thread(target=cache.put, args=({str(x): "answer"},))
         for x, cache in enumerate(caches)
     ]
     for thread in threads:
@@ -66,7 +66,7 @@ def test_servers_may_start_at_the_same_moment(opened, caplog):
     for thread in threads:
         thread.join()
 
-    assert (len(caches[0].get_all([str(x) for x in range(6)])), caplog.records) == (6, [])
+    assert (len(caches[0].get([str(x) for x in range(6)])), caplog.records) == (6, [])
 
 
 @pytest.mark.postgresql
@@ -74,19 +74,19 @@ def test_answers_that_were_not_used_for_longest_go_first(opened):
     days = iter(range(10_000))
     cache = opened(250 * 100, clock_ns=lambda: next(days) * 2 * 86400 * 10**9)
     for number in range(199):
-        cache.put(f"{number:03}", "x" * 100)
-    cache.get("000")
-    cache.put_all({f"{number:03}": "x" * 100 for number in range(199, 401)})
+        cache.put({f"{number:03}": "x" * 100})
+    cache.get(["000"])
+    cache.put({f"{number:03}": "x" * 100 for number in range(199, 401)})
 
-    kept = cache.get_all([f"{number:03}" for number in range(401)])
+    kept = cache.get([f"{number:03}" for number in range(401)])
     assert (len(kept), "000" in kept, "001" in kept, "400" in kept) == (225, True, False, True)
 
 
 def test_a_database_that_is_away_costs_no_answer_and_is_named_without_its_password(caplog):
     cache = SharedAnswers("postgresql+psycopg://me:secret@127.0.0.1:1/answers", MIB)
     with caplog.at_level(logging.WARNING):
-        cache.put("a", "1")
-        found = cache.get("a")
+        cache.put({"a": "1"})
+        found = cache.get(["a"]).get("a")
     cache.close()
 
     assert (
@@ -148,8 +148,8 @@ def test_while_one_thread_waits_for_a_silent_host_the_others_do_not(silent):
     waiting = threading.Thread(target=silent.cache.get, args=("a",))
     waiting.start()
     connection = silent.taken()
-    found = [silent.cache.get_all(["a"]) for _ in range(20)]
-    silent.cache.put("a", "1")
+    found = [silent.cache.get(["a"]) for _ in range(20)]
+    silent.cache.put({"a": "1"})
     asked = silent.was_asked()
     connection.close()
     waiting.join()
@@ -160,8 +160,8 @@ def test_while_one_thread_waits_for_a_silent_host_the_others_do_not(silent):
 def test_after_a_failure_the_database_is_not_asked_for_a_while(silent):
     _failed(silent)
     silent.now_s = 29.0
-    found = silent.cache.get("a")
-    silent.cache.put("a", "1")
+    found = silent.cache.get(["a"]).get("a")
+    silent.cache.put({"a": "1"})
 
     assert (found, silent.was_asked()) == (None, False)
 
@@ -177,17 +177,17 @@ def test_after_the_pause_the_database_is_asked_again(silent, caplog):
 @pytest.mark.postgresql
 def test_a_text_that_the_database_cannot_take_is_not_kept_and_those_beside_it_are(opened):
     cache = opened()
-    cache.put_all({"a": "1", "b": "half a character: \ud83d", "c": "\0"})
+    cache.put({"a": "1", "b": "half a character: \ud83d", "c": "\0"})
 
-    assert cache.get_all(["a", "b", "c"]) == {"a": "1"}
+    assert cache.get(["a", "b", "c"]) == {"a": "1"}
 
 
 @pytest.mark.postgresql
 def test_a_key_that_is_no_text_finds_nothing(opened):
     cache = opened()
-    cache.put("a", "1")
+    cache.put({"a": "1"})
 
-    assert (cache.get("\ud83d"), cache.get("a")) == (None, "1")
+    assert (cache.get(["\ud83d"]), cache.get(["a"])) == ({}, {"a": "1"})
 
 
 @pytest.mark.postgresql
@@ -196,11 +196,11 @@ def test_servers_that_keep_the_same_answers_in_different_orders_do_not_block_eac
 ):
     one, other = opened(), opened()
     keys = [f"{number:03}" for number in range(150)]
-    one.get("a"), other.get("a")
+    one.get(["a"]), other.get(["a"])
 
     def keep(cache, order):
         for start in range(0, 10_000, 1000):
-            cache.put_all({f"{start} {key}": "answer" for key in order})
+            cache.put({f"{start} {key}": "answer" for key in order})
 
     threads = [threading.Thread(target=keep, args=x) for x in ((one, keys), (other, keys[::-1]))]
     for thread in threads:
@@ -215,12 +215,12 @@ def test_servers_that_keep_the_same_answers_in_different_orders_do_not_block_eac
 def test_answers_whose_use_another_server_is_noting_are_found_nonetheless(url, opened):
     days = iter((0, 2))
     cache = opened(clock_ns=lambda: next(days) * 86400 * 10**9)
-    cache.put("a", "1")
+    cache.put({"a": "1"})
     engine = create_engine(url)
     with engine.begin() as connection:
         connection.execute(text("UPDATE spanscore_judge_answers SET used_ns = 1 WHERE key = 'a'"))
         connection.execute(text("SELECT 1 FROM spanscore_judge_answers WHERE key = 'a' FOR UPDATE"))
-        found = cache.get("a")
+        found = cache.get(["a"]).get("a")
     engine.dispose()
 
     assert found == "1"

@@ -434,9 +434,9 @@ def test_a_session_revision_counts_its_own_scores_only(store, make):
 
 def test_a_judges_answer_is_kept(open_store):
     store = open_store()
-    store.put("key", "old")
-    store.put("key", "new")
-    assert (open_store().get("key"), store.get("other")) == ("new", None)
+    store.put({"key": "old"})
+    store.put({"key": "new"})
+    assert open_store().get(["key", "other"]) == {"key": "new"}
 
 
 def test_a_locked_file_is_a_fault_that_may_pass(tmp_path, make):
@@ -454,9 +454,9 @@ def test_a_judge_is_not_told_of_a_locked_file(tmp_path):
     store = Store.open(Config(url=f"sqlite:///{tmp_path}/spanscore.db", busy_timeout="1ms"))
     other = sqlite3.connect(tmp_path / "spanscore.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    store.put("key", "value")
+    store.put({"key": "value"})
     other.close()
-    assert store.get("key") is None
+    assert store.get(["key"]) == {}
 
 
 def test_a_full_disk_is_a_fault_that_may_pass(tmp_path, make):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import grpc
 from google.protobuf.descriptor_pb2 import MethodOptions
 
+from spanscore import retry
 from spanscore.api import client_services
 from spanscore.api.client_services import (
     Analytics,
@@ -276,15 +277,12 @@ class _Asking(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc h
 
     def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
         method, asked = _prepared(details.method, request)
-        for wait_s in waits(method, asked):
+        breaks = Breaks(retries_of(method, asked))
+        while True:
             call = continuation(self.details(details), asked)
             if call.code() is grpc.StatusCode.OK:
                 return call
-            status = status_of(call.trailing_metadata())
-            if wait_s is None or call.code() is not grpc.StatusCode.UNAVAILABLE:
-                raise error_of(call.code(), call.details(), status)
-            self.sleep(pause_s(wait_s, status))
-        raise AssertionError("the last try has no wait after it")
+            self.sleep(breaks.wait_s(call.code(), call.details(), call.trailing_metadata()))
 
 
 class _Streaming(grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]  # grpc has no types
@@ -334,16 +332,14 @@ class _AsyncAsking(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc] 
 
     async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
         method, asked = _prepared(_text(details.method), request)
-        for wait_s in waits(method, asked):
+        breaks = Breaks(retries_of(method, asked))
+        while True:
             call = await continuation(_aio_details(self._asking.details(details)), asked)
             code = await call.code()
             if code is grpc.StatusCode.OK:
                 return call
-            status = status_of(await call.trailing_metadata())
-            if wait_s is None or code is not grpc.StatusCode.UNAVAILABLE:
-                raise error_of(code, await call.details(), status)
-            await self._asking.sleep(pause_s(wait_s, status))
-        raise AssertionError("the last try has no wait after it")
+            trailers = await call.trailing_metadata()
+            await self._asking.sleep(breaks.wait_s(code, await call.details(), trailers))
 
 
 class _AsyncStreaming(grpc.aio.UnaryStreamClientInterceptor):  # type: ignore[misc]  # grpc has no types
@@ -414,21 +410,19 @@ _ERRORS: Final[dict[grpc.StatusCode, type[SpanscoreError]]] = {
 }
 
 
-def waits(method: Any, request: Any) -> Iterator[float | None]:
-    """How long to wait after each try before the next; None after the last."""
+def retries_of(method: Any, request: Any) -> int:
+    """How often a request may be sent again."""
     is_safe = method.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS
-    if is_safe or "request_id" in request.DESCRIPTOR.fields_by_name:
-        for number in range(_TRIES - 1):
-            yield _FIRST_WAIT_S * 2**number
-    yield None
+    return _TRIES - 1 if is_safe or "request_id" in request.DESCRIPTOR.fields_by_name else 0
 
 
 class Breaks:
-    """How often a stream has broken off since it gave something, and what it gave last."""
+    """How often a call has failed, of a stream since it gave something, and what it gave last."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = _TRIES - 1) -> None:
+        """A server that has never answered is asked at most `most` times again."""
         self._count = 0
-        self._most = _TRIES - 1  # a server that has never answered is not waited for long
+        self._most = most
         self._last: Any = None
 
     def is_new(self, response: Any) -> bool:
@@ -438,7 +432,8 @@ class Breaks:
         return is_new
 
     def wait_s(self, code: grpc.StatusCode, message: str | None, trailers: Any) -> float:
-        """How long to wait before the stream is asked for again.
+        """How long to wait before the server is asked again: as long as it says, else longer and
+        longer.
 
         Raises SpanscoreError where that is of no use.
         """
@@ -446,14 +441,9 @@ class Breaks:
         if code is not grpc.StatusCode.UNAVAILABLE or self._count >= self._most:
             raise error_of(code, message, status)
         self._count += 1
-        return pause_s(_FIRST_WAIT_S * 2 ** (self._count - 1), status)
-
-
-def pause_s(usual_s: float, status: Status | None) -> float:
-    """As long as the server asks for, else the usual time, a little more or less."""
-    retry_after_s = status.retry_after_s if status is not None else None
-    usual_s *= random.uniform(0.5, 1.5)  # noqa: S311
-    return min(retry_after_s if retry_after_s is not None else usual_s, _LONGEST_WAIT_S)
+        asked_s = None if status is None else status.retry_after_s
+        usual_s = retry.backoff_s(self._count, _FIRST_WAIT_S, random.random())  # noqa: S311
+        return min(usual_s if asked_s is None else asked_s, _LONGEST_WAIT_S)
 
 
 def status_of(trailers: Any) -> Status | None:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from spanscore.errors import FieldError, InputError, nearest
+from spanscore.errors import FieldError, InputError, nearest, shortened
 from spanscore.model.json import loads
 from spanscore.otlp.json import is_repeated
 from spanscore.rpc.messages import text_of
@@ -301,9 +301,9 @@ def _shown(given: Any) -> str:
         return "null"
     is_text = isinstance(given, str)
     text = ascii(given[: _SHOWN_CHARS + 1]) if is_text else str(given)
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+    return shortened(text, _SHOWN_CHARS)
 
 
 def _name(key: str) -> str:
     """The name of a field, or a key, as an error shows it."""
-    return text_of(key if len(key) <= _NAME_CHARS else f"{key[:_NAME_CHARS]}…")
+    return text_of(shortened(key, _NAME_CHARS))

@@ -9,6 +9,7 @@ from spanscore.api.requests import id_in, moment, name_of, sought, sought_name
 from spanscore.api.servicer import Call
 from spanscore.api.v1 import score_service_pb2 as score_pb
 from spanscore.api.v1 import trace_service_pb2 as trace_pb
+from spanscore.errors import shortened
 from spanscore.filters import parse
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
@@ -259,11 +260,7 @@ def _count(trace: AgentTrace) -> int | None:
 
 
 def _cut(text: str | None) -> str | None:
-    return (
-        None
-        if text is None
-        else text_of(text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…")
-    )
+    return None if text is None else text_of(shortened(text, _MAX_CHARS))
 
 
 def whole_session(record: SessionRecord, found: Sequence[Evaluation]) -> trace_pb.Session:

@@ -23,7 +23,7 @@ from google.protobuf.message import Message
 from spanscore import metrics
 from spanscore.api.servicer import Call
 from spanscore.api.v1.trace_service_pb2 import EvaluateSessionRequest, EvaluateTraceRequest
-from spanscore.errors import FieldError, InputError, NotFoundError
+from spanscore.errors import FieldError, InputError, NotFoundError, shortened
 from spanscore.evaluation.config import Overrides
 from spanscore.evaluation.rubric import is_rubric
 from spanscore.evaluation.rubric import scale_of as rubric_scale
@@ -44,7 +44,7 @@ def not_found(name: str) -> NotFoundError:
 
 def shown(text: str) -> str:
     """`text` as it may stand in an error, which travels in a header of bounded size."""
-    return repr(text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…")
+    return repr(shortened(text, _SHOWN_CHARS))
 
 
 def name_of(collection: str, id_: str) -> str:

@@ -11,7 +11,7 @@ from spanscore.calibration import Calibration, PassRate, Verdict, pass_rates
 from spanscore.cli import trace_files
 from spanscore.cli.terminal import Rows, fitted, on_one_line, printable
 from spanscore.config import Settings
-from spanscore.errors import SpanscoreError
+from spanscore.errors import SpanscoreError, shortened
 from spanscore.evaluation.rubric import is_rubric
 from spanscore.metrics import Judged, available
 from spanscore.model.score import Evaluation, Failure, JudgeUsage, Skip, SkipCause
@@ -351,7 +351,7 @@ def _failed_alike(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def _reason(text: str) -> str:
-    return printable(text[:_MAX_REASON_CHARS]) + ("…" if len(text) > _MAX_REASON_CHARS else "")
+    return printable(shortened(text, _MAX_REASON_CHARS))
 
 
 def table(*headings: str) -> "Table":
@@ -402,10 +402,12 @@ def notices(outcomes: Sequence[Counted]) -> list[str]:
     for cause in _NOT_SET_UP:
         of_cause = [x.evaluation for x in _skipped(outcomes, cause)]
         if of_cause:
-            found.append(f"{_names(of_cause)} skipped: {_short(_of_all(of_cause))}")
+            found.append(
+                f"{_names(of_cause)} skipped: {on_one_line(_of_all(of_cause), _MAX_CHARS)}"
+            )
     if over_budget := _skipped(outcomes, "budget"):
         reason = over_budget[0].evaluation.reason
-        found.append(f"{_scores(_count(over_budget))} skipped: {_short(reason)}")
+        found.append(f"{_scores(_count(over_budget))} skipped: {on_one_line(reason, _MAX_CHARS)}")
     failed = [x for x in outcomes if x.evaluation.status == "failed"]
     if failed and no_score(outcomes) is None:
         found.append(f"{_failed(_count(failed))}, most of them so: {_most_common(failed)}")
@@ -477,8 +479,4 @@ def _most_common(failed: Iterable[Counted]) -> str:
     by_reason = Counter[str]()
     for x in failed:
         by_reason[x.evaluation.reason] += x.count
-    return _short(by_reason.most_common(1)[0][0])
-
-
-def _short(text: str) -> str:
-    return on_one_line(text, _MAX_CHARS)
+    return on_one_line(by_reason.most_common(1)[0][0], _MAX_CHARS)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TextIO, cast
 
 from spanscore import local_files
-from spanscore.errors import InputError
+from spanscore.errors import InputError, line_of, shortened
 from spanscore.model.json import dumps
 
 if TYPE_CHECKING:
@@ -48,12 +48,7 @@ def on_one_line(text: str, max_chars: int) -> str:
     >>> on_one_line("What is  the  weather?", 12)
     'What is the…'
     """
-    line = " ".join(printable(text[: max_chars * 4]).split())
-    return (
-        line
-        if len(line) <= max_chars and len(text) <= max_chars * 4
-        else f"{line[: max_chars - 1].rstrip()}…"
-    )
+    return line_of(printable(shortened(text, max_chars * 4)), max_chars)
 
 
 def print_json(value: object) -> None:
@@ -346,9 +341,8 @@ def shown(value: Any) -> str:
 
 def cut(text: str) -> str:
     """`text` made printable; of a long one the beginning, and how long it is."""
-    if len(text) <= _MAX_CHARS:
-        return printable(text)
-    return f"{printable(text[:_MAX_CHARS])}… ({len(text):,} characters, --jsonl shows all)"
+    more = f" ({len(text):,} characters, --jsonl shows all)" if len(text) > _MAX_CHARS else ""
+    return f"{printable(shortened(text, _MAX_CHARS))}{more}"
 
 
 def _shortened(value: Any) -> Any:

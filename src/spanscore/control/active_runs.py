@@ -13,7 +13,7 @@ from typing import Any, Final
 from spanscore.control.measurer import Measurers
 from spanscore.control.run_items import ItemScoring, Work
 from spanscore.control.run_sources import Sources
-from spanscore.errors import ExistsError, InputError, NotFoundError, StateError
+from spanscore.errors import ExistsError, InputError, NotFoundError, StateError, shortened
 from spanscore.evaluation.config import Runs as Config
 from spanscore.scoring import Scoring
 from spanscore.specs import RunSpec, stored_spec, whole
@@ -429,8 +429,7 @@ def reason_of(error: Exception) -> str:
 
 def not_found(run_id: str) -> NotFoundError:
     """The error for a run that there is not."""
-    known = run_id if len(run_id) <= _SHOWN_CHARS else f"{run_id[:_SHOWN_CHARS]}…"
-    return NotFoundError(f"there is no run {known!r}")
+    return NotFoundError(f"there is no run {shortened(run_id, _SHOWN_CHARS)!r}")
 
 
 def before_retry(progress: Progress) -> Progress:

@@ -12,7 +12,7 @@ from typing import Any
 
 from spanscore.config import Settings
 from spanscore.embed.port import Embedder
-from spanscore.errors import ConfigError, FieldError, InputError
+from spanscore.errors import ConfigError, FieldError, InputError, shortened
 from spanscore.evaluation import Config, Engine, Overrides
 from spanscore.evaluation.rubric import is_rubric
 from spanscore.judge import ModelJudge
@@ -317,4 +317,4 @@ def _is_allowed(model: str, allowed: str) -> bool:
 
 
 def _shown(model: str) -> str:
-    return repr(model if len(model) <= _SHOWN_CHARS else f"{model[:_SHOWN_CHARS]}…")
+    return repr(shortened(model, _SHOWN_CHARS))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
+from spanscore import retry
 from spanscore.embed.config import Config
 from spanscore.embed.port import PROVIDER
 from spanscore.errors import EmbeddingError
@@ -113,7 +115,7 @@ class LiteLLM:
 
 def _may_pass(error: Exception) -> bool:
     status = getattr(error, "status_code", None)
-    return not isinstance(status, int) or status in {408, 409, 429} or status >= 500
+    return retry.may_pass(status if isinstance(status, int) else None)
 
 
 def _pause_s(error: Exception, failures: int) -> float:
@@ -121,11 +123,9 @@ def _pause_s(error: Exception, failures: int) -> float:
     doubling; bounded.
     """
     headers = getattr(error, "litellm_response_headers", None) or {}
-    try:
-        pause_s = float(headers.get("retry-after", ""))
-    except ValueError:  # none, or a date
-        pause_s = _FIRST_PAUSE_S * 2.0 ** (failures - 1)
-    return min(max(pause_s, 0.0), _LONGEST_PAUSE_S)
+    asked_s = retry.retry_after_s(headers.get("retry-after"), time.time_ns())
+    pause_s = retry.backoff_s(failures, _FIRST_PAUSE_S) if asked_s is None else asked_s
+    return min(pause_s, _LONGEST_PAUSE_S)
 
 
 def _one_line(error: Exception) -> str:

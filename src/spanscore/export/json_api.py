@@ -1,15 +1,12 @@
 """JSON requests to a tool's API."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
 
-from spanscore.export import status
 from spanscore.export.config import SinkSettings
-from spanscore.export.port import UndeliveredError
-from spanscore.export.tls import http_context
+from spanscore.export.http import Http, refusal
 from spanscore.model.json import dumps, loads
 
 _MAX_ANSWER_BYTES = 8 * 2**20
@@ -22,11 +19,9 @@ class JsonApi:
     def __init__(self, config: SinkSettings, headers: Mapping[str, str] | None = None) -> None:
         """Raises ConfigError where a file of the TLS settings cannot be used."""
         self._url = config.endpoint.rstrip("/")
-        self._tls = http_context(config.tls)
+        self._http = Http(config.timeout, config.tls, _MAX_ANSWER_BYTES)
         self._headers = {name: value.get_secret_value() for name, value in config.headers.items()}
         self._headers = {**(headers or {}), **self._headers, "Content-Type": "application/json"}
-        self._timeout = aiohttp.ClientTimeout(total=config.timeout / 1e9)
-        self._session: aiohttp.ClientSession | None = None
 
     async def ask(
         self, method: str, path: str, body: Any = None, *, expected: tuple[int, ...] = ()
@@ -36,43 +31,18 @@ class JsonApi:
         Raises UndeliveredError or PermanentError for a status that is neither 2xx nor among
         `expected`.
         """
-        if self._session is None:
-            self._session = aiohttp.ClientSession(timeout=self._timeout)
-        data = None if body is None else dumps(body)
-        try:
-            async with self._session.request(
-                method,
-                self._url + path,
-                data=data,
-                headers=self._headers,
-                ssl=self._tls.get(),
-                allow_redirects=False,
-            ) as response:
-                text = await _read(response)
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise UndeliveredError(
-                status.connection_problem(error), maybe_delivered=True
-            ) from error
+        data = None if body is None else dumps(body).encode()
+        response, answer = await self._http.ask(method, self._url + path, data, self._headers)
+        text = answer.decode(errors="replace")
         if response.status // 100 != 2 and response.status not in expected:
-            retry_after = response.headers.get("Retry-After")
-            message = f"{method} {path}: {_answer_text(response, text)[:_MAX_ANSWER_CHARS]}"
-            raise status.http_error(response.status, retry_after, message, datetime.now(UTC))
+            raise refusal(
+                response, f"{method} {path}: {_answer_text(response, text)[:_MAX_ANSWER_CHARS]}"
+            )
         return response.status, _parsed(text)
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-
-
-async def _read(response: aiohttp.ClientResponse) -> str:
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > _MAX_ANSWER_BYTES:
-            break
-    return body.decode(errors="replace")
+        await self._http.close()
 
 
 def _answer_text(response: aiohttp.ClientResponse, text: str) -> str:

@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import zlib
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -14,8 +13,7 @@ from google.protobuf.message import DecodeError
 
 from spanscore.export import status
 from spanscore.export.config import Authenticator, HttpConfig, applied
-from spanscore.export.port import UndeliveredError
-from spanscore.export.tls import http_context
+from spanscore.export.http import Http, refusal
 from spanscore.model.headers import Headers
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.rpc.messages import read_status
@@ -40,8 +38,7 @@ class HttpExporter:
     def __init__(self, config: HttpConfig, authenticator: Authenticator | None = None) -> None:
         """Raises ConfigError where a file of the TLS settings cannot be used."""
         self._authenticator = authenticator
-        self._tls = http_context(config.tls)
-        self._server_name = config.tls.server_name_override
+        self._http = Http(config.timeout, config.tls, _MAX_ANSWER_BYTES)
         self._compress, encoding = _COMPRESSIONS[config.compression]
         self._headers = {
             name.lower(): value.get_secret_value() for name, value in config.headers.items()
@@ -49,55 +46,21 @@ class HttpExporter:
         self._headers |= {"content-type": "application/x-protobuf"}
         self._headers |= {"content-encoding": encoding} if encoding else {}
         self._urls = {signal: _url(config, signal) for signal in SIGNALS}
-        self._timeout = aiohttp.ClientTimeout(total=config.timeout / 1e9)
-        self._session: aiohttp.ClientSession | None = None
 
     async def send(self, signal: Signal, body: bytes, headers: Headers = ()) -> str | None:
         """See `port.Exporter.send`."""
-        if self._session is None:
-            self._session = aiohttp.ClientSession(timeout=self._timeout, auto_decompress=True)
         data = (
             body if self._compress is None else bytes(await asyncio.to_thread(self._compress, body))
         )
         sent = applied(self._authenticator, self._headers, headers)
-        try:
-            async with self._session.post(
-                self._urls[signal],
-                data=data,
-                headers=sent,
-                ssl=self._tls.get(),
-                server_hostname=self._server_name,
-                allow_redirects=False,
-            ) as response:
-                answer = await _read(response)
-        except aiohttp.ClientConnectorError as error:
-            raise UndeliveredError(status.connection_problem(error)) from error
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise UndeliveredError(
-                status.connection_problem(error), maybe_delivered=True
-            ) from error
+        response, answer = await self._http.ask("POST", self._urls[signal], data, sent)
         if response.status // 100 != 2:
-            retry_after = response.headers.get("Retry-After")
-            raise status.http_error(
-                response.status, retry_after, _reason(answer, response), datetime.now(UTC)
-            )
+            raise refusal(response, _reason(answer, response))
         return _not_taken(signal, answer)
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """The answer's body, as far as it is of a length to be read."""
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > _MAX_ANSWER_BYTES:
-            break
-    return bytes(body)
+        await self._http.close()
 
 
 def _url(config: HttpConfig, signal: Signal) -> str:

@@ -6,13 +6,12 @@ Collector drops both.
 """
 
 import re
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from spanscore.errors import PermanentError
 from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
 from spanscore.otlp.signal import WIRE, Signal
+from spanscore.retry import retry_after_s
 from spanscore.rpc.messages import read_status
 
 _RETRIED_HTTP = frozenset({429, 502, 503, 504})
@@ -47,21 +46,20 @@ def connection_problem(error: Exception) -> str:
 
 
 def http_error(
-    status: int, retry_after: str | None, text: str, now: datetime
+    status: int, retry_after: str | None, text: str, now_ns: int
 ) -> UndeliveredError | PermanentError:
     """The error for an HTTP answer that is not 2xx.
 
     `retry_after` is the header; `text` is for people.
     """
     what = f"HTTP {status}{': ' if text else ''}{text}"
+    wait_s = retry_after_s(retry_after, now_ns)
     if status in _UNAUTHORISED_HTTP:
-        return UndeliveredError(
-            f"{what}; {_CHECK_CREDENTIALS}", requested_wait_s=retry_after_s(retry_after, now)
-        )
+        return UndeliveredError(f"{what}; {_CHECK_CREDENTIALS}", requested_wait_s=wait_s)
     if status in _RETRIED_HTTP:
         return UndeliveredError(
             what,
-            requested_wait_s=retry_after_s(retry_after, now),
+            requested_wait_s=wait_s,
             maybe_delivered=status not in _REFUSED_BEFORE_TAKING_HTTP,
         )
     # to https, or to a page where people log in: nothing is wrong with what was sent
@@ -72,7 +70,7 @@ def http_error(
     if status in _UNSUPPORTED_HTTP:
         return UnsupportedSignalError(what)
     if status // 100 == 5 or status in _FAULTS_BELOW_500_HTTP:
-        return FaultError(what, requested_wait_s=retry_after_s(retry_after, now))
+        return FaultError(what, requested_wait_s=wait_s)
     return PermanentError(what)
 
 
@@ -94,24 +92,6 @@ def grpc_error(code: str, details: bytes | None, text: str) -> UndeliveredError 
     if code == "UNIMPLEMENTED":
         return UnsupportedSignalError(what)
     return FaultError(what) if code in _FAULTS_GRPC else PermanentError(what)
-
-
-def retry_after_s(header: str | None, now: datetime) -> float | None:
-    """Seconds that a Retry-After header asks for, given as a number or as a date; None for none
-    that can be read.
-
-    >>> retry_after_s("Wed, 21 Oct 2015 07:28:10 GMT", datetime(2015, 10, 21, 7, 28, tzinfo=UTC))
-    10.0
-    """
-    if header is None:
-        return None
-    try:
-        if header.strip().isdecimal():
-            return float(header)
-        date = parsedate_to_datetime(header)
-    except (ValueError, OverflowError):
-        return None
-    return max(0.0, ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now).total_seconds())
 
 
 def retry_info_s(details: bytes | None) -> float | None:

@@ -1,6 +1,7 @@
 """The budget of judging: reserved before, corrected after."""
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,74 +16,79 @@ _OTHERS: Final = "\n"  # no tenant has this name
 
 
 class Shares:
-    """What tenants spend of one limit in one window.
+    """What is spent of one limit in one window, by tenant.
 
     An equal share is kept for each tenant that spends in this window or has spent in the one
     before; what no other tenant's share needs is for whoever asks first. Past a thousand tenants
     the rest are counted as one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str, limit: float | None) -> None:
+        """`limit` None: there is none."""
+        self.unit = unit
+        self.limit: float = math.inf if limit is None else limit
+        self.total: float = 0
+        """What all tenants have spent."""
         self._spent: defaultdict[str, float] = defaultdict(float)
 
     def turn(self) -> None:
         """Begin a new window, in which a share is kept for whoever has spent in the one that
         ends.
         """
+        self.total = 0
         self._spent = defaultdict(
             float, {name: 0.0 for name, spent in self._spent.items() if spent > 0}
         )
 
     def add(self, tenant: str, amount: float) -> None:
         """A tenant has spent so much more, or less where it is negative."""
+        self.total += amount
         self._spent[self._name(tenant)] += amount
 
     def spent(self, tenant: str) -> float:
         """What a tenant has spent."""
         return self._spent.get(self._name(tenant), 0.0)
 
-    def kept_for_others(self, tenant: str, limit: float) -> float:
-        """What of a limit others may still spend of their shares.
+    def kept_for_others(self, tenant: str) -> float:
+        """What of the limit others may still spend of their shares.
 
-        >>> shares = Shares()
+        >>> shares = Shares("tokens", 100)
         >>> shares.add("a", 70.0)
-        >>> shares.kept_for_others("a", 100.0), shares.kept_for_others("b", 100.0)
+        >>> shares.kept_for_others("a"), shares.kept_for_others("b")
         (0.0, 0.0)
         >>> shares.turn()
         >>> shares.add("b", 10.0)
-        >>> shares.kept_for_others("b", 100.0), shares.kept_for_others("a", 100.0)
+        >>> shares.kept_for_others("b"), shares.kept_for_others("a")
         (50.0, 40.0)
         """
-        share = self.share(tenant, limit)
+        share = self.share(tenant)
         others = (spent for name, spent in self._spent.items() if name != self._name(tenant))
         return sum((max(0.0, share - spent) for spent in others), 0.0)
 
-    def share(self, tenant: str, limit: float) -> float:
-        """A tenant's equal share of a limit.
+    def spare(self, tenant: str) -> float:
+        """What a tenant may spend."""
+        return self.limit - self.total - self.kept_for_others(tenant)
 
-        >>> shares = Shares()
+    def share(self, tenant: str) -> float:
+        """A tenant's equal share of the limit.
+
+        >>> shares = Shares("tokens", 100)
         >>> shares.add("a", 70.0)
-        >>> shares.share("a", 100.0), shares.share("b", 100.0)
+        >>> shares.share("a"), shares.share("b")
         (100.0, 50.0)
         """
-        return limit / len(self._spent.keys() | {self._name(tenant)})
+        return self.limit / len(self._spent.keys() | {self._name(tenant)})
 
-    def frees(self, spender: str, tenant: str, limit: float) -> bool:
+    def frees(self, spender: str, tenant: str) -> bool:
         """Whether what a spender gets back may be spent by a tenant, and is not kept for the
         spender.
 
-        >>> shares = Shares()
+        >>> shares = Shares("tokens", 100)
         >>> shares.add("a", 70.0)
-        >>> (
-        ...     shares.frees("a", "b", 100.0),
-        ...     shares.frees("b", "a", 100.0),
-        ...     shares.frees("b", "b", 100.0),
-        ... )
+        >>> shares.frees("a", "b"), shares.frees("b", "a"), shares.frees("b", "b")
         (True, False, True)
         """
-        return self._name(spender) == self._name(tenant) or self.spent(spender) > self.share(
-            tenant, limit
-        )
+        return self._name(spender) == self._name(tenant) or self.spent(spender) > self.share(tenant)
 
     def _name(self, tenant: str) -> str:
         return tenant if tenant in self._spent or len(self._spent) < _MAX_TENANTS else _OTHERS
@@ -140,9 +146,8 @@ class Budget:
     def __init__(self, limits: config.Budget) -> None:
         self._limits = limits
         self._window = -1
-        self._tokens = 0
-        self._usd = 0.0
-        self._token_shares, self._usd_shares = Shares(), Shares()
+        self._tokens, self._usd = Shares("tokens", limits.max_tokens), Shares("usd", limits.max_usd)
+        self._limited = [x for x in (self._tokens, self._usd) if x.limit < math.inf]
         self._open: set[Reservation] = set()
 
     @property
@@ -155,28 +160,18 @@ class Budget:
         limit.
         """
         self._turn_to(now_ns)
-        limits = {
-            "tokens": (self._limits.max_tokens, self._tokens),
-            "usd": (self._limits.max_usd, self._usd),
-        }
-        return {
-            unit: (limit - spent, limit)
-            for unit, (limit, spent) in limits.items()
-            if limit is not None
-        }
+        return {x.unit: (x.limit - x.total, x.limit) for x in self._limited}
 
     def affordable_output(self, need: Need, now_ns: int, tenant: str = "") -> int:
         """The longest output, at most `need.most_output`, that a tenant can pay for; negative: not
         even the input.
         """
-        left, most = self.left(now_ns), need.most_output
-        if "tokens" in left:
-            tokens, limit = left["tokens"]
-            kept = self._token_shares.kept_for_others(tenant, limit)
-            most = min(most, int(tokens - kept) - need.input_tokens)
-        if "usd" in left:
-            usd, limit = left["usd"]
-            spare = usd - self._usd_shares.kept_for_others(tenant, limit) - need.usd_input
+        self._turn_to(now_ns)
+        most = need.most_output
+        if self._tokens in self._limited:
+            most = min(most, int(self._tokens.spare(tenant)) - need.input_tokens)
+        if self._usd in self._limited:
+            spare = self._usd.spare(tenant) - need.usd_input
             if spare < 0:
                 return -1
             if need.usd_per_output_token:
@@ -189,7 +184,12 @@ class Budget:
         These are its own, and those of tenants that have spent more than their shares: what others
         within their shares do not need is kept for them.
         """
-        return {x for x in self._open if x.window == self._window and self._frees(x.tenant, tenant)}
+        return {
+            reserved
+            for reserved in self._open
+            if reserved.window == self._window
+            and any(x.frees(reserved.tenant, tenant) for x in self._limited)
+        }
 
     def book(self, need: Need, output_tokens: int, now_ns: int, tenant: str = "") -> Reservation:
         """`reserve` for a call whose output is held to `output_tokens`."""
@@ -205,12 +205,11 @@ class Budget:
         Raises BudgetExhaustedError, and books nothing, if it does not fit.
         """
         self._turn_to(now_ns)
-        self._check("tokens", self._tokens, tokens, self._limits.max_tokens, now_ns)
-        self._check("usd", self._usd, usd, self._limits.max_usd, now_ns)
-        self._check_share(
-            "tokens", self._token_shares, tokens, self._limits.max_tokens, now_ns, tenant
-        )
-        self._check_share("usd", self._usd_shares, usd, self._limits.max_usd, now_ns, tenant)
+        wanted = {"tokens": tokens, "usd": usd}
+        for shares in self._limited:
+            self._check(shares, wanted[shares.unit], now_ns)
+        for shares in self._limited:
+            self._check_share(shares, wanted[shares.unit], now_ns, tenant)
         self._spend(tokens, usd, tenant)
         reserved = Reservation(tokens, usd, self._window, tenant)
         self._open.add(reserved)
@@ -231,35 +230,23 @@ class Budget:
         window = self._window_at(now_ns)
         if window > self._window:  # a clock that is set back does not open a spent window again
             passed = window - self._window
-            self._window, self._tokens, self._usd = window, 0, 0.0
+            self._window = window
             for _ in range(min(passed, 2)):  # after two nobody has spent in the window before
-                self._token_shares.turn()
-                self._usd_shares.turn()
+                self._tokens.turn()
+                self._usd.turn()
 
     def _spend(self, tokens: int, usd: float, tenant: str) -> None:
-        self._tokens += tokens
-        self._usd += usd
-        self._token_shares.add(tenant, tokens)
-        self._usd_shares.add(tenant, usd)
+        self._tokens.add(tenant, tokens)
+        self._usd.add(tenant, usd)
 
     def _window_at(self, now_ns: int) -> int:
         return now_ns // _WINDOW_NS[self._limits.per]
 
-    def _frees(self, spender: str, tenant: str) -> bool:
-        limits = (
-            (self._token_shares, self._limits.max_tokens),
-            (self._usd_shares, self._limits.max_usd),
-        )
-        return any(
-            limit is not None and shares.frees(spender, tenant, limit) for shares, limit in limits
-        )
-
-    def _check(
-        self, unit: str, spent: float, wanted: float, limit: float | None, now_ns: int
-    ) -> None:
-        if limit is None or spent + wanted <= limit:
+    def _check(self, shares: Shares, wanted: float, now_ns: int) -> None:
+        limit, spent = shares.limit, shares.total
+        if spent + wanted <= limit:
             return
-        key = f"{self.key}.max_{unit}"
+        key = f"{self.key}.max_{shares.unit}"
         if wanted > limit:
             raise BudgetExhaustedError(
                 f"{key} = {limit:g} is less than one call may take ({wanted:g}); raise it"
@@ -268,23 +255,12 @@ class Budget:
             f"{key} = {limit:g}{self._period()} is spent ({spent:g}); {self._remedy(now_ns)}"
         )
 
-    def _check_share(
-        self,
-        unit: str,
-        shares: Shares,
-        wanted: float,
-        limit: float | None,
-        now_ns: int,
-        tenant: str,
-    ) -> None:
+    def _check_share(self, shares: Shares, wanted: float, now_ns: int, tenant: str) -> None:
         """Raise BudgetExhaustedError where what is left is kept for other tenants."""
-        if limit is None:
+        if shares.total + wanted + shares.kept_for_others(tenant) <= shares.limit:
             return
-        total = self._tokens if unit == "tokens" else self._usd
-        if total + wanted + shares.kept_for_others(tenant, limit) <= limit:
-            return
-        key = f"{self.key}.max_{unit} = {limit:g}"
-        share, spent = shares.share(tenant, limit), shares.spent(tenant)
+        key = f"{self.key}.max_{shares.unit} = {shares.limit:g}"
+        share, spent = shares.share(tenant), shares.spent(tenant)
         if wanted > share:
             raise BudgetExhaustedError(
                 f"the tenant's share of {key} is {share:g}, less than one call may take"
@@ -321,14 +297,14 @@ class TotalBudget(Budget):
         """`tokens` and `usd` were spent before. Of `limits`, `per` does not count."""
         super().__init__(limits)
         self._window = 0
-        self._tokens, self._usd = tokens, usd
+        self._tokens.total, self._usd.total = tokens, usd
 
     @property
     def booked(self) -> tuple[int, float]:
         """Tokens and USD that calls have cost, with all that those may cost which are under way or
         were given up.
         """
-        return self._tokens, self._usd
+        return int(self._tokens.total), self._usd.total
 
     def _window_at(self, _now_ns: int) -> int:
         return 0

@@ -32,19 +32,11 @@ class Cache(Protocol):
     Called in threads; must not raise: what cannot be read is not there, what cannot be kept is not.
     """
 
-    def get(self, key: str) -> str | None:
-        """The text kept under `key`, or None."""
-        ...
-
-    def put(self, key: str, value: str) -> None:
-        """Keep `value` under `key`."""
-        ...
-
-    def get_all(self, keys: Sequence[str]) -> dict[str, str]:
+    def get(self, keys: Sequence[str]) -> dict[str, str]:
         """The texts that are kept under any of `keys`, by key."""
         ...
 
-    def put_all(self, answers: Mapping[str, str]) -> None:
+    def put(self, answers: Mapping[str, str]) -> None:
         """Keep each text under its key."""
         ...
 
@@ -57,29 +49,22 @@ class MemoryCache:
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, str] = OrderedDict()
 
-    def get(self, key: str) -> str | None:
-        """The text kept under `key`, or None."""
-        with self._lock:
-            if key in self._entries:
-                self._entries.move_to_end(key)
-            return self._entries.get(key)
-
-    def put(self, key: str, value: str) -> None:
-        """Keep `value`, in place of the least recently used entry when full."""
-        with self._lock:
-            self._entries[key] = value
-            self._entries.move_to_end(key)
-            if len(self._entries) > self._max_entries:
-                self._entries.popitem(last=False)
-
-    def get_all(self, keys: Sequence[str]) -> dict[str, str]:
+    def get(self, keys: Sequence[str]) -> dict[str, str]:
         """The texts that are kept under any of `keys`, by key."""
-        return {key: text for key in keys if (text := self.get(key)) is not None}
+        with self._lock:
+            found = {key: self._entries[key] for key in keys if key in self._entries}
+            for key in found:
+                self._entries.move_to_end(key)
+        return found
 
-    def put_all(self, answers: Mapping[str, str]) -> None:
-        """Keep each text under its key, as `put` does."""
-        for key, text in answers.items():
-            self.put(key, text)
+    def put(self, answers: Mapping[str, str]) -> None:
+        """Keep each text, in place of the least recently used ones when full."""
+        with self._lock:
+            for key, text in answers.items():
+                self._entries[key] = text
+                self._entries.move_to_end(key)
+            while len(self._entries) > self._max_entries:
+                self._entries.popitem(last=False)
 
 
 def content_key(
@@ -187,19 +172,11 @@ class FileCache:
         self._size_bytes = 0
         self._is_usable = True
 
-    def get(self, key: str) -> str | None:
-        """The text kept under `key`, or None."""
-        return self.get_all([key]).get(key)
-
-    def put(self, key: str, value: str) -> None:
-        """Keep `value` under `key`."""
-        self.put_all({key: value})
-
-    def get_all(self, keys: Sequence[str]) -> dict[str, str]:
+    def get(self, keys: Sequence[str]) -> dict[str, str]:
         """The texts that are kept under any of `keys`, by key."""
         return self._tried(lambda connection: self._read(connection, keys)) or {}
 
-    def put_all(self, answers: Mapping[str, str]) -> None:
+    def put(self, answers: Mapping[str, str]) -> None:
         """Keep each text under its key, all of them or, where the file cannot be used, none."""
         self._tried(lambda connection: self._write(connection, answers))
 

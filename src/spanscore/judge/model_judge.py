@@ -176,7 +176,7 @@ class ModelJudge:
         if self._cache is None:
             return [None] * len(questions)
         keys = [self._key(model, prompt, schema) for prompt, schema in questions]
-        kept = self._cache.get_all(keys)
+        kept = self._cache.get(keys)
         if kept:
             self._calls.kept(model, found=True)
         return [
@@ -186,7 +186,7 @@ class ModelJudge:
 
     def _remembered(self, model: str, answers: Sequence[tuple[Prompt, BaseModel]]) -> None:
         if self._cache is not None:
-            self._cache.put_all(
+            self._cache.put(
                 {self._key(model, x, type(answer)): kept_text(answer) for x, answer in answers}
             )
 
@@ -213,8 +213,8 @@ class ModelJudge:
     async def _cached_or_answered(
         self, key: str, asking: _Asking[AnswerT]
     ) -> Answer[AnswerT] | JudgeError:
-        kept = await asyncio.to_thread(self._cache.get, key) if self._cache else None
-        answer = None if kept is None else _as_kept(kept, asking.schema, asking.model)
+        kept = await asyncio.to_thread(self._cache.get, [key]) if self._cache else {}
+        answer = _as_kept(kept[key], asking.schema, asking.model) if key in kept else None
         self._calls.kept(asking.model, found=answer is not None)
         if answer is not None:
             return answer
@@ -224,7 +224,7 @@ class ModelJudge:
             error.usage = asking.spent.usage
             return error
         if self._cache:
-            await asyncio.to_thread(self._cache.put, key, kept_text(value))
+            await asyncio.to_thread(self._cache.put, {key: kept_text(value)})
         return Answer(value, asking.model, asking.spent.usage)
 
     async def _converse(self, asking: _Asking[AnswerT]) -> AnswerT:

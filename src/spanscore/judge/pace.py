@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TypeVar
 
+from spanscore import retry
 from spanscore.judge.provider import NOTHING_STATED, CallError, Quota, RateLimits, read
 
 _LEAST_CUT = 0.03
@@ -281,8 +282,6 @@ class Pace:
 
 T = TypeVar("T")
 
-_PASSING = frozenset({408, 409, 429})
-
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -312,9 +311,7 @@ def may_pass(error: CallError) -> bool:
     """
     if error.hopeless or error.refused:
         return False
-    return (
-        error.timed_out or error.status is None or error.status in _PASSING or error.status >= 500
-    )
+    return error.timed_out or retry.may_pass(error.status)
 
 
 def wait_s(
@@ -328,8 +325,10 @@ def wait_s(
     """
     if tried > policy.max_retries or not may_pass(error):
         return None
-    interval = min(policy.initial_interval_s * 2.0 ** min(tried - 1, 60), policy.max_interval_s)
-    wait = max(interval * (0.5 + 0.5 * chance), read(error.headers, now_ns).retry_after_s or 0.0)
+    backoff_s = retry.backoff_s(
+        tried, policy.initial_interval_s, 0.5 * chance, longest_s=policy.max_interval_s
+    )
+    wait = max(backoff_s, read(error.headers, now_ns).retry_after_s or 0.0)
     return wait if elapsed_s + wait < policy.max_elapsed_s else None
 
 

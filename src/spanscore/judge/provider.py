@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from spanscore.model.json import loads
+from spanscore.retry import retry_after_s
 
 _PRICES = "model_prices_and_context_window_backup.json"
 _PROVIDERS = "provider_endpoints_support_backup.json"
@@ -258,28 +258,6 @@ def read(headers: Mapping[str, str], now_ns: int) -> RateLimits:
         _quota(headers, "requests", now_ns),
         _quota(headers, "tokens", now_ns),
     )
-
-
-def retry_after_s(header: str | None, now_ns: int) -> float | None:
-    """Seconds that a Retry-After header asks to wait: a number of seconds or an HTTP date; None for
-    anything else.
-
-    >>> retry_after_s("2.5", 0)
-    2.5
-    >>> retry_after_s("Thu, 01 Jan 1970 00:00:07 GMT", 0)
-    7.0
-    """
-    if header is None:
-        return None
-    try:
-        seconds = float(header)
-    except ValueError:
-        try:
-            date = parsedate_to_datetime(header)
-        except ValueError:
-            return None
-        seconds = date.replace(tzinfo=date.tzinfo or UTC).timestamp() - now_ns / 1e9
-    return max(seconds, 0.0) if seconds < float("inf") else None
 
 
 def _quota(headers: Mapping[str, str], unit: str, now_ns: int) -> Quota | None:

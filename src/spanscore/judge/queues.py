@@ -14,8 +14,8 @@ from spanscore.judge import provider
 from spanscore.judge.config import Config
 from spanscore.judge.pace import Pace, Timing
 from spanscore.judge.provider import CallError, Completion, RateLimits, read
+from spanscore.telemetry import Complaints
 
-_LOGGER = logging.getLogger(__name__)
 _OVERLOADED = frozenset({429, 529})
 _MOST_REFUSALS = 100
 """Of one call, while others are accepted: it is refused for what it is, not for when it comes."""
@@ -27,7 +27,6 @@ been let pass.
 """
 _FEWEST_AT_ONCE = 16
 """Calls of a model that may be under way before any has been answered; each answer adds one."""
-_STATED_AGAIN_S = 60.0
 _BEHIND = 1 << 62
 
 
@@ -136,7 +135,7 @@ class Lane:
         self._waiting: list[tuple[tuple[int, int], asyncio.Future[None]]] = []
         self._turns, self._turns_behind = _Turns(), _Turns()
         self._numbers = count()
-        self._stated_ns: int | None = None
+        self._complaints = Complaints(timing.clock_ns)
 
     def place(self, tenant: str = "", *, behind: bool = False) -> Place:
         """A place behind the tenant's other calls; one `behind` lets all others pass, also those
@@ -187,7 +186,7 @@ class Lane:
         now_ns = self._timing.clock_ns()
         if is_pressed(error):
             self._pace.refused(sent_ns, now_ns, tokens, limits)
-            self._state_pace(now_ns)
+            self._state_pace()
             return
         self._pace.failed(now_ns, tokens, limits)
         if error.timed_out:
@@ -286,18 +285,13 @@ class Lane:
         if self._waiting and not (first := self._waiting[0][1]).done():
             first.set_result(None)
 
-    def _state_pace(self, now_ns: int) -> None:
+    def _state_pace(self) -> None:
         """A line at info, once a minute at most: whoever waits for scores sees why."""
-        if self._stated_ns is not None and (now_ns - self._stated_ns) / 1e9 < _STATED_AGAIN_S:
-            return
-        self._stated_ns = now_ns
-        rate = self._pace.rate_per_s or 0.0
-        _LOGGER.info(
-            "judge %s: its provider limits how often it is called; %d calls wait, about %.2g a"
-            " second are sent",
-            self._model,
-            len(self._waiting),
-            rate,
+        self._complaints.complain(
+            f"judge {self._model}",
+            f"its provider limits how often it is called; {len(self._waiting)} calls wait, about"
+            f" {self._pace.rate_per_s or 0.0:.2g} a second are sent",
+            level=logging.INFO,
         )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 from pydantic import AliasChoices, ConfigDict, Field, TypeAdapter, WithJsonSchema
 
+from spanscore.errors import shortened
 from spanscore.lazy_imports import np
 from spanscore.metrics._base import Judged, Judgement, Question, Threshold
 from spanscore.metrics.check._check import listed
@@ -321,7 +322,7 @@ def _shown(value: Json) -> str:
         text = dumps(value)
     except RecursionError:
         return "(nested too deeply to show)"
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+    return shortened(text, _SHOWN_CHARS)
 
 
 def best_pairs(worth: Sequence[Sequence[float]]) -> list[int | None]:

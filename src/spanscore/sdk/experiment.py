@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from spanscore import config as configuration
 from spanscore import local_files, suites
 from spanscore.config import Settings, explain
-from spanscore.errors import InputError
+from spanscore.errors import InputError, line_of
 from spanscore.judge import Judge, answers_file
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Target
@@ -150,8 +150,7 @@ def _limits(estimate: Estimate | None) -> str:
 
 
 def _short(text: str, max_chars: int) -> str:
-    line = " ".join("".join(x if x.isprintable() else " " for x in text).split())
-    return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"
+    return line_of("".join(x if x.isprintable() else " " for x in text), max_chars)
 
 
 def _html_row(kind: str, cells: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from spanscore import config as configuration
 from spanscore import local_files
 from spanscore.config import Settings
-from spanscore.errors import InputError, SpanscoreError
+from spanscore.errors import InputError, SpanscoreError, line_of
 from spanscore.judge.port import Judge
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, Skip
@@ -273,8 +273,9 @@ def _cut(text: str, width: int) -> str:
     """`text` on one line, cut to `width` with an ellipsis; what a terminal might obey is shown as
     its escape.
     """
-    line = "".join(x if x.isprintable() else repr(x)[1:-1] for x in " ".join(text.split()))
-    return line if len(line) <= width else f"{line[: width - 1]}…"
+    return line_of(
+        "".join(x if x.isprintable() or x.isspace() else repr(x)[1:-1] for x in text), width
+    )
 
 
 PathLike: TypeAlias = str | os.PathLike[str]

@@ -9,15 +9,15 @@ import os
 import random
 import re
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 
 import aiohttp
 from google.protobuf.message import Message
 
+from spanscore import retry
 from spanscore.errors import InputError, RetryableError
 from spanscore.model.json import loads
 from spanscore.otlp import check, codec
@@ -116,9 +116,8 @@ class Http:
                 if number + 1 == tries:
                     tried = f" (tried {tries} times)" if tries > 1 else ""
                     raise RetryableError(f"{error}{tried}") from None
-                wait_s = max(
-                    error.retry_after_s, _FIRST_WAIT_S * 2**number * (0.5 + self._chance())
-                )
+                backoff_s = retry.backoff_s(number + 1, _FIRST_WAIT_S, self._chance())
+                wait_s = max(error.retry_after_s, backoff_s)
                 _log.info(
                     "%s; trying again in %.1f s (%d of %d tries done)",
                     error,
@@ -186,7 +185,7 @@ class Http:
             f"{self._where(path)} answered HTTP {answer.status}{': ' if answered else ''}{answered}"
         )
         if answer.status == 429 or (answer.status // 100 == 5 and answer.status != 501):
-            wait_s = _retry_after_s(headers.get("Retry-After"), datetime.now(UTC))
+            wait_s = retry.retry_after_s(headers.get("Retry-After"), time.time_ns()) or 0.0
             return RetryableError(what, retry_after_s=min(wait_s, _MAX_WAIT_S))
         hint = {
             301: f"it redirects to {headers.get('Location', 'another place')}; give that one",
@@ -261,18 +260,6 @@ def _cause(error: OSError) -> str:
     if isinstance(error, ConnectionRefusedError):
         return os.strerror(error.errno or errno.ECONNREFUSED)
     return error.strerror or str(error) or type(error).__name__
-
-
-def _retry_after_s(header: str | None, now: datetime) -> float:
-    if header is None:
-        return 0.0
-    if header.strip().isdecimal():
-        return float(header)
-    try:
-        date = parsedate_to_datetime(header)
-    except ValueError:
-        return 0.0
-    return max(0.0, ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now).total_seconds())
 
 
 def as_json(value: Any) -> str:

@@ -1,6 +1,5 @@
 """Judges' answers, by question, also shared by several servers."""
 
-import logging
 import math
 import threading
 import time
@@ -27,6 +26,7 @@ from spanscore.errors import PermanentError, RetryableError
 from spanscore.store import connections, records, stored_rows
 from spanscore.store.connections import transaction
 from spanscore.store.schema import judge_answers
+from spanscore.telemetry import Complaints
 
 _MAX_KEYS = 500
 """Keys in one statement: SQLite takes 32,766 values, PostgreSQL's driver 65,535."""
@@ -68,9 +68,6 @@ def keep(connection: Connection, answers: Mapping[str, str], last_row: int, now_
     return sum(records.size_bytes(value) for value in answers.values()) - replaced
 
 
-_LOGGER = logging.getLogger(__name__)
-
-_NAMED_AGAIN_S = 60.0
 _PAUSE_S = 30.0
 """How long the database is not used after it could not be reached."""
 _MAKING_ROOM_MS = 60_000
@@ -152,28 +149,19 @@ class SharedAnswers:
         self._shown = self._engine.url.render_as_string(hide_password=True)
         self._max_bytes = max_bytes
         self._clock_ns = clock_ns
-        self._clock_s = clock_s
         self._breaker = _Breaker(clock_s)
         self._lock = threading.Lock()
         self._has_table = False
         self._kept = 0
-        self._named_s: float | None = None
+        self._complaints = Complaints(lambda: int(clock_s() * 1e9))
 
-    def get(self, key: str) -> str | None:
-        """The answer kept under `key`, or None."""
-        return self.get_all([key]).get(key)
-
-    def put(self, key: str, value: str) -> None:
-        """Keep `value` under `key`."""
-        self.put_all({key: value})
-
-    def get_all(self, keys: Sequence[str]) -> dict[str, str]:
+    def get(self, keys: Sequence[str]) -> dict[str, str]:
         """The answers kept under any of `keys`, by key."""
         found: dict[str, str] = {}
         self._attempt(lambda: found.update(self._read(keys)))
         return found
 
-    def put_all(self, answers: Mapping[str, str]) -> None:
+    def put(self, answers: Mapping[str, str]) -> None:
         """Keep each answer under its key; one that another server kept meanwhile stays.
 
         An answer with a character that the database takes in no text is not kept.
@@ -294,14 +282,9 @@ class SharedAnswers:
 
     def _name(self, error: Exception) -> None:
         """Say that the database cannot be used, once a minute at most."""
-        now_s = self._clock_s()
         with self._lock:
-            if self._named_s is not None and now_s - self._named_s < _NAMED_AGAIN_S:
-                return
-            self._named_s = now_s
-        _LOGGER.warning(
-            "judge.cache.url: %s cannot be used (%s); meanwhile the judge is asked what others may"
-            " have been answered",
-            self._shown,
-            error,
-        )
+            self._complaints.complain(
+                "judge.cache.url",
+                f"{self._shown} cannot be used ({error}); meanwhile the judge is asked what others"
+                " may have been answered",
+            )

@@ -507,21 +507,7 @@ class Store:
         with self._database.writing() as connection:
             not_delivered.settle(connection, exporter, seqs, still)
 
-    def get(self, key: str) -> str | None:
-        """The judge's answer kept under `key`.
-
-        What cannot be read is not there: nothing is raised.
-        """
-        return self.get_all([key]).get(key)
-
-    def put(self, key: str, value: str) -> None:
-        """Keep a judge's answer.
-
-        One that cannot be kept is paid for again another time: nothing is raised.
-        """
-        self.put_all({key: value})
-
-    def get_all(self, keys: Sequence[str]) -> dict[str, str]:
+    def get(self, keys: Sequence[str]) -> dict[str, str]:
         """The judge's answers kept under any of `keys`, by key. Nothing is raised."""
         try:
             with self._database.reading() as connection:
@@ -530,7 +516,7 @@ class Store:
             _log.warning("judge cache: %s", error)
             return {}
 
-    def put_all(self, answers: Mapping[str, str]) -> None:
+    def put(self, answers: Mapping[str, str]) -> None:
         """Keep each of a judge's answers under its key, in one transaction. Nothing is raised."""
         if not answers:
             return

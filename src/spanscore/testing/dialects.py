@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 from spanscore import dialects
 from spanscore.dialects.reading import Dialect, Quirk
 from spanscore.dialects.registry import registry
-from spanscore.errors import InputError
+from spanscore.errors import InputError, shortened
 from spanscore.model.json import dumps, loads
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Step
@@ -315,8 +315,7 @@ def _shown(spans: Sequence[Span], logs: Sequence[LogRecord]) -> str:
 
 
 def _brief(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 40 else f"{shown[:40]}…"
+    return shortened(repr(value), 40)
 
 
 def _differences(

@@ -24,7 +24,7 @@ from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import ConfigError, SpanscoreError
 from spanscore.export.config import HttpConfig, JsonFileConfig, SinkSettings, Tls
-from spanscore.export.tls import http_context
+from spanscore.export.http import http_context
 from spanscore.judge import open_for_trial, redactor, trial
 from spanscore.judge.cache import load as load_recorded
 from spanscore.judge.config import Config

@@ -9,6 +9,7 @@ from itertools import islice
 from operator import is_
 from typing import Any, ClassVar, Generic, TypeVar
 
+from spanscore.errors import shortened
 from spanscore.metrics._base import Computed
 from spanscore.model.json import Json, dumps
 from spanscore.model.score import Outcome, Score, Skip
@@ -312,7 +313,7 @@ def shown(value: Json) -> str:
     ('"two words"', '{"a":1}')
     """
     text = dumps(" ".join(value.split()) if isinstance(value, str) else value)
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+    return shortened(text, _SHOWN_CHARS)
 
 
 def user_texts(trace: AgentTrace) -> Iterator[str]:

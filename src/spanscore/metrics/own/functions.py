@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
-from spanscore.errors import InputError
+from spanscore.errors import InputError, shortened
 from spanscore.metrics._base import Metric, Threshold
 from spanscore.metrics.own.registry import (
     MIDDLE,
@@ -436,7 +436,7 @@ def outcome_of(returned: object, name: str, scale: tuple[float, float]) -> Outco
     number = _number(value, scale)
     if number is None:
         return _refused(returned, name, scale)
-    return Score(number, _cut(reason or f"{name} returned {value!r}."))
+    return Score(number, shortened(reason or f"{name} returned {value!r}.", _MAX_REASON_CHARACTERS))
 
 
 def _number(value: object, scale: tuple[float, float]) -> float | None:
@@ -469,7 +469,9 @@ def _checked(score: Score, name: str) -> Outcome:
         return Failure(
             _NO_SCORE, f"{name} returned a Score whose metadata cannot be written as JSON: {error}"
         )
-    return Score(score.value, _cut(score.reason), metadata, score.label)
+    return Score(
+        score.value, shortened(score.reason, _MAX_REASON_CHARACTERS), metadata, score.label
+    )
 
 
 def _refused(returned: object, name: str, scale: tuple[float, float]) -> Failure:
@@ -488,9 +490,3 @@ def _shown(value: object) -> str:
     except Exception:  # noqa: BLE001 - another's __repr__
         text = "something"
     return f"{text[:_MAX_SHOWN]} ({type(value).__name__})"
-
-
-def _cut(reason: str) -> str:
-    return (
-        reason if len(reason) <= _MAX_REASON_CHARACTERS else f"{reason[:_MAX_REASON_CHARACTERS]}…"
-    )

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spanscore.errors import shortened
 from spanscore.metrics._base import SIGNAL_WEIGHTS, Signals
 from spanscore.metrics.check._check import counted, listed
 from spanscore.model.score import Skip, reaches
@@ -172,8 +173,7 @@ def _absence(
 
 
 def _short(why: str) -> str:
-    why = why.rstrip(".")
-    return why if len(why) <= _MAX_WHY_CHARS else f"{why[:_MAX_WHY_CHARS]}…"
+    return shortened(why.rstrip("."), _MAX_WHY_CHARS)
 
 
 def _names(traces: Sequence[AgentTrace]) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import PurePath
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 
+from spanscore.errors import shortened
 from spanscore.model.json import Json
 
 TRUNCATED = "… [truncated by spanscore]"
@@ -203,7 +204,7 @@ def _printed(value: object) -> str:
         printed = str(value) if isinstance(value, _PRINTED) else repr(value)
     except Exception:  # noqa: BLE001 - an object may fail to print itself
         return f"<{type(value).__name__}>"
-    return printed if len(printed) <= _MAX_REPR_CHARS else f"{printed[:_MAX_REPR_CHARS]}…"
+    return shortened(printed, _MAX_REPR_CHARS)
 
 
 def _key(key: object) -> str:

@@ -11,7 +11,7 @@ from spanscore.config import Settings
 from spanscore.content import ContentWatch
 from spanscore.embed import open_embedder
 from spanscore.embed.port import PROVIDER, Embedder
-from spanscore.errors import InputError
+from spanscore.errors import InputError, line_of
 from spanscore.evaluation import Engine, Overrides
 from spanscore.evaluation.outcomes import Measured
 from spanscore.evaluation.rubric import is_rubric
@@ -577,7 +577,4 @@ def _does_not_apply(evaluation: Evaluation) -> bool:
 
 
 def _short(text: str | None) -> str:
-    if text is None:
-        return "(not recorded)"
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN_CHARS else f"{line[: _SHOWN_CHARS - 1]}…"
+    return "(not recorded)" if text is None else line_of(text, _SHOWN_CHARS)

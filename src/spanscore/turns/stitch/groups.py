@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Protocol
 
+from spanscore.errors import shortened
 from spanscore.turns.stitch.fragment import Clue, Join, ReadTrace, TraceFragment
 
 _MAX_PARTS = 1000
@@ -162,7 +163,7 @@ def latest(parts: Sequence[TraceFragment], until_ns: int) -> Sequence[TraceFragm
 
 def shown(identity: str) -> str:
     """An id as it is shown to people."""
-    return identity if len(identity) <= _MAX_ID else f"{identity[:_MAX_ID]}…"
+    return shortened(identity, _MAX_ID)
 
 
 class Reason(ABC):
