@@ -45,7 +45,16 @@ from spanscore.errors import (
     SpanscoreError,
     StateError,
 )
-from spanscore.rpc.messages import TENANT_HEADER, Status, authorization, read_status, tenant_named
+from spanscore.rpc import (
+    STATUS_TRAILER,
+    TENANT_HEADER,
+    BadRequest,
+    authorization,
+    detail_of,
+    read_status,
+    retry_after_s,
+    tenant_named,
+)
 
 if TYPE_CHECKING:
     from spanscore.api.v1.annotation_service_pb2_grpc import AnnotationServiceAsyncStub
@@ -449,23 +458,24 @@ class Breaks:
         return pause_s(_FIRST_WAIT_S * 2 ** (self._count - 1), status)
 
 
-def pause_s(usual_s: float, status: Status | None) -> float:
+def pause_s(usual_s: float, status: Any | None) -> float:
     """As long as the server asks for, else the usual time, a little more or less."""
-    retry_after_s = status.retry_after_s if status is not None else None
+    wanted_s = retry_after_s(status)
     usual_s *= random.uniform(0.5, 1.5)  # noqa: S311
-    return min(retry_after_s if retry_after_s is not None else usual_s, _LONGEST_WAIT_S)
+    return min(usual_s if wanted_s is None else wanted_s, _LONGEST_WAIT_S)
 
 
-def status_of(trailers: Any) -> Status | None:
+def status_of(trailers: Any) -> Any | None:
     """The status, with its details, that the trailers of a call contain."""
-    found = next((value for key, value in trailers or () if key == "grpc-status-details-bin"), None)
+    found = next((value for key, value in trailers or () if key == STATUS_TRAILER), None)
     return None if found is None else read_status(found)
 
 
-def error_of(code: grpc.StatusCode, message: str | None, status: Status | None) -> SpanscoreError:
+def error_of(code: grpc.StatusCode, message: str | None, status: Any | None) -> SpanscoreError:
     """What is raised of a call that ended so."""
     text = message or code.name
-    if status is not None and status.violations:
-        first, *others = (FieldError(x.field, x.description) for x in status.violations)
+    bad = detail_of(status, BadRequest)
+    if bad is not None and bad.field_violations:
+        first, *others = (FieldError(x.field, x.description) for x in bad.field_violations)
         return FieldError(first.field, first.problem, others)
     return _ERRORS.get(code, SpanscoreError)(text)
