@@ -5,8 +5,8 @@
 A Python that is not on the PATH is fetched by uv. Each combination has an environment of its own in
 .venv/versions, which the next run brings up to date. The newest dependencies are what a registry
 has now, not the locked ones. The oldest are the lower bounds in pyproject.toml, or the first
-versions above them that have a wheel for that Python; they are resolved without the extra `api`,
-which needs a newer OpenTelemetry than the lower bound. A table at the end has a line for each
+versions above them that have a wheel for that Python; they are resolved without the extra `server`,
+which needs newer versions than the lower bounds. A table at the end has a line for each
 combination. The exit code is 1 where tests failed or could not be run.
 """
 
@@ -42,7 +42,10 @@ TESTS = tuple(
 each.
 """
 
-EXTRAS = {"oldest": ("judge", "objects", "local"), "newest": ("judge", "objects", "local", "api")}
+EXTRAS = {
+    "oldest": ("judge", "objects", "local"),
+    "newest": ("judge", "objects", "local", "server"),
+}
 
 
 @dataclass(frozen=True, slots=True)

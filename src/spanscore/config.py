@@ -48,7 +48,7 @@ _MAX_CONFIG_BYTES = 4 * 2**20
 
 
 class ApiHttp(Options):
-    """The services as JSON over HTTP, with the extra `spanscore[api]`."""
+    """The services as JSON over HTTP."""
 
     enabled: bool = True
     """Whether the services are there over HTTP."""
@@ -84,9 +84,7 @@ class Api(Options):
     """Who may ask, over gRPC and over HTTP. Not set: everybody who reaches the endpoint."""
 
     http: ApiHttp | None = None
-    """The same as JSON over HTTP. Not set: by its defaults, where the extra `spanscore[api]` is
-    there and the port is free.
-    """
+    """The same as JSON over HTTP. Not set: by its defaults, where the port is free."""
 
 
 _EXTENSION_TYPES = ("bearertokenauth", "headers_setter")

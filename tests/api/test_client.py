@@ -21,7 +21,7 @@ from spanscore.errors import (
 )
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.config import BearerToken
-from spanscore.rpc.messages import authorization
+from spanscore.rpc import authorization
 
 
 class Scores(ScoreService):

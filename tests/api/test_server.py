@@ -34,7 +34,7 @@ from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, Target
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.config import BearerToken
-from spanscore.rpc.messages import ErrorInfo, read_status
+from spanscore.rpc import BadRequest, ErrorInfo, detail_of, read_status, retry_after_s
 from spanscore.store.listing import Page, Place, ScoreQuery, TraceScores
 
 _OTEL_ID = "0af7651916cd43dd8448eb211c80319c"
@@ -368,17 +368,18 @@ def _status_of(call, request):
 
 
 def test_an_error_has_a_reason_for_programs(traces):
-    info = _status_of(traces.GetTrace, GetTraceRequest(trace_id="f" * 32)).info
-    assert info == ErrorInfo(
-        "NOT_FOUND", "spanscore", {"method": "spanscore.v1.TraceService/GetTrace"}
+    status = _status_of(traces.GetTrace, GetTraceRequest(trace_id="f" * 32))
+    assert detail_of(status, ErrorInfo) == ErrorInfo(
+        reason="NOT_FOUND",
+        domain="spanscore",
+        metadata={"method": "spanscore.v1.TraceService/GetTrace"},
     )
 
 
 def test_an_error_names_the_field_that_is_wrong(traces):
     status = _status_of(traces.ListTraces, ListTracesRequest(filter="nam = 1"))
-    assert [(x.field, "there is no field nam" in x.description) for x in status.violations] == [
-        ("filter", True)
-    ]
+    [wrong] = detail_of(status, BadRequest).field_violations
+    assert (wrong.field, "there is no field nam" in wrong.description) == ("filter", True)
 
 
 def test_an_error_that_may_pass_has_the_time_to_wait():
@@ -386,7 +387,7 @@ def test_an_error_that_may_pass_has_the_time_to_wait():
         status = _status_of(
             TraceServiceStub(channel).EvaluateTrace, EvaluateTraceRequest(name=_NAME)
         )
-    assert status.retry_after_s == 3
+    assert retry_after_s(status) == 3
 
 
 def test_what_nobody_foresaw_is_internal_and_shows_nothing_of_the_inside(caplog):

@@ -75,6 +75,14 @@ def test_an_unforeseen_error_says_that_it_is_a_bug(command, capsys):
     )
 
 
+def test_without_the_extra_a_server_says_what_to_install(command, capsys):
+    missing = ModuleNotFoundError("No module named 'grpc_health'", name="grpc_health")
+    assert command(_raising(missing))() == 2
+    assert capsys.readouterr().err == (
+        "spanscore: error: this takes what a server needs: pip install 'spanscore[server]'\n"
+    )
+
+
 def test_debug_shows_the_traceback(command, capsys):
     command(_raising(InputError("wrong")))("--debug")
     assert "Traceback" in capsys.readouterr().err

@@ -1,5 +1,5 @@
-"""Run by an environment's own Python: a server answers each form of the API, whatever version of
-protobuf is there.
+"""Run by an environment's own Python: a server, of the Python that is named, answers each form of
+the API.
 """
 
 import json
@@ -42,7 +42,7 @@ def main() -> None:
     settings["api"]["http"] = {"endpoint": f"127.0.0.1:{more.http}"}
     file = folder / "spanscore.yaml"
     file.write_text(json.dumps(settings))
-    command = [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(file)]
+    command = [sys.argv[1], "-m", "spanscore.cli.main", "serve", "-c", str(file)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert any(json.loads(line)["msg"] == "ready" for line in server.stderr)

@@ -70,10 +70,13 @@ def test_older_versions_stay_and_the_same_is_rebuilt(environment, wheel, expecte
 
 
 @pytest.mark.parametrize("version", ["protobuf<6", "protobuf<7", "protobuf"])
-def test_the_api_answers_with_each_version_of_protobuf(environment, wheel, version):
+def test_a_server_answers_clients_with_each_version_of_protobuf(environment, wheel, version):
     environment.install_first("pip", version)
-    environment.pip_install(f"{wheel}[api]")
-    environment.python(ROOT / "tests/packaging/api_calls.py")
+    before = environment.packages()["protobuf"]
+    environment.pip_install(wheel)
+    environment.python(ROOT / "tests/packaging/api_calls.py", sys.executable)
+
+    assert environment.packages()["protobuf"] == before
 
 
 def test_the_lowest_versions_rebuild_and_score_the_same(environment, wheel, expected, tmp_path):
@@ -109,6 +112,22 @@ def test_by_itself_it_is_light_and_names_the_extra_that_a_model_needs(environmen
         check=False,
     )
     assert (refused.returncode, "pip install 'spanscore[judge]'" in refused.stderr) == (2, True)
+
+
+def test_a_server_starts_with_its_extra_and_names_it_without(environment, wheel):
+    environment.pip_install(wheel)
+    refused = subprocess.run(
+        [environment.folder / "bin/spanscore", "serve"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=environment.folder,
+    )
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "pip install 'spanscore[server]'" in refused.stderr
+
+    environment.pip_install(f"{wheel}[server]")
+    environment.python(ROOT / "tests/packaging/api_calls.py", environment.folder / "bin/python")
 
 
 def test_the_installed_package_has_types(environment, wheel):

@@ -20,7 +20,7 @@ from spanscore.api.requests import id_in, moment, name_of, shown, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import analytics_service_pb2 as pb
 from spanscore.errors import FieldError, InputError, NotFoundError
-from spanscore.rpc.messages import text_of
+from spanscore.rpc import text_of
 from spanscore.stats import Estimate
 from spanscore.store import session_ranks
 from spanscore.store.session_ranks import Ranked

@@ -20,7 +20,7 @@ from spanscore.api.v1 import score_pb2 as score_pb
 from spanscore.calibration import Label, Matched, Measure, Verdict
 from spanscore.errors import FieldError, NotFoundError, StateError
 from spanscore.model.score import Evaluation, ScopeKind
-from spanscore.rpc.messages import text_of
+from spanscore.rpc import text_of
 from spanscore.store.annotation import Item, Queue, Strategy
 from spanscore.store.calibrations import Labelled
 from spanscore.store.stored_rows import subject_of

@@ -28,7 +28,7 @@ from spanscore.receive.auth import (
     Token,
     UnauthenticatedError,
 )
-from spanscore.rpc.messages import ErrorInfo, FieldViolation, Status, text_of
+from spanscore.rpc import BadRequest, ErrorInfo, new_status, text_of
 from spanscore.threads import answered_tenant
 
 Headers: TypeAlias = Callable[[str], Sequence[str]]
@@ -66,9 +66,9 @@ kind of.
 
 
 class Refusal(Exception):  # noqa: N818 - it is what the caller gets, whatever went wrong
-    """A call ends with this status, which has its details."""
+    """A call ends with this google.rpc.Status, which has its details."""
 
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: Any) -> None:
         super().__init__(status.message)
         self.status = status
 
@@ -158,25 +158,28 @@ def refusal_of(path: str, error: Exception) -> Refusal:
     if fault is None:
         _log.error("%s failed", path, exc_info=error)
         message = "it failed for a reason that spanscore did not foresee; its log has the error"
-        return Refusal(
-            Status(grpc.StatusCode.INTERNAL.value[0], message, info=ErrorInfo("INTERNAL", DOMAIN))
-        )
+        info = ErrorInfo(reason="INTERNAL", domain=DOMAIN)
+        return Refusal(new_status(grpc.StatusCode.INTERNAL.value[0], message, info))
     code, reason = fault
     message, retry_after_s = _cut(str(error), _MAX_MESSAGE_BYTES, escaped=_ESCAPED_BYTES), None
     if isinstance(error, RetryableError):
         retry_after_s = error.retry_after_s
         message = f"{message}; try again in {retry_after_s:g} s"
-    violations = _violations(error) if isinstance(error, FieldError) else ()
-    method = {"method": path.lstrip("/")} if path else {}
-    info = ErrorInfo("INVALID_FIELD" if violations else reason, DOMAIN, method)
-    return Refusal(Status(code.value[0], message, retry_after_s, info, violations))
+    details = []
+    if isinstance(error, FieldError):
+        reason = "INVALID_FIELD"
+        details.append(BadRequest(field_violations=_violations(error)))
+    info = ErrorInfo(
+        reason=reason, domain=DOMAIN, metadata={"method": path.lstrip("/")} if path else {}
+    )
+    return Refusal(new_status(code.value[0], message, info, *details, retry_after_s=retry_after_s))
 
 
-def _violations(error: FieldError) -> tuple[FieldViolation, ...]:
+def _violations(error: FieldError) -> list[dict[str, str]]:
     """All fields that are wrong, as far as they fit into the header in which details travel over
     gRPC.
     """
-    found: list[FieldViolation] = []
+    found: list[dict[str, str]] = []
     left_bytes = _MAX_DETAILS_BYTES
     for one in (error, *error.others):
         field = _cut(one.field, _MAX_FIELD_BYTES)
@@ -184,8 +187,8 @@ def _violations(error: FieldError) -> tuple[FieldViolation, ...]:
         left_bytes -= _bytes_of(field) + _bytes_of(problem) + _BYTES_OF_VIOLATION
         if found and left_bytes < 0:
             break
-        found.append(FieldViolation(field, problem))
-    return tuple(found)
+        found.append({"field": field, "description": problem})
+    return found
 
 
 def _cut(text: str, max_bytes: int, *, escaped: int = 1) -> str:

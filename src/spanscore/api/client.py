@@ -46,7 +46,16 @@ from spanscore.errors import (
     SpanscoreError,
     StateError,
 )
-from spanscore.rpc.messages import TENANT_HEADER, Status, authorization, read_status, tenant_named
+from spanscore.rpc import (
+    STATUS_TRAILER,
+    TENANT_HEADER,
+    BadRequest,
+    authorization,
+    detail_of,
+    read_status,
+    retry_after_s,
+    tenant_named,
+)
 
 if TYPE_CHECKING:
     from spanscore.api.v1.annotation_service_pb2_grpc import AnnotationServiceAsyncStub
@@ -441,21 +450,22 @@ class Breaks:
         if code is not grpc.StatusCode.UNAVAILABLE or self._count >= self._most:
             raise error_of(code, message, status)
         self._count += 1
-        asked_s = None if status is None else status.retry_after_s
+        asked_s = retry_after_s(status)
         usual_s = retry.backoff_s(self._count, _FIRST_WAIT_S, random.random())  # noqa: S311
         return min(usual_s if asked_s is None else asked_s, _LONGEST_WAIT_S)
 
 
-def status_of(trailers: Any) -> Status | None:
+def status_of(trailers: Any) -> Any | None:
     """The status, with its details, that the trailers of a call contain."""
-    found = next((value for key, value in trailers or () if key == "grpc-status-details-bin"), None)
+    found = next((value for key, value in trailers or () if key == STATUS_TRAILER), None)
     return None if found is None else read_status(found)
 
 
-def error_of(code: grpc.StatusCode, message: str | None, status: Status | None) -> SpanscoreError:
+def error_of(code: grpc.StatusCode, message: str | None, status: Any | None) -> SpanscoreError:
     """What is raised of a call that ended so."""
     text = message or code.name
-    if status is not None and status.violations:
-        first, *others = (FieldError(x.field, x.description) for x in status.violations)
+    bad = detail_of(status, BadRequest)
+    if bad is not None and bad.field_violations:
+        first, *others = (FieldError(x.field, x.description) for x in bad.field_violations)
         return FieldError(first.field, first.problem, others)
     return _ERRORS.get(code, SpanscoreError)(text)

@@ -5,7 +5,7 @@ method is called.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -24,7 +24,7 @@ from spanscore.api.http_connections import MAX_REQUEST_BYTES
 from spanscore.api.json_shapes import check_shape
 from spanscore.api.servicer import Method
 from spanscore.errors import InputError
-from spanscore.rpc.messages import Status, describe_details, details
+from spanscore.rpc import as_json
 
 _SMALL_BYTES: Final = 64 * 2**10
 """A body of JSON up to this size is read within a few milliseconds."""
@@ -135,16 +135,8 @@ def _connect_error(refusal: Refusal) -> ConnectError:
     return ConnectError(
         Code("canceled" if code == "cancelled" else code),
         refusal.status.message,
-        _details(refusal.status),
+        [_Detail(x) for x in refusal.status.details],
     )
-
-
-def _details(status: Status) -> list[ErrorDetail]:
-    described = describe_details(status)
-    return [
-        _Detail(name, message.SerializeToString(), described[name])
-        for name, message in details(status)
-    ]
 
 
 class _Detail(ErrorDetail):
@@ -152,9 +144,10 @@ class _Detail(ErrorDetail):
     `debug`.
     """
 
-    def __init__(self, name: str, content: bytes, described: Mapping[str, Any]) -> None:
-        super().__init__(AnyMessage(type_url=f"type.googleapis.com/{name}", value=content))
-        self._described = described
+    def __init__(self, detail: Any) -> None:
+        super().__init__(AnyMessage(type_url=detail.type_url, value=detail.value))
+        self._described = as_json(detail)
+        del self._described["@type"]  # it stands beside them
 
     def value(self, *_types: Any) -> Any:
-        return Struct.from_python(dict(self._described))
+        return Struct.from_python(self._described)

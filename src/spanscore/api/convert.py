@@ -24,7 +24,7 @@ from spanscore.model.trace import (
     Trial,
     Usage,
 )
-from spanscore.rpc.messages import text_of
+from spanscore.rpc import text_of
 from spanscore.store.given_scores import Given, SubjectState
 
 if TYPE_CHECKING:

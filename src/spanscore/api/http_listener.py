@@ -1,4 +1,4 @@
-"""The listener for the API over HTTP, as an extra.
+"""The listener for the API over HTTP.
 
 uvicorn and what it serves are imported when the first connection comes.
 """
@@ -8,7 +8,6 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from spanscore.api.caller import Caller
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_INSTALL = "pip install 'spanscore[api]'"
 _RETRY_AFTER_S: Final = 5.0
 
 
@@ -96,7 +94,7 @@ class HttpListener:
         except Exception as error:  # noqa: BLE001 - files and libraries of others are read
             _log.error(
                 "the API over HTTP on %s cannot answer (%s: %s); connections wait, and it is tried"
-                " again in %g s; if this goes on, install spanscore[api] anew and restart",
+                " again in %g s; if this goes on, install spanscore[server] anew and restart",
                 self._config.endpoint,
                 type(error).__name__,
                 error,
@@ -116,13 +114,6 @@ async def start(config: Api, server: Server) -> HttpListener | None:
     """
     wanted = config.http or ApiHttp()
     if not wanted.enabled:
-        return None
-    if any(find_spec(name) is None for name in ("connectrpc", "uvicorn")):
-        if config.http is not None:
-            raise ConfigError(
-                f"api.http needs packages that are not installed: {_INSTALL}, or leave it out"
-            )
-        _log.info("the API is there over gRPC alone; over HTTP with %s", _INSTALL)
         return None
     warn_of_exposure(
         "api.http",

@@ -38,7 +38,7 @@ from spanscore.config import ApiHttp
 from spanscore.receive.auth import Scope
 from spanscore.receive.server import is_loopback
 from spanscore.report.page import ICON
-from spanscore.rpc.messages import ErrorInfo, Status, describe_details, details
+from spanscore.rpc import ErrorInfo, as_json, new_status
 
 _TYPES: Final = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 _POLICY: Final = (
@@ -154,19 +154,18 @@ _PASSED_ON: Final = {b"allow", b"accept-post", b"connection"}
 
 def error(code: str, message: str, reason: str) -> dict[str, Any]:
     """The body of an error, with an ErrorInfo that has this reason."""
-    return error_of(code, Status(0, message, info=ErrorInfo(reason, DOMAIN)))
+    return error_of(code, new_status(0, message, ErrorInfo(reason=reason, domain=DOMAIN)))
 
 
-def error_of(code: str, status: Status) -> dict[str, Any]:
+def error_of(code: str, status: Any) -> dict[str, Any]:
     """The body of an error, as the Connect protocol has it, with the details of its status."""
-    described = describe_details(status)
     listed = [
         {
-            "type": name,
-            "value": base64.b64encode(message.SerializeToString()).decode().rstrip("="),
-            "debug": described[name],
+            "type": detail.TypeName(),
+            "value": base64.b64encode(detail.value).decode().rstrip("="),
+            "debug": {k: v for k, v in as_json(detail).items() if k != "@type"},
         }
-        for name, message in details(status)
+        for detail in status.details
     ]
     return {"code": code, "message": status.message, "details": listed}
 

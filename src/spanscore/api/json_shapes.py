@@ -15,7 +15,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from spanscore.errors import FieldError, InputError, nearest, shortened
 from spanscore.model.json import loads
 from spanscore.otlp.json import is_repeated
-from spanscore.rpc.messages import text_of
+from spanscore.rpc import text_of
 
 _FREE_FORM: Final = "google.protobuf."
 """Messages of this package have JSON of their own, which protobuf's parser checks."""

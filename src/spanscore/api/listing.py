@@ -13,7 +13,7 @@ from spanscore.errors import shortened
 from spanscore.filters import parse
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.rpc.messages import text_of
+from spanscore.rpc import text_of
 from spanscore.store import ordering
 from spanscore.store.listing import (
     NEWEST_FIRST,

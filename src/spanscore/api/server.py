@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 from google.protobuf.message import Message
+from grpc_health.v1 import health, health_pb2_grpc
+from grpc_health.v1.health_pb2 import HealthCheckResponse
 
 from spanscore.api.caller import Caller, Headers, Refusal
 from spanscore.api.servicer import Method, Servicer, methods
@@ -18,19 +20,16 @@ from spanscore.config import Api
 from spanscore.errors import ConfigError
 from spanscore.receive.auth import BearerTokens, Tenancy
 from spanscore.receive.auth import Config as TenancyConfig
+from spanscore.receive.grpc_server import reflection_handlers
 from spanscore.receive.server import is_loopback
 from spanscore.receive.tls import grpc_credentials
-from spanscore.rpc.messages import write_status
-from spanscore.rpc.services import SERVICE, Health, reflection_handlers
+from spanscore.rpc import STATUS_TRAILER
 
 if TYPE_CHECKING:
     from spanscore.api.backend import Backend
 
 
 _log = logging.getLogger(__name__)
-
-_DETAILS = "grpc-status-details-bin"
-"""The trailer in which gRPC has a google.rpc.Status."""
 
 
 class Server:
@@ -54,7 +53,7 @@ class Server:
         known = (tokens or {})[config.auth.authenticator] if config.auth else None
         self.caller = Caller(known, None if tenancy is None else Tenancy(tenancy), page_key)
         self._server: grpc.aio.Server | None = None
-        self._health = Health()
+        self._health = health.aio.HealthServicer()
         self.port = 0
         """The port it listens on, from `start` on."""
 
@@ -78,10 +77,10 @@ class Server:
         server.add_generic_rpc_handlers(
             (
                 _OnFirstCall(lambda: [_handlers(x, self.caller) for x in self.servicers]),
-                self._health.handlers(),
-                *reflection_handlers([*NAMES, SERVICE], load=lambda: self.servicers),
+                *reflection_handlers(NAMES, load=lambda: self.servicers),
             )
         )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         try:
             if tls is None:
                 self.port = server.add_insecure_port(endpoint)
@@ -94,7 +93,7 @@ class Server:
         await server.start()
         self._server = server
         for name in ("", *NAMES):
-            await self._health.show(name, serving=True)
+            await self._health.set(name, HealthCheckResponse.SERVING)
         _log.info("the control service listens on %s", endpoint)
 
     async def stop(self, grace_s: float = 5.0) -> None:
@@ -103,7 +102,7 @@ class Server:
             for servicer in self.servicers:
                 servicer.stop()
         if self._server is not None:
-            await self._health.end()
+            await self._health.enter_graceful_shutdown()
             await self._server.stop(grace_s)
 
 
@@ -183,7 +182,7 @@ def _headers(context: Any) -> Headers:
 
 async def _refuse(context: Any, refusal: Refusal) -> None:
     """End a call with its status and details. Always raises."""
-    details = ((_DETAILS, write_status(refusal.status)),)
+    details = ((STATUS_TRAILER, refusal.status.SerializeToString()),)
     await context.abort(refusal.code, refusal.status.message, trailing_metadata=details)
 
 

@@ -35,7 +35,7 @@ from spanscore.errors import ExistsError, FieldError
 from spanscore.model.json import dumps, loads
 from spanscore.model.trace import AgentTrace
 from spanscore.receive.auth import SCOPES
-from spanscore.rpc.messages import text_of
+from spanscore.rpc import text_of
 from spanscore.store.lookup import SessionRecord
 from spanscore.threads import in_thread
 

@@ -56,6 +56,9 @@ COMMANDS = {
 Its module (`-` is `_` there) has `add_arguments(parser)` and `run(args) -> int`.
 """
 
+_OF_A_SERVER = ("grpc_health", "grpc_reflection")
+"""What an import fails at where the extra `server` is missing."""
+
 _FAILED, _BAD_INPUT, _NO_ROOM, _INTERRUPTED, _PIPE_CLOSED = 1, 2, 74, 130, 141
 
 _CODES: tuple[tuple[type[Exception], int], ...] = (
@@ -169,6 +172,8 @@ def _explain(error: Exception, *, debug: bool) -> int:
     if isinstance(error, OSError) and error.errno in local_files.NO_ROOM:
         terminal.let_go_of_streams()
         error = local_files.cannot_write(error.filename or "the output", error)
+    if isinstance(error, ModuleNotFoundError) and error.name in _OF_A_SERVER:
+        error = InputError("this takes what a server needs: pip install 'spanscore[server]'")
     lines = str(error).splitlines() or [type(error).__name__]
     if not isinstance(error, SpanscoreError):
         lines = [f"{type(error).__name__}: {' '.join(lines)} (this is a bug; --debug shows where)"]

@@ -14,7 +14,7 @@ from spanscore import config
 from spanscore.cli.terminal import print_json
 from spanscore.errors import ConfigError, InputError, SpanscoreError
 from spanscore.model.options import duration_ns
-from spanscore.rpc.messages import TENANT_HEADER, authorization, tenant_named
+from spanscore.rpc import TENANT_HEADER, authorization, tenant_named
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection

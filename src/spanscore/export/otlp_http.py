@@ -16,7 +16,7 @@ from spanscore.export.config import Authenticator, HttpConfig, applied
 from spanscore.export.http import Http, refusal
 from spanscore.model.headers import Headers
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
-from spanscore.rpc.messages import read_status
+from spanscore.rpc import read_status
 
 _MAX_ANSWER_BYTES = 64 * 2**10
 _LEVEL = 1  # scores repeat themselves: higher levels cost a third more time and save a few bytes
@@ -83,5 +83,5 @@ def _reason(answer: bytes, response: aiohttp.ClientResponse) -> str:
     if response.content_type == "application/x-protobuf":
         details = read_status(answer)
         if details is not None:
-            return details.message
+            return str(details.message)
     return response.reason or ""

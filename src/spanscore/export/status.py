@@ -8,11 +8,11 @@ Collector drops both.
 import re
 from typing import Any
 
+from spanscore import rpc
 from spanscore.errors import PermanentError
 from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError
 from spanscore.otlp.signal import WIRE, Signal
 from spanscore.retry import retry_after_s
-from spanscore.rpc.messages import read_status
 
 _RETRIED_HTTP = frozenset({429, 502, 503, 504})
 _UNAUTHORISED_HTTP = frozenset({401, 403})
@@ -96,8 +96,7 @@ def grpc_error(code: str, details: bytes | None, text: str) -> UndeliveredError 
 
 def retry_info_s(details: bytes | None) -> float | None:
     """Seconds that the RetryInfo in a google.rpc.Status asks for; None where there is none."""
-    status = read_status(details) if details else None
-    return status.retry_after_s if status else None
+    return rpc.retry_after_s(rpc.read_status(details or b""))
 
 
 def not_taken(signal: Signal, answer: Any) -> str | None:

@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 import grpc
 from google.protobuf.message import Message
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from spanscore.errors import ConfigError, PermanentError, RetryableError
 from spanscore.model.headers import TENANT, Headers, chosen
@@ -16,14 +18,12 @@ from spanscore.receive.auth import BearerTokens, Tenancy, UnauthenticatedError
 from spanscore.receive.config import Grpc
 from spanscore.receive.exports import Arrival, Exports, Seldom
 from spanscore.receive.tls import grpc_credentials
-from spanscore.rpc import services
-from spanscore.rpc.services import reflection_handlers
+from spanscore.rpc import STATUS_TRAILER
 
 _log = logging.getLogger(__name__)
 
 _NS_PER_MS: Final = 10**6
 _NS_PER_S: Final = 10**9
-_DETAILS_KEY: Final = "grpc-status-details-bin"
 _QUICK_S: Final = 0.1
 """A message that takes longer is counted with all the bytes that it may have: gRPC does not say how
 many have come.
@@ -95,7 +95,7 @@ class GrpcServer:
         self._tenancy = tenancy
         self._tokens = tokens
         self._included_headers = headers if config.include_metadata else frozenset()
-        self._health = services.Health()
+        self._health = health.aio.HealthServicer()
         self._telling_unread = Seldom()
         self._begun: set[asyncio.Task[Any] | None] = set()
         # made in `start`, since it takes the loop that runs
@@ -119,9 +119,8 @@ class GrpcServer:
             for signal in SIGNALS
         }
         server.add_generic_rpc_handlers((_Begun(methods, self._begun, self._unread),))
-        server.add_generic_rpc_handlers(
-            (self._health.handlers(), *reflection_handlers([*names, services.SERVICE]))
-        )
+        server.add_generic_rpc_handlers(reflection_handlers(names))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         try:
             self.port = self._bind(server)
         except RuntimeError:
@@ -135,12 +134,13 @@ class GrpcServer:
 
     async def show(self, *, serving: bool) -> None:
         """Have health checks say, overall and for each service, whether requests are taken."""
+        shown = health_pb2.HealthCheckResponse
         for name in ("", *(WIRE[signal].service for signal in SIGNALS)):
-            await self._health.show(name, serving=serving)
+            await self._health.set(name, shown.SERVING if serving else shown.NOT_SERVING)
 
     async def refuse(self) -> None:
         """Tell health checks that nothing is taken any more."""
-        await self._health.end()
+        await self._health.enter_graceful_shutdown()
 
     async def stop(self, grace_s: float) -> None:
         """Close all connections, those with a request or a health watch under way after `grace_s`
@@ -223,11 +223,42 @@ class GrpcServer:
                 fault = error
             self._exports.refused("grpc", signal, fault)
             answer = status.answer(fault)
-            details = ((_DETAILS_KEY, answer.status()),)
+            details = ((STATUS_TRAILER, answer.status()),)
             await context.abort(answer.grpc_code, answer.message, trailing_metadata=details)
             raise AssertionError("abort raises")
 
         return export
+
+
+def reflection_handlers(
+    services: Iterable[str], *, load: Callable[[], object] = lambda: None
+) -> list[Any]:
+    """What a gRPC server is given, so that it answers reflection for health, itself and `services`,
+    by full name.
+
+    `load` is called first: the protos of the services must be imported by then.
+    """
+    servicer = reflection.aio.ReflectionServicer(
+        (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    )
+
+    async def info(requests: Any, context: Any) -> AsyncIterator[Any]:
+        load()
+        async for answer in servicer.ServerReflectionInfo(requests, context):
+            yield answer
+
+    handler = grpc.stream_stream_rpc_method_handler(
+        info,
+        request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
+        response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
+    )
+    # v1 has the messages of v1alpha, which alone is published for Python
+    return [
+        grpc.method_handlers_generic_handler(
+            f"grpc.reflection.{version}.ServerReflection", {"ServerReflectionInfo": handler}
+        )
+        for version in ("v1", "v1alpha")
+    ]
 
 
 class _Begun(grpc.GenericRpcHandler):  # type: ignore[misc] # gRPC has no types

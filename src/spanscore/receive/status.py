@@ -4,11 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from google.protobuf.duration_pb2 import Duration
 from grpc import StatusCode
 
 from spanscore.errors import PermanentError, RetryableError
-from spanscore.rpc.messages import RETRY_INFO_URL, Status, write_status
+from spanscore.rpc import as_json, new_status
 
 TABLE: Final[tuple[tuple[type[Exception], StatusCode, int], ...]] = (
     (RetryableError, StatusCode.UNAVAILABLE, 503),
@@ -47,16 +46,15 @@ class Answer:
         """The google.rpc.Status: gRPC's `grpc-status-details-bin`, and the body of an HTTP
         error.
         """
-        return write_status(Status(self.grpc_code.value[0], self.message, self.retry_after_s))
+        return bytes(self._status().SerializeToString())
 
     def status_object(self) -> dict[str, Any]:
         """`status` in protobuf's JSON mapping."""
-        shown: dict[str, Any] = {"code": self.grpc_code.value[0], "message": self.message}
-        if self.retry_after_s is not None:
-            delay = Duration()
-            delay.FromNanoseconds(round(self.retry_after_s * 1e9))
-            shown["details"] = [{"@type": RETRY_INFO_URL, "retryDelay": delay.ToJsonString()}]
-        return shown
+        return as_json(self._status())
+
+    def _status(self) -> Any:
+        code: int = self.grpc_code.value[0]
+        return new_status(code, self.message, retry_after_s=self.retry_after_s)
 
 
 def answer(error: Exception) -> Answer:

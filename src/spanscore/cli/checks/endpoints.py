@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import aiohttp
 import grpc
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from spanscore.cli.checks import Finding, fail, ok, warn
 from spanscore.config import Settings
@@ -18,7 +20,6 @@ from spanscore.model.json import loads
 from spanscore.otlp.signal import WIRE
 from spanscore.receive.config import Grpc, Tls, split_endpoint
 from spanscore.receive.health import ELSEWHERE
-from spanscore.rpc.services import check as ask_health
 from spanscore.telemetry import declared, formats
 
 _TIMEOUT_S = 3.0
@@ -95,14 +96,16 @@ async def _grpc(config: Grpc) -> Finding:
     elsewhere = "set receive.grpc.endpoint to a free port, or stop what listens there"
     async with grpc.aio.insecure_channel(where) as channel:
         try:
-            answer = await ask_health(channel, WIRE["traces"].service, _TIMEOUT_S)
+            answer = await HealthStub(channel).Check(
+                HealthCheckRequest(service=WIRE["traces"].service), timeout=_TIMEOUT_S
+            )
         except grpc.aio.AioRpcError as error:
             problem = (
                 f"what listens on {config.endpoint} is not spanscore, or wants TLS"
                 f" ({error.code().name})"
             )
             return fail(about, problem, elsewhere)
-    if answer != "SERVING":
+    if answer.status != HealthCheckResponse.SERVING:
         return fail(
             about,
             f"spanscore on {config.endpoint} takes no requests",
