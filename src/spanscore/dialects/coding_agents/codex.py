@@ -38,7 +38,6 @@ _SPANS = ("codex_cli_rs", "codex_exec", "codex_tui", "codex_app_server", "codex_
 
 _PROMPT = "codex.user_prompt"
 _EVENT = "codex.sse_event"
-_CALLED = "codex.api_request"
 _RETURNED = "codex.tool_result"
 _DECIDED, _SOCKET = "codex.tool_decision", "codex.websocket_event"
 _KINDS: Final[dict[str, StepKind]] = {

@@ -9,7 +9,16 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
 import orjson
 
-from spanscore.dialects import keys
+from spanscore.dialects.keys import (
+    GEN_AI_USAGE_COMPLETION_TOKENS,
+    GEN_AI_USAGE_INPUT_TOKENS,
+    GEN_AI_USAGE_OUTPUT_TOKENS,
+    GEN_AI_USAGE_PROMPT_TOKENS,
+    LLM_TOKEN_COUNT_COMPLETION,
+    LLM_TOKEN_COUNT_PROMPT,
+    SESSION_ID,
+    USER_ID,
+)
 from spanscore.model.json import Json, dumps, exact, loads
 from spanscore.model.span import Attributes, Value
 from spanscore.model.step import Ending, Message, StepFact, StepKind
@@ -569,27 +578,27 @@ def text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def first_value(attributes: Attributes, names: tuple[str, ...]) -> Value:
-    """The first of the attributes `names` that the span has, else None."""
-    for key in names:  # for every span: a generator would take twice as long
+def first_value(attributes: Attributes, keys: tuple[str, ...]) -> Value:
+    """The first of the attributes `keys` that the span has, else None."""
+    for key in keys:  # for every span: a generator would take twice as long
         value = attributes.get(key)
         if value is not None:
             return value
     return None
 
 
-def first_text(attributes: Attributes, names: tuple[str, ...]) -> str | None:
-    """The first of the attributes `names` that is text and not empty, else None."""
-    for key in names:
+def first_text(attributes: Attributes, keys: tuple[str, ...]) -> str | None:
+    """The first of the attributes `keys` that is text and not empty, else None."""
+    for key in keys:
         value = attributes.get(key)
         if isinstance(value, str) and value:
             return value
     return None
 
 
-def first_count(attributes: Mapping[str, Any], names: Iterable[str]) -> int | None:
-    """The first of the attributes `names` that is a number of tokens, else None."""
-    for key in names:
+def first_count(attributes: Mapping[str, Any], keys: Iterable[str]) -> int | None:
+    """The first of the attributes `keys` that is a number of tokens, else None."""
+    for key in keys:
         value = attributes.get(key)
         if value is not None and (found := count(value)) is not None:
             return found
@@ -606,17 +615,17 @@ _COUNTED: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
     (
         "input_tokens",
         (
-            keys.GEN_AI_USAGE_INPUT_TOKENS,
-            keys.GEN_AI_USAGE_PROMPT_TOKENS,
-            keys.LLM_TOKEN_COUNT_PROMPT,
+            GEN_AI_USAGE_INPUT_TOKENS,
+            GEN_AI_USAGE_PROMPT_TOKENS,
+            LLM_TOKEN_COUNT_PROMPT,
         ),
     ),
     (
         "output_tokens",
         (
-            keys.GEN_AI_USAGE_OUTPUT_TOKENS,
-            keys.GEN_AI_USAGE_COMPLETION_TOKENS,
-            keys.LLM_TOKEN_COUNT_COMPLETION,
+            GEN_AI_USAGE_OUTPUT_TOKENS,
+            GEN_AI_USAGE_COMPLETION_TOKENS,
+            LLM_TOKEN_COUNT_COMPLETION,
         ),
     ),
 )
@@ -677,7 +686,7 @@ USERS = (
 attributes.
 """
 
-IDENTIFYING = frozenset({keys.SESSION_ID, keys.USER_ID, *SESSIONS, *USERS})
+IDENTIFYING = frozenset({SESSION_ID, USER_ID, *SESSIONS, *USERS})
 _NAMES: Final[tuple[tuple[Literal["session_id", "user_id"], tuple[str, ...]], ...]] = (
     ("session_id", ("session_id", "conversation_id", "thread_id")),
     ("user_id", ("user_id",)),
@@ -706,9 +715,9 @@ def read_names(metadata: Mapping[str, Any], facts: Facts, prefix: str = "") -> N
             facts[fact] = found
 
 
-def first_identity(values: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    """The first of the values under `names` that is an id, else None."""
-    for key in names:
+def first_identity(values: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
+    """The first of the values under `keys` that is an id, else None."""
+    for key in keys:
         value = values.get(key)
         if value is not None and (found := identity(value)) is not None:
             return found
