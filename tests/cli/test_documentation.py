@@ -11,7 +11,9 @@ _DOCUMENT = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="
 
 
 def _section(command):
-    return _DOCUMENT.split(f"\n## {command}\n")[1].split("\n## ")[0]
+    """The command's own, after the head, which has the options of many commands."""
+    head, _, rest = _DOCUMENT.partition("\n## ")
+    return head + f"\n## {rest}".split(f"\n## {command}\n")[1].split("\n## ")[0]
 
 
 def _subparser(command):

@@ -8,12 +8,8 @@ import pytest
 
 from spanscore.cli import main, scores
 
-_SECTION = (
-    (Path(__file__).parents[2] / "docs" / "cli.md")
-    .read_text()
-    .split("\n## scores\n")[1]
-    .split("\n## ")[0]
-)
+_PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+_SECTION = _PAGE.split("\n## ")[0] + _PAGE.split("\n## scores\n")[1].split("\n## ")[0]
 TRACE = "ab" * 16
 
 

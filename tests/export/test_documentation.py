@@ -1,12 +1,10 @@
-"""Everything that leaves, and every setting of the stage, is in docs/exporting.md."""
+"""Everything that leaves is in docs/exporting.md."""
 
 from pathlib import Path
 
-import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
-from pydantic import BaseModel
 
-from spanscore.export import config, events, spans
+from spanscore.export import events, spans
 from spanscore.export.wording import annotate
 from spanscore.model.score import Result, Tally
 from spanscore.otlp.signal import WIRE
@@ -23,16 +21,6 @@ def is_documented(name):
         name.startswith(prefix) and f"`.{name.removeprefix(prefix)}`" in DOCUMENT
         for prefix in PREFIXES
     )
-
-
-def settings(model, path=""):
-    """The keys of a model and of the models in it, as they are written: `emit.spans`."""
-    for name, field in model.model_fields.items():
-        nested = field.annotation if isinstance(field.annotation, type) else None
-        if nested is not None and issubclass(nested, BaseModel):
-            yield from settings(nested, f"{path}{name}.")
-        elif name != "type":
-            yield path + name
 
 
 def test_every_attribute_is_documented(make):
@@ -68,18 +56,3 @@ def test_every_inline_attribute_is_documented(make):
         if f"`{x}`" not in DOCUMENT and f"`.{x.rpartition('.')[2]}`" not in DOCUMENT
     ]
     assert missing == []
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        config.Config,
-        config.GrpcConfig,
-        config.HttpConfig,
-        config.JsonFileConfig,
-        config.PhoenixConfig,
-        config.LangfuseConfig,
-    ],
-)
-def test_every_setting_is_documented(model):
-    assert [name for name in settings(model) if f"`{name}`" not in DOCUMENT] == []

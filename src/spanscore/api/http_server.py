@@ -1,6 +1,6 @@
 """The services as JSON over HTTP, with page files.
 
-connectrpc speaks the protocol and uvicorn HTTP. Both are of the extra `api`: this module, and
+connectrpc speaks the protocol and uvicorn HTTP. Both are of the extra `server`: this module, and
 uvicorn with it, is imported when the first connection comes, connectrpc when the first method is
 called.
 
