@@ -23,6 +23,7 @@ from spanscore.model.score import (
 )
 from spanscore.model.trace import (
     AgentTrace,
+    Attachment,
     Expected,
     ExpectedTool,
     ModelCall,
@@ -183,6 +184,7 @@ def test_a_token_count_beyond_64_bits_is_cut_and_does_not_fail():
 
 def test_a_trace_message_has_every_fact_of_the_json_line():
     stated = {"trial": Trial(case="c"), "expected": Expected(answer="sunny")}
+    stated |= {"error": "HTTP 400", "attachments": (Attachment("image", "image/png"),)}
     facts = set(_trace(**stated, session_id="s", session_key="other:s").to_json())
     fields = {field.name for field in encode_trace(_trace()).DESCRIPTOR.fields}
     # whether an empty history is one; the resource's name

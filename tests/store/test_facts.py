@@ -108,6 +108,7 @@ def test_a_score_has_the_facts_of_its_trace(store, make, rows, sql):
         "environment": "prod",
         "version": "1.2",
         "model": "gpt-4o",
+        "outcome": "unknown",
     }
     assert sql("SELECT tool FROM context_tools ORDER BY tool") == [("book",), ("search",)]
 

@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import FieldError, nearest
 from spanscore.filters import And, Comparison, Field, Fields, Node, Not, parse, test_of
+from spanscore.model.trace import TURN_OUTCOMES
 from spanscore.store import selections, session_ranks
 from spanscore.store.selections import Context, Procedure
 from spanscore.store.session_ranks import Ranked
@@ -33,6 +34,7 @@ SUBJECT_FIELDS: Final[Fields[Context]] = {
     "environment": Field("text", lambda x: x.environment),
     "version": Field("text", lambda x: x.version),
     "model": Field("text", lambda x: x.model),
+    "outcome": Field("word", lambda x: x.outcome, TURN_OUTCOMES),
     "tool": Field("texts", lambda x: x.tools),
 }
 TAG_FIELDS: Final[Fields[Sequence[str]]] = {"tags": Field("texts", lambda x: x)}

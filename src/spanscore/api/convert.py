@@ -11,6 +11,7 @@ from spanscore.model.json import Json, dumps, loads
 from spanscore.model.score import Evaluation, Failure, Skip
 from spanscore.model.trace import (
     AgentTrace,
+    Attachment,
     Completeness,
     Expected,
     ExpectedTool,
@@ -22,6 +23,7 @@ from spanscore.model.trace import (
     Tool,
     ToolCall,
     Trial,
+    TurnOutcome,
     Usage,
 )
 from spanscore.rpc import text_of
@@ -34,7 +36,16 @@ _COMPLETENESS: dict[Completeness, "trace_pb.Completeness.ValueType"] = {
     "complete": trace_pb.COMPLETENESS_COMPLETE,
     "idle": trace_pb.COMPLETENESS_IDLE,
     "truncated": trace_pb.COMPLETENESS_TRUNCATED,
+    "partial": trace_pb.COMPLETENESS_PARTIAL,
 }
+OUTCOMES: dict[TurnOutcome, "trace_pb.TurnOutcome.ValueType"] = {
+    "unknown": trace_pb.TURN_OUTCOME_UNSPECIFIED,
+    "answered": trace_pb.TURN_OUTCOME_ANSWERED,
+    "failed": trace_pb.TURN_OUTCOME_FAILED,
+    "cancelled": trace_pb.TURN_OUTCOME_CANCELLED,
+    "waiting": trace_pb.TURN_OUTCOME_WAITING,
+}
+_OUTCOME_WORD = {number: word for word, number in OUTCOMES.items()}
 _COMPLETENESS_WORD = {number: word for word, number in _COMPLETENESS.items()}
 SCOPE = {"trace": score_pb.SCOPE_TRACE, "session": score_pb.SCOPE_SESSION}
 STATUS = {
@@ -97,6 +108,9 @@ def encode_trace(trace: AgentTrace) -> trace_pb.AgentTrace:
         unread_spans=trace.unread_spans,
         trial=None if trace.trial is None else _encode_trial(trace.trial),
         expected=None if trace.expected is None else encode_expected(trace.expected),
+        outcome=OUTCOMES[trace.outcome],
+        error=text_of(trace.error),
+        attachments=map(_encode_attachment, trace.attachments),
     )
 
 
@@ -130,7 +144,25 @@ def decode_trace(message: trace_pb.AgentTrace) -> AgentTrace:
         unread_spans=message.unread_spans,
         trial=_decode_trial(message.trial) if message.HasField("trial") else None,
         expected=decode_expected(message.expected) if message.HasField("expected") else None,
+        outcome=_OUTCOME_WORD.get(message.outcome, "unknown"),
+        error=_given(message, "error"),
+        attachments=tuple(map(_decode_attachment, message.attachments)),
     )
+
+
+def _encode_attachment(attachment: Attachment) -> trace_pb.Attachment:
+    return trace_pb.Attachment(
+        kind=text_of(attachment.kind),
+        mime_type=text_of(attachment.mime_type),
+        size_bytes=_int64(attachment.size_bytes),
+        uri=text_of(attachment.uri),
+        name=text_of(attachment.name),
+    )
+
+
+def _decode_attachment(message: trace_pb.Attachment) -> Attachment:
+    named = {x: _given(message, x) for x in ("mime_type", "size_bytes", "uri", "name")}
+    return Attachment(message.kind, **named)
 
 
 def _decode_history(message: trace_pb.AgentTrace) -> tuple[PastMessage, ...] | None:
@@ -199,6 +231,7 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
         skip_cause=outcome.cause if isinstance(outcome, Skip) else None,
         agent_name=text_of(evaluation.agent_name),
         service_name=text_of(evaluation.service_name),
+        turn_outcome=evaluation.turn_outcome,
         etag=etag(evaluation) if evaluation.is_external else "",
     )
 
@@ -314,6 +347,7 @@ def _encode_model_call(call: ModelCall) -> trace_pb.ModelCall:
         started_ns=call.started_ns,
         ended_ns=call.ended_ns,
         response_id=text_of(call.response_id),
+        utility=call.utility,
     )
 
 
@@ -329,6 +363,7 @@ def _decode_model_call(message: trace_pb.ModelCall) -> ModelCall:
         started_ns=_given(message, "started_ns"),
         ended_ns=_given(message, "ended_ns"),
         response_id=_given(message, "response_id"),
+        utility=message.utility,
     )
 
 
@@ -337,6 +372,7 @@ def _encode_past_message(message: PastMessage) -> trace_pb.PastMessage:
         role=text_of(message.role),
         text=text_of(message.text),
         tool_calls=map(_encode_requested_call, message.tool_calls),
+        attachments=map(_encode_attachment, message.attachments),
     )
 
 
@@ -345,6 +381,7 @@ def _decode_past_message(message: trace_pb.PastMessage) -> PastMessage:
         message.role,
         _given(message, "text"),
         tuple(map(_decode_requested_call, message.tool_calls)),
+        tuple(map(_decode_attachment, message.attachments)),
     )
 
 

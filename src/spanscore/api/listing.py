@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from spanscore.api import requests
-from spanscore.api.convert import encode_score
+from spanscore.api.convert import OUTCOMES, encode_score
 from spanscore.api.requests import id_in, moment, name_of, sought, sought_name
 from spanscore.api.servicer import Call
 from spanscore.api.v1 import score_service_pb2 as score_pb
@@ -251,6 +251,7 @@ def summary(found: TraceScores) -> trace_pb.TraceSummary:
         final_output=_cut(trace.final_output),
         tool_calls=_count(trace),
         model_calls=len(trace.model_calls),
+        outcome=OUTCOMES[trace.outcome],
         scores=map(encode_score, found.scores),
     )
 

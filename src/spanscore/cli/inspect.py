@@ -228,6 +228,7 @@ def _tree(trace: AgentTrace) -> "Tree":
         )
         root.add(_line("search", found))
     root.add(_line("output", _cut(trace.final_output)))
+    root.add(_line("ended", _how(trace)))
     root.add(_line("models", _models(trace)))
     missing = ", ".join(_missing(trace))
     root.add(
@@ -263,6 +264,10 @@ def _line(name: str, text: str) -> "RenderableType":
     from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
 
     return branch(Text(f"{name:<7}", "bold"), text)
+
+
+def _how(trace: AgentTrace) -> str:
+    return trace.outcome if trace.error is None else f"failed: {on_one_line(trace.error, 200)}"
 
 
 def _when(trace: AgentTrace) -> str:

@@ -289,6 +289,7 @@ def _evaluation(found: Graded, trace: AgentTrace, revision: int, now_ns: int) ->
         revision=revision,
         evaluated_at_ns=now_ns,
         trial=trace.trial,
+        turn_outcome=trace.outcome,
     )
 
 
@@ -301,6 +302,7 @@ def _of_whole(of_last: Evaluation, session: Session) -> Evaluation:
         session_id=session.session_id,
         session_key=session.id,
         first_trace_id=session.traces[0].target.trace_id,
+        turn_outcome=None,
     )
 
 

@@ -431,6 +431,7 @@ class Provenance:
         self._rule = text_attribute(kind, "spanscore.rule")
         self._agent_trace_id = text_attribute(kind, "spanscore.agent_trace_id")
         self._of_session = text_attribute(kind, OF_SESSION)
+        self._outcome = text_attribute(kind, "spanscore.turn.outcome")
         self._latency = Double(kind, LATENCY)
         self._session_id = text_attribute(kind, "session.id")
         self._conversation_id = text_attribute(kind, "gen_ai.conversation.id")
@@ -446,10 +447,15 @@ class Provenance:
         if evaluation.rule is not None:
             yield self._rule(evaluation.rule)
         if evaluation.scope == "trace":
-            yield self._agent_trace_id(evaluation.subject_id)
-            if evaluation.session_id is not None:
-                yield self._of_session(evaluation.session_id)
+            yield from self._of_turn(evaluation)
         if evaluation.latency_s is not None:
             yield self._latency(evaluation.latency_s)
         if session_id := session(evaluation):
             yield from (self._session_id(session_id), self._conversation_id(session_id))
+
+    def _of_turn(self, evaluation: Evaluation) -> Iterator[bytes]:
+        yield self._agent_trace_id(evaluation.subject_id)
+        if evaluation.turn_outcome is not None:
+            yield self._outcome(evaluation.turn_outcome)
+        if evaluation.session_id is not None:
+            yield self._of_session(evaluation.session_id)

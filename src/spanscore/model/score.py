@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from spanscore.model.headers import tenant_of
 from spanscore.model.span import record
-from spanscore.model.trace import Target, Trial
+from spanscore.model.trace import Target, Trial, TurnOutcome
 
 ScopeKind: TypeAlias = Literal["trace", "session"]
 
@@ -223,6 +223,7 @@ class Evaluation:
     evaluated_at_ns: int = 0
     inline: bool = False
     trial: Trial | None = None
+    turn_outcome: TurnOutcome | None = None
     sampling: float = 1.0
     first_trace_id: str | None = None
     digest: str = ""
@@ -401,6 +402,7 @@ class Evaluation:
             "rule": self.rule,
             "evaluated_at_ns": self.evaluated_at_ns,
             **({} if self.run is None else {"run": self.run}),
+            **({} if self.turn_outcome is None else {"turn_outcome": self.turn_outcome}),
         }
 
 

@@ -214,6 +214,8 @@ def turn_details(trace: AgentTrace, scores: Sequence[Scored], texts: Texts) -> d
         "start": trace.started_ns / _MS,
         "took": max(0, trace.ended_ns - trace.started_ns) / _MS,
         "completeness": trace.completeness,
+        "outcome": trace.outcome,
+        "error": texts.text(trace.error),
         "input": texts.text(trace.user_input),
         "output": texts.text(trace.final_output),
         "plan": texts.text(trace.plan),

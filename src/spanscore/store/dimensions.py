@@ -37,19 +37,20 @@ _Row: TypeAlias = tuple[Any, ...]
 
 class OfTrace(NamedTuple):
     """What is known of an agent trace beside its scores: the first model that it called, its tools,
-    and its tags.
+    its tags, and how it ended.
     """
 
     model: str | None = None
     tools: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    outcome: str | None = None
 
     @classmethod
     def of(cls, trace: AgentTrace) -> "OfTrace":
         """Those of a trace."""
         model = next((x.model for x in trace.model_calls if x.model), None)
         tools = sorted({_short(x.name) for x in trace.tool_calls or ()} - {""})
-        return cls(text(model), tuple(tools[:MAX_TOOLS]), _tags(trace))
+        return cls(text(model), tuple(tools[:MAX_TOOLS]), _tags(trace), trace.outcome)
 
 
 class Scored(NamedTuple):
@@ -288,5 +289,6 @@ def _context(
     version: str | None,
     about: OfTrace,
 ) -> _Row:
-    row = (tenant, text(service), text(agent), text(environment), text(version), about.model)
+    release = text(environment), text(version)
+    row = (tenant, text(service), text(agent), *release, about.model, about.outcome)
     return hashed(*row, about.tools), *row

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from spanscore.filters import Field, Fields, Filter
 from spanscore.model.headers import without_headers
 from spanscore.model.score import Evaluation, Failure, Skip
-from spanscore.model.trace import AgentTrace, tags_of
+from spanscore.model.trace import TURN_OUTCOMES, AgentTrace, tags_of
 from spanscore.store import connections, lookup, ordering, records, stored_rows
 from spanscore.store.config import Config
 from spanscore.store.ordering import Order
@@ -552,6 +552,7 @@ TRACE_FIELDS: Final[Fields["TraceScores"]] = {
     "completeness": Field(
         "word", _of_trace(lambda x: x.completeness), ("complete", "idle", "truncated", "partial")
     ),
+    "outcome": Field("word", _of_trace(lambda x: x.outcome), TURN_OUTCOMES),
     "input_tokens": Field("number", _of_trace(lambda x: x.usage.input_tokens)),
     "output_tokens": Field("number", _of_trace(lambda x: x.usage.output_tokens)),
     "tokens": Field("number", _of_trace(stored_rows.tokens)),

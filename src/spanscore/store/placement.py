@@ -279,12 +279,12 @@ def _decode(record: str) -> ScoredTurn:
     (
         (id_, trace_ids, span_ids, responses, session_id, session_key, owner),
         release,
-        (model, tools, tags),
+        (model, tools, tags, outcome),
     ) = json.loads(record)
     headers = tuple((name, value) for name, value in owner)
     turn = Turn(id_, tuple(trace_ids), span_ids, responses, session_id, session_key, headers)
     tenant, service, agent, environment, version = release
-    about = OfTrace(model, tuple(tools), tuple(tags))
+    about = OfTrace(model, tuple(tools), tuple(tags), outcome)
     return ScoredTurn(turn, Scored(tenant, service, agent, environment, version, about))
 
 

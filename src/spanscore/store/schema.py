@@ -274,12 +274,14 @@ score_contexts = Table(
     Column("environment", String(256)),
     Column("version", String(256)),
     Column("model", String(256)),
+    Column("outcome", String(9)),
 )
 """What was scored, once for all that has this in common; `id` is a hash of the other columns and of
 the tools.
 
 `service`, `environment` and `version` are of the evaluated agent's resource, `model` is the first
-that a trace called. Texts are cut at 256 characters, and null where that is not known.
+that a trace called, `outcome` how a turn ended. Texts are cut at 256 characters, and null where
+that is not known.
 """
 
 context_tools = Table(

@@ -81,6 +81,7 @@ class Context(NamedTuple):
     environment: str | None
     version: str | None
     model: str | None
+    outcome: str | None
     tools: tuple[str, ...] = ()
 
 

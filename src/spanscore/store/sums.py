@@ -28,7 +28,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.store.schema import context_tools, score_contexts, score_facts
 
-CONTEXT_FIELDS: Final = ("service", "agent", "environment", "version", "model", "tool")
+CONTEXT_FIELDS: Final = ("service", "agent", "environment", "version", "model", "outcome", "tool")
 """By what of a context scores can be grouped."""
 
 MAX_CELLS: Final = 20_000

@@ -14,7 +14,7 @@ const HEIGHT = 120;
 const MAX_LINES = 6;
 const HOURS = ["15m", "1h", "24h"]; // ranges whose points are hours
 const USUAL_RANGE = "7d";
-const GROUPS = { service: "service", agent: "agent", environment: "environment", version: "version", model: "model", tool: "tool", judge_model: "judge", rule: "rule" };
+const GROUPS = { service: "service", agent: "agent", environment: "environment", version: "version", model: "model", outcome: "outcome", tool: "tool", judge_model: "judge", rule: "rule" };
 const UNITS = { TIME_UNIT_HOUR: "hour", TIME_UNIT_DAY: "day" };
 
 /** The view of trends. */

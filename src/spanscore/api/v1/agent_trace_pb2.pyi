@@ -19,6 +19,31 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _TurnOutcome:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TurnOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TurnOutcome.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TURN_OUTCOME_UNSPECIFIED: _TurnOutcome.ValueType  # 0
+    """It is not known."""
+    TURN_OUTCOME_ANSWERED: _TurnOutcome.ValueType  # 1
+    TURN_OUTCOME_FAILED: _TurnOutcome.ValueType  # 2
+    TURN_OUTCOME_CANCELLED: _TurnOutcome.ValueType  # 3
+    TURN_OUTCOME_WAITING: _TurnOutcome.ValueType  # 4
+    """It waits for a person, or for a result from elsewhere."""
+
+class TurnOutcome(_TurnOutcome, metaclass=_TurnOutcomeEnumTypeWrapper): ...
+
+TURN_OUTCOME_UNSPECIFIED: TurnOutcome.ValueType  # 0
+"""It is not known."""
+TURN_OUTCOME_ANSWERED: TurnOutcome.ValueType  # 1
+TURN_OUTCOME_FAILED: TurnOutcome.ValueType  # 2
+TURN_OUTCOME_CANCELLED: TurnOutcome.ValueType  # 3
+TURN_OUTCOME_WAITING: TurnOutcome.ValueType  # 4
+"""It waits for a person, or for a result from elsewhere."""
+Global___TurnOutcome: _TypeAlias = TurnOutcome  # noqa: Y015
+
 class _Completeness:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -32,6 +57,8 @@ class _CompletenessEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Complete
     """No root was seen; the trace was quiet for long."""
     COMPLETENESS_TRUNCATED: _Completeness.ValueType  # 3
     """A cap on spans, bytes or age was reached."""
+    COMPLETENESS_PARTIAL: _Completeness.ValueType  # 4
+    """Spans of the turn did not arrive, as those that arrived show."""
 
 class Completeness(_Completeness, metaclass=_CompletenessEnumTypeWrapper): ...
 
@@ -42,6 +69,8 @@ COMPLETENESS_IDLE: Completeness.ValueType  # 2
 """No root was seen; the trace was quiet for long."""
 COMPLETENESS_TRUNCATED: Completeness.ValueType  # 3
 """A cap on spans, bytes or age was reached."""
+COMPLETENESS_PARTIAL: Completeness.ValueType  # 4
+"""Spans of the turn did not arrive, as those that arrived show."""
 Global___Completeness: _TypeAlias = Completeness  # noqa: Y015
 
 @_typing.final
@@ -84,6 +113,9 @@ class AgentTrace(_message.Message):
     HISTORY_RECORDED_FIELD_NUMBER: _builtins.int
     EXPECTED_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    ATTACHMENTS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """32 hex digits; the same however often, and in whatever order, the turn's spans arrive."""
     root_span_id: _builtins.str
@@ -109,6 +141,10 @@ class AgentTrace(_message.Message):
     """Whether it is known what came before this turn: then an empty `history` says that nothing did."""
     name: _builtins.str
     """traces/{trace}, with its id."""
+    outcome: Global___TurnOutcome.ValueType
+    """How the turn ended."""
+    error: _builtins.str
+    """Why it failed. Set only where it did."""
     @_builtins.property
     def trace_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -140,6 +176,10 @@ class AgentTrace(_message.Message):
     @_builtins.property
     def expected(self) -> Global___Expected:
         """What the turn's own spans state that it should come to. Set only where they state something."""
+
+    @_builtins.property
+    def attachments(self) -> _containers.RepeatedCompositeFieldContainer[Global___Attachment]:
+        """What was attached to `user_input`, which is empty where the user sent nothing else."""
 
     def __init__(
         self,
@@ -174,15 +214,20 @@ class AgentTrace(_message.Message):
         history_recorded: _builtins.bool = ...,
         expected: Global___Expected | None = ...,
         name: _builtins.str = ...,
+        outcome: Global___TurnOutcome.ValueType = ...,
+        error: _builtins.str | None = ...,
+        attachments: _abc.Iterable[Global___Attachment] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_available_tools", b"_available_tools", "_expected", b"_expected", "_final_output", b"_final_output", "_plan", b"_plan", "_root_span_id", b"_root_span_id", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_system_instructions", b"_system_instructions", "_tool_calls", b"_tool_calls", "_trial", b"_trial", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "available_tools", b"available_tools", "expected", b"expected", "final_output", b"final_output", "plan", b"plan", "root_span_id", b"root_span_id", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "system_instructions", b"system_instructions", "target", b"target", "tool_calls", b"tool_calls", "trial", b"trial", "usage", b"usage", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_available_tools", b"_available_tools", "_error", b"_error", "_expected", b"_expected", "_final_output", b"_final_output", "_plan", b"_plan", "_root_span_id", b"_root_span_id", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_system_instructions", b"_system_instructions", "_tool_calls", b"_tool_calls", "_trial", b"_trial", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "available_tools", b"available_tools", "error", b"error", "expected", b"expected", "final_output", b"final_output", "plan", b"plan", "root_span_id", b"root_span_id", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "system_instructions", b"system_instructions", "target", b"target", "tool_calls", b"tool_calls", "trial", b"trial", "usage", b"usage", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_available_tools", b"_available_tools", "_expected", b"_expected", "_final_output", b"_final_output", "_plan", b"_plan", "_root_span_id", b"_root_span_id", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_system_instructions", b"_system_instructions", "_tool_calls", b"_tool_calls", "_trial", b"_trial", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "available_tools", b"available_tools", "completeness", b"completeness", "damaged", b"damaged", "dialects", b"dialects", "ended_ns", b"ended_ns", "expected", b"expected", "final_output", b"final_output", "history", b"history", "history_recorded", b"history_recorded", "id", b"id", "model_calls", b"model_calls", "name", b"name", "opening_span_id", b"opening_span_id", "plan", b"plan", "retrieved", b"retrieved", "root_span_id", b"root_span_id", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "started_ns", b"started_ns", "system_instructions", b"system_instructions", "target", b"target", "tool_calls", b"tool_calls", "trace_ids", b"trace_ids", "trial", b"trial", "unread_spans", b"unread_spans", "usage", b"usage", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_available_tools", b"_available_tools", "_error", b"_error", "_expected", b"_expected", "_final_output", b"_final_output", "_plan", b"_plan", "_root_span_id", b"_root_span_id", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_system_instructions", b"_system_instructions", "_tool_calls", b"_tool_calls", "_trial", b"_trial", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "attachments", b"attachments", "available_tools", b"available_tools", "completeness", b"completeness", "damaged", b"damaged", "dialects", b"dialects", "ended_ns", b"ended_ns", "error", b"error", "expected", b"expected", "final_output", b"final_output", "history", b"history", "history_recorded", b"history_recorded", "id", b"id", "model_calls", b"model_calls", "name", b"name", "opening_span_id", b"opening_span_id", "outcome", b"outcome", "plan", b"plan", "retrieved", b"retrieved", "root_span_id", b"root_span_id", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "started_ns", b"started_ns", "system_instructions", b"system_instructions", "target", b"target", "tool_calls", b"tool_calls", "trace_ids", b"trace_ids", "trial", b"trial", "unread_spans", b"unread_spans", "usage", b"usage", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent_name: _TypeAlias = _typing.Literal["agent_name"]  # noqa: Y015
     _WhichOneofArgType__agent_name: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name"]  # noqa: Y015
     _WhichOneofReturnType__available_tools: _TypeAlias = _typing.Literal["available_tools"]  # noqa: Y015
     _WhichOneofArgType__available_tools: _TypeAlias = _typing.Literal["_available_tools", b"_available_tools"]  # noqa: Y015
+    _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
+    _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
     _WhichOneofReturnType__expected: _TypeAlias = _typing.Literal["expected"]  # noqa: Y015
     _WhichOneofArgType__expected: _TypeAlias = _typing.Literal["_expected", b"_expected"]  # noqa: Y015
     _WhichOneofReturnType__final_output: _TypeAlias = _typing.Literal["final_output"]  # noqa: Y015
@@ -212,6 +257,8 @@ class AgentTrace(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__available_tools) -> _WhichOneofReturnType__available_tools | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__expected) -> _WhichOneofReturnType__expected | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__final_output) -> _WhichOneofReturnType__final_output | None: ...
@@ -237,6 +284,56 @@ class AgentTrace(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__user_input) -> _WhichOneofReturnType__user_input | None: ...
 
 Global___AgentTrace: _TypeAlias = AgentTrace  # noqa: Y015
+
+@_typing.final
+class Attachment(_message.Message):
+    """A picture, sound or file that a message contains, without its bytes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    MIME_TYPE_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    URI_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """image, audio, video or file."""
+    mime_type: _builtins.str
+    size_bytes: _builtins.int
+    uri: _builtins.str
+    """Where it lies, or the id of an uploaded file."""
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        mime_type: _builtins.str | None = ...,
+        size_bytes: _builtins.int | None = ...,
+        uri: _builtins.str | None = ...,
+        name: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_mime_type", b"_mime_type", "_name", b"_name", "_size_bytes", b"_size_bytes", "_uri", b"_uri", "mime_type", b"mime_type", "name", b"name", "size_bytes", b"size_bytes", "uri", b"uri"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_mime_type", b"_mime_type", "_name", b"_name", "_size_bytes", b"_size_bytes", "_uri", b"_uri", "kind", b"kind", "mime_type", b"mime_type", "name", b"name", "size_bytes", b"size_bytes", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__mime_type: _TypeAlias = _typing.Literal["mime_type"]  # noqa: Y015
+    _WhichOneofArgType__mime_type: _TypeAlias = _typing.Literal["_mime_type", b"_mime_type"]  # noqa: Y015
+    _WhichOneofReturnType__name: _TypeAlias = _typing.Literal["name"]  # noqa: Y015
+    _WhichOneofArgType__name: _TypeAlias = _typing.Literal["_name", b"_name"]  # noqa: Y015
+    _WhichOneofReturnType__size_bytes: _TypeAlias = _typing.Literal["size_bytes"]  # noqa: Y015
+    _WhichOneofArgType__size_bytes: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__uri: _TypeAlias = _typing.Literal["uri"]  # noqa: Y015
+    _WhichOneofArgType__uri: _TypeAlias = _typing.Literal["_uri", b"_uri"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__mime_type) -> _WhichOneofReturnType__mime_type | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__name) -> _WhichOneofReturnType__name | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__size_bytes) -> _WhichOneofReturnType__size_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__uri) -> _WhichOneofReturnType__uri | None: ...
+
+Global___Attachment: _TypeAlias = Attachment  # noqa: Y015
 
 @_typing.final
 class Expected(_message.Message):
@@ -616,6 +713,7 @@ class ModelCall(_message.Message):
     STARTED_NS_FIELD_NUMBER: _builtins.int
     ENDED_NS_FIELD_NUMBER: _builtins.int
     RESPONSE_ID_FIELD_NUMBER: _builtins.int
+    UTILITY_FIELD_NUMBER: _builtins.int
     span_id: _builtins.str
     model: _builtins.str
     text: _builtins.str
@@ -628,6 +726,8 @@ class ModelCall(_message.Message):
     ended_ns: _builtins.int
     response_id: _builtins.str
     """The id that the provider gave the answer."""
+    utility: _builtins.bool
+    """A call beside the agent's loop, as for a title or by a guard; no metric looks at it."""
     @_builtins.property
     def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___RequestedCall]: ...
     def __init__(
@@ -643,10 +743,11 @@ class ModelCall(_message.Message):
         started_ns: _builtins.int | None = ...,
         ended_ns: _builtins.int | None = ...,
         response_id: _builtins.str | None = ...,
+        utility: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_ns", b"_ended_ns", "_input_tokens", b"_input_tokens", "_model", b"_model", "_output_tokens", b"_output_tokens", "_reasoning", b"_reasoning", "_response_id", b"_response_id", "_started_ns", b"_started_ns", "_text", b"_text", "ended_ns", b"ended_ns", "input_tokens", b"input_tokens", "model", b"model", "output_tokens", b"output_tokens", "reasoning", b"reasoning", "response_id", b"response_id", "started_ns", b"started_ns", "text", b"text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_ns", b"_ended_ns", "_input_tokens", b"_input_tokens", "_model", b"_model", "_output_tokens", b"_output_tokens", "_reasoning", b"_reasoning", "_response_id", b"_response_id", "_started_ns", b"_started_ns", "_text", b"_text", "ended_ns", b"ended_ns", "input_tokens", b"input_tokens", "model", b"model", "output_tokens", b"output_tokens", "reasoning", b"reasoning", "response_id", b"response_id", "span_id", b"span_id", "started_ns", b"started_ns", "text", b"text", "tool_calls", b"tool_calls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_ns", b"_ended_ns", "_input_tokens", b"_input_tokens", "_model", b"_model", "_output_tokens", b"_output_tokens", "_reasoning", b"_reasoning", "_response_id", b"_response_id", "_started_ns", b"_started_ns", "_text", b"_text", "ended_ns", b"ended_ns", "input_tokens", b"input_tokens", "model", b"model", "output_tokens", b"output_tokens", "reasoning", b"reasoning", "response_id", b"response_id", "span_id", b"span_id", "started_ns", b"started_ns", "text", b"text", "tool_calls", b"tool_calls", "utility", b"utility"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ended_ns: _TypeAlias = _typing.Literal["ended_ns"]  # noqa: Y015
     _WhichOneofArgType__ended_ns: _TypeAlias = _typing.Literal["_ended_ns", b"_ended_ns"]  # noqa: Y015
@@ -692,20 +793,24 @@ class PastMessage(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     TOOL_CALLS_FIELD_NUMBER: _builtins.int
+    ATTACHMENTS_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     text: _builtins.str
     @_builtins.property
     def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___RequestedCall]: ...
+    @_builtins.property
+    def attachments(self) -> _containers.RepeatedCompositeFieldContainer[Global___Attachment]: ...
     def __init__(
         self,
         *,
         role: _builtins.str = ...,
         text: _builtins.str | None = ...,
         tool_calls: _abc.Iterable[Global___RequestedCall] | None = ...,
+        attachments: _abc.Iterable[Global___Attachment] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_text", b"_text", "text", b"text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_text", b"_text", "role", b"role", "text", b"text", "tool_calls", b"tool_calls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_text", b"_text", "attachments", b"attachments", "role", b"role", "text", b"text", "tool_calls", b"tool_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__text: _TypeAlias = _typing.Literal["text"]  # noqa: Y015
     _WhichOneofArgType__text: _TypeAlias = _typing.Literal["_text", b"_text"]  # noqa: Y015

@@ -63,7 +63,7 @@ class ScoreSelection(_message.Message):
     filter: _builtins.str
     """Conditions (AIP-160) on how scores were made: metric, scope, source ("spanscore" for what spanscore measured),
     evaluator, evaluator_version, evaluator_kind, judge_model, rule; and on what was scored: service, agent, environment,
-    version (service.version), model (the first that the trace called), tool (`tool:search`: one that the trace called);
+    version (service.version), model (the first that the trace called), outcome (how the turn ended), tool (`tool:search`: one that the trace called);
     and on its tags (`tags:beta`). OR and NOT join conditions of one of the three kinds.
     """
     start_ns: _builtins.int
@@ -110,8 +110,8 @@ class SummarizeScoresRequest(_message.Message):
     def selection(self) -> Global___ScoreSelection: ...
     @_builtins.property
     def group_by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What figures are kept apart by, beside metric, scope and source: service, agent, environment, version, model, tool,
-        evaluator, evaluator_version, evaluator_kind, judge_model, rule. By tool a score counts for each tool that its trace
+        """What figures are kept apart by, beside metric, scope and source: service, agent, environment, version, model, outcome,
+        tool, evaluator, evaluator_version, evaluator_kind, judge_model, rule. By tool a score counts for each tool that its trace
         called.
         """
 

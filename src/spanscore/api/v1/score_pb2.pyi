@@ -139,6 +139,7 @@ class Score(_message.Message):
     RUN_FIELD_NUMBER: _builtins.int
     ETAG_FIELD_NUMBER: _builtins.int
     SUBJECT_STATE_FIELD_NUMBER: _builtins.int
+    TURN_OUTCOME_FIELD_NUMBER: _builtins.int
     scope: Global___Scope.ValueType
     status: Global___Status.ValueType
     metric: _builtins.str
@@ -187,6 +188,10 @@ class Score(_message.Message):
     """
     subject_state: Global___SubjectState.ValueType
     """Of a score that others gave, but not in lists: whether what it is of is stored."""
+    turn_outcome: _builtins.str
+    """How the turn that was scored ended: answered, failed, cancelled, waiting or unknown. Not set of a session, nor of scores
+    that others gave.
+    """
     @_builtins.property
     def scale(self) -> Global___Scale: ...
     @_builtins.property
@@ -231,10 +236,11 @@ class Score(_message.Message):
         run: _builtins.str | None = ...,
         etag: _builtins.str = ...,
         subject_state: Global___SubjectState.ValueType = ...,
+        turn_outcome: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_rule", b"_rule", "_run", b"_run", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "agent_name", b"agent_name", "error", b"error", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "rule", b"rule", "run", b"run", "scale", b"scale", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "skip_cause", b"skip_cause", "supersedes", b"supersedes", "threshold", b"threshold", "usage", b"usage", "value", b"value"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_rule", b"_rule", "_run", b"_run", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_turn_outcome", b"_turn_outcome", "_value", b"_value", "agent_name", b"agent_name", "error", b"error", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "rule", b"rule", "run", b"run", "scale", b"scale", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "skip_cause", b"skip_cause", "supersedes", b"supersedes", "threshold", b"threshold", "turn_outcome", b"turn_outcome", "usage", b"usage", "value", b"value"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_rule", b"_rule", "_run", b"_run", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_value", b"_value", "agent_name", b"agent_name", "error", b"error", "etag", b"etag", "evaluated_at_ns", b"evaluated_at_ns", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "metadata_json", b"metadata_json", "metric", b"metric", "name", b"name", "reason", b"reason", "revision", b"revision", "rule", b"rule", "run", b"run", "sampling", b"sampling", "scale", b"scale", "scope", b"scope", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "skip_cause", b"skip_cause", "span_id", b"span_id", "status", b"status", "subject_id", b"subject_id", "subject_state", b"subject_state", "supersedes", b"supersedes", "threshold", b"threshold", "trace_id", b"trace_id", "uid", b"uid", "usage", b"usage", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_error", b"_error", "_label", b"_label", "_latency_s", b"_latency_s", "_rule", b"_rule", "_run", b"_run", "_service_name", b"_service_name", "_session_id", b"_session_id", "_session_key", b"_session_key", "_skip_cause", b"_skip_cause", "_supersedes", b"_supersedes", "_threshold", b"_threshold", "_turn_outcome", b"_turn_outcome", "_value", b"_value", "agent_name", b"agent_name", "error", b"error", "etag", b"etag", "evaluated_at_ns", b"evaluated_at_ns", "evaluator", b"evaluator", "label", b"label", "latency_s", b"latency_s", "metadata_json", b"metadata_json", "metric", b"metric", "name", b"name", "reason", b"reason", "revision", b"revision", "rule", b"rule", "run", b"run", "sampling", b"sampling", "scale", b"scale", "scope", b"scope", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "skip_cause", b"skip_cause", "span_id", b"span_id", "status", b"status", "subject_id", b"subject_id", "subject_state", b"subject_state", "supersedes", b"supersedes", "threshold", b"threshold", "trace_id", b"trace_id", "turn_outcome", b"turn_outcome", "uid", b"uid", "usage", b"usage", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent_name: _TypeAlias = _typing.Literal["agent_name"]  # noqa: Y015
     _WhichOneofArgType__agent_name: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name"]  # noqa: Y015
@@ -260,6 +266,8 @@ class Score(_message.Message):
     _WhichOneofArgType__supersedes: _TypeAlias = _typing.Literal["_supersedes", b"_supersedes"]  # noqa: Y015
     _WhichOneofReturnType__threshold: _TypeAlias = _typing.Literal["threshold"]  # noqa: Y015
     _WhichOneofArgType__threshold: _TypeAlias = _typing.Literal["_threshold", b"_threshold"]  # noqa: Y015
+    _WhichOneofReturnType__turn_outcome: _TypeAlias = _typing.Literal["turn_outcome"]  # noqa: Y015
+    _WhichOneofArgType__turn_outcome: _TypeAlias = _typing.Literal["_turn_outcome", b"_turn_outcome"]  # noqa: Y015
     _WhichOneofReturnType__value: _TypeAlias = _typing.Literal["value"]  # noqa: Y015
     _WhichOneofArgType__value: _TypeAlias = _typing.Literal["_value", b"_value"]  # noqa: Y015
     @_typing.overload
@@ -286,6 +294,8 @@ class Score(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__supersedes) -> _WhichOneofReturnType__supersedes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__threshold) -> _WhichOneofReturnType__threshold | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__turn_outcome) -> _WhichOneofReturnType__turn_outcome | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__value) -> _WhichOneofReturnType__value | None: ...
 

@@ -128,7 +128,7 @@ class ListTracesRequest(_message.Message):
     filter: _builtins.str
     """Only what meets this filter (AIP-160), such as `agent_name = "shop" AND score.task_completion < 0.5`. Fields: id,
     session_id, session_key, agent_name, service_name, user_id, user_input, final_output, started_ns, ended_ns, latency,
-    completeness, input_tokens, output_tokens, tokens, tool_calls, tool_errors, model_calls, tags (`tags:beta`), failing,
+    completeness, outcome, input_tokens, output_tokens, tokens, tool_calls, tool_errors, model_calls, tags (`tags:beta`), failing,
     score.METRIC, label.METRIC, resource.ATTRIBUTE.
     """
     order_by: _builtins.str
@@ -210,6 +210,7 @@ class TraceSummary(_message.Message):
     MODEL_CALLS_FIELD_NUMBER: _builtins.int
     SCORES_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """The id of the agent trace, 32 hex digits."""
     started_ns: _builtins.int
@@ -226,6 +227,7 @@ class TraceSummary(_message.Message):
     model_calls: _builtins.int
     name: _builtins.str
     """traces/{trace}, with its id."""
+    outcome: _agent_trace_pb2.TurnOutcome.ValueType
     @_builtins.property
     def trace_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The ids of the OpenTelemetry traces that it was rebuilt from."""
@@ -250,10 +252,11 @@ class TraceSummary(_message.Message):
         model_calls: _builtins.int = ...,
         scores: _abc.Iterable[_score_pb2.Score] | None = ...,
         name: _builtins.str = ...,
+        outcome: _agent_trace_pb2.TurnOutcome.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_final_output", b"_final_output", "_service_name", b"_service_name", "_session_id", b"_session_id", "_tool_calls", b"_tool_calls", "_user_input", b"_user_input", "agent_name", b"agent_name", "final_output", b"final_output", "service_name", b"service_name", "session_id", b"session_id", "tool_calls", b"tool_calls", "user_input", b"user_input"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_final_output", b"_final_output", "_service_name", b"_service_name", "_session_id", b"_session_id", "_tool_calls", b"_tool_calls", "_user_input", b"_user_input", "agent_name", b"agent_name", "ended_ns", b"ended_ns", "final_output", b"final_output", "id", b"id", "model_calls", b"model_calls", "name", b"name", "scores", b"scores", "service_name", b"service_name", "session_id", b"session_id", "started_ns", b"started_ns", "tool_calls", b"tool_calls", "trace_ids", b"trace_ids", "user_input", b"user_input"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_final_output", b"_final_output", "_service_name", b"_service_name", "_session_id", b"_session_id", "_tool_calls", b"_tool_calls", "_user_input", b"_user_input", "agent_name", b"agent_name", "ended_ns", b"ended_ns", "final_output", b"final_output", "id", b"id", "model_calls", b"model_calls", "name", b"name", "outcome", b"outcome", "scores", b"scores", "service_name", b"service_name", "session_id", b"session_id", "started_ns", b"started_ns", "tool_calls", b"tool_calls", "trace_ids", b"trace_ids", "user_input", b"user_input"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent_name: _TypeAlias = _typing.Literal["agent_name"]  # noqa: Y015
     _WhichOneofArgType__agent_name: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name"]  # noqa: Y015

@@ -334,6 +334,7 @@ _FACTS: dict[str, _Read] = {
     "duration": _duration_ns,
     "tool": lambda trace: [x.name for x in trace.tool_calls or ()],
     "tags": tags_of,
+    "outcome": lambda trace: [trace.outcome],
 }
 
 _TOKENS: dict[str, _Read] = {

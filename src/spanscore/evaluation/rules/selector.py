@@ -318,6 +318,9 @@ class Selector(Options):
     error: bool | None = None
     """Whether a tool call failed, or a span of the turn has the status error."""
 
+    outcome: Text | None = None
+    """How the turn ended: `answered`, `failed`, `cancelled`, `waiting` or `unknown`."""
+
     duration: Durations | None = None
     """How long the turn took, such as `{at_least: 60s}`."""
 
@@ -392,6 +395,7 @@ def _conditions(selector: Selector) -> Iterator[tuple[tuple[str, str], Any]]:
         "user",
         "tags",
         "tool",
+        "outcome",
         "error",
         "duration",
     ):

@@ -128,6 +128,8 @@ function turnHead(turn, row, app, options) {
     turn.start ? h("span", null, moment(turn.start)) : null,
     turn.took === undefined ? null : h("span", null, duration(turn.took)),
     turn.tokens?.some((number) => number !== null) ? h("span", null, `${tokenWord(turn.tokens[0])} tokens in, ${tokenWord(turn.tokens[1])} out`) : null,
+    turn.outcome === "failed" ? h("span", { class: "warning" }, turn.error ? `failed: ${turn.error}` : "failed") : null,
+    turn.outcome === "cancelled" || turn.outcome === "waiting" ? h("span", { class: "warning" }, turn.outcome) : null,
     turn.completeness && turn.completeness !== "complete" ? h("span", { class: "warning" }, turn.completeness) : null,
     turn.damaged ? h("span", { class: "warning", title: "These facts arrived cut or redacted" }, `damaged: ${turn.damaged.join(", ")}`) : null,
   ].filter(Boolean);
