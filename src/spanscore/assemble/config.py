@@ -70,7 +70,8 @@ class Config(Options):
     late_window: Duration = duration_ns("5m")
     """How long after a trace was cut a late span re-opens it.
 
-    Later ones are counted and not read.
+    What starts later in the same trace, as where a trace id lives as long as a chat, is turns of
+    their own.
     """
 
     stitch_window: Duration = duration_ns("30s")
