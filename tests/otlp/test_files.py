@@ -400,3 +400,28 @@ def test_a_compressed_file_that_notes_too_little_counts_as_several_times_its_siz
     streamed.write_bytes(files.ZSTD + b"\x00\x58" + b"\x00" * 100)
     sizes = of_two.stat().st_size, streamed.stat().st_size
     assert [files.content_bytes([x]) for x in (of_two, streamed)] == [8 * x for x in sizes]
+
+
+def test_a_line_that_is_cut_off_costs_that_line_and_is_said(tmp_path):
+    cut = json.encode(traces("b"))[:40]
+    path = write(tmp_path, "a.jsonl", f"{json.encode(traces('a'))}\n{cut}")
+    found = files.load([path])
+    assert [x.name for x in found.spans] == ["a"]
+    assert "a.jsonl:2: the line is cut off" in found.refused[0]
+
+
+def test_a_file_of_one_line_that_is_cut_off_is_refused(tmp_path):
+    assert "a.json" in refusal(write(tmp_path, "a.json", json.encode(traces("a"))[:40]))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
+def test_a_byte_order_mark_is_no_content(tmp_path, encoding):
+    text = ("\ufeff" if encoding == "utf-16-le" else "") + json.encode(traces("a"))
+    assert names(write(tmp_path, "a.json", text.encode(encoding))) == ["a"]
+
+
+def test_the_names_of_the_proto_files_and_ids_behind_0x_are_read(tmp_path):
+    span = {"name": "a", "trace_id": "0x" + "a" * 32, "span_id": "0x" + "b" * 16}
+    request = {"resource_spans": [{"scope_spans": [{"spans": [span]}]}]}
+    (found,) = files.load([write(tmp_path, "a.json", stdlib_json.dumps(request))]).spans
+    assert (found.trace_id, found.span_id) == ("a" * 32, "b" * 16)

@@ -135,8 +135,10 @@ class InterruptedCalls:
     def __init__(self, calls: Iterable[Call]) -> None:
         self._interrupted: defaultdict[Kind, deque[Call]] = defaultdict(deque)
         self._latest: dict[Kind, Call] = {}
+        self._by_id: dict[str | None, Call] = {}
         for call in calls:
             if call.request is not None and call.ran is not None:
+                self._by_id[call.call_id] = call
                 kind = kind_of(call.name, call.arguments)
                 self._latest[kind] = call
                 if _is_interrupted(call.ran.step):
@@ -146,6 +148,10 @@ class InterruptedCalls:
         """The call that `ran` is a span of, if any; without the span known before, where `ran`
         records more.
         """
+        same = self._by_id.get(ran.call_id) if ran.call_id else None
+        if same is not None and same.ran is not None and _went_on(same.ran.step, ran.step):
+            same.ran = None
+            return same
         kind = kind_of(ran.step.tool_name or "", ran.arguments)
         latest = self._latest.get(kind)
         if latest is not None and latest.ran is not None and _went_on(ran.step, latest.ran.step):
