@@ -362,6 +362,7 @@ ORDER = (
     "spring_ai",
     "quarkus",
     "sentry",
+    "traceai",
     "openllmetry",
     "semconv",
 )
