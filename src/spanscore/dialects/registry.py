@@ -363,6 +363,7 @@ ORDER = (
     "quarkus",
     "sentry",
     "traceai",
+    "netra",
     "openllmetry",
     "semconv",
 )
