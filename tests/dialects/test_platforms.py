@@ -377,3 +377,10 @@ def test_a_first_text_of_traceai_is_no_question_beside_messages(dropped):
 def test_a_first_text_of_traceai_is_no_question_where_messages_were_dropped():
     step = traceai({}, dropped=5)
     assert (step.input, step.output) == (None, None)
+
+
+def test_flattened_messages_come_before_a_text_beside_them():
+    said = {"role": "user", "content": "Where?"}
+    flat = {f"gen_ai.input.messages.1.message.{key}": value for key, value in said.items()}
+    step = read({"gen_ai.operation.name": "chat", "input.value": "You advise.", **flat})
+    assert step.input == (Message("user", "Where?"),)
