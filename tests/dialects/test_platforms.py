@@ -1,6 +1,7 @@
 """The SDKs of observability platforms, in the forms that their recordings do not cover."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -356,3 +357,30 @@ def test_langfuses_tool_belongs_to_the_agent_whose_graph_it_ran_in():
     place = {LANGFUSE_PLACE + "langgraph_checkpoint_ns": '"clerk:1f|tools:2a"'}
     step = read({"langfuse.observation.type": "tool"} | place, scope="langfuse-sdk", name="lookup")
     assert step.agent_name == "clerk"
+
+
+def traceai(attributes, *, dropped):
+    values = {"input.value": "You advise.", "output.value": "Function: f({})"}
+    made = span({"gen_ai.span.kind": "LLM", "gen_ai.request.model": "m", **values, **attributes})
+    (step,) = dialects.read([replace(made, dropped_attributes_count=dropped)]).steps
+    return step
+
+
+@pytest.mark.parametrize("dropped", [0, 3])
+def test_a_first_text_of_traceai_is_no_question_beside_messages(dropped):
+    said = {"role": "user", "content": "Where?"}
+    flat = {f"gen_ai.input.messages.1.message.{key}": value for key, value in said.items()}
+    step = traceai(flat, dropped=dropped)
+    assert (step.input, step.output) == ((Message("user", "Where?"),), None)
+
+
+def test_a_first_text_of_traceai_is_no_question_where_messages_were_dropped():
+    step = traceai({}, dropped=5)
+    assert (step.input, step.output) == (None, None)
+
+
+def test_flattened_messages_come_before_a_text_beside_them():
+    said = {"role": "user", "content": "Where?"}
+    flat = {f"gen_ai.input.messages.1.message.{key}": value for key, value in said.items()}
+    step = read({"gen_ai.operation.name": "chat", "input.value": "You advise.", **flat})
+    assert step.input == (Message("user", "Where?"),)

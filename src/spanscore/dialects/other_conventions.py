@@ -74,19 +74,29 @@ _FAILURES = frozenset({"error", "failure", "failed"})
 
 
 class _Place(NamedTuple):
-    """Where one side of a model call is: in attributes that start with `flat`, or in one of those
-    named `whole`.
+    """Where one side of a model call is: in attributes that start with one of `flat`, or in one of
+    those named `whole`.
     """
 
     side: Side
-    flat: str
+    flat: tuple[str, ...]
     whole: tuple[str, ...]
     role: str
 
 
 _PLACES = (
-    _Place("input", keys.LLM_INPUT_MESSAGES_PREFIX, _INPUTS, "user"),
-    _Place("output", keys.LLM_OUTPUT_MESSAGES_PREFIX, _OUTPUTS, "assistant"),
+    _Place(
+        "input",
+        (keys.LLM_INPUT_MESSAGES_PREFIX, f"{keys.GEN_AI_INPUT_MESSAGES}."),
+        _INPUTS,
+        "user",
+    ),
+    _Place(
+        "output",
+        (keys.LLM_OUTPUT_MESSAGES_PREFIX, f"{keys.GEN_AI_OUTPUT_MESSAGES}."),
+        _OUTPUTS,
+        "assistant",
+    ),
 )
 
 
@@ -135,7 +145,8 @@ def _complete_model(attributes: Attributes, facts: Facts) -> None:
 def _complete_side(attributes: Attributes, place: _Place, facts: Facts) -> None:
     """Fill in a model's input or output: flattened as in OpenInference, or in one attribute."""
     side = place.side
-    flat = [x.get("message") for x in indexed(attributes, place.flat) if isinstance(x, dict)]
+    items = (x for prefix in place.flat for x in indexed(attributes, prefix))
+    flat = [x.get("message") for x in items if isinstance(x, dict)]
     found = tuple(x for x in (message(y, place.role) for y in flat) if x is not None)
     value = _opened(_first(attributes, place.whole))
     if found or value is None:

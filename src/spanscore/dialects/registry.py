@@ -362,6 +362,8 @@ ORDER = (
     "spring_ai",
     "quarkus",
     "sentry",
+    "traceai",
+    "netra",
     "openllmetry",
     "semconv",
 )

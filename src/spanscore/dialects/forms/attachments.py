@@ -68,7 +68,8 @@ def _content(key: str, value: str) -> dict[str, Any]:
         return {"mime_type": data[1], "size_bytes": _size(value, data.end())}
     if key in _URIS or value.startswith(("http://", "https://")):
         return {"uri": value[:_MAX_URI_CHARS]}
-    return {"size_bytes": _size(value)}
+    # a notice in place of the bytes, such as `<replaced>`
+    return {} if value.startswith("<") else {"size_bytes": _size(value)}
 
 
 def _members(part: Mapping[str, Any], depth: int) -> Iterator[tuple[str, str]]:

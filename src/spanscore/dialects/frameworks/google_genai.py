@@ -16,10 +16,11 @@ from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import OPENTELEMETRY, ContentSwitch, Context, Dialect, Items, Quirk
 from spanscore.dialects.forms import arguments
-from spanscore.dialects.forms.messages import blocks, message
+from spanscore.dialects.forms.messages import blocks, message, messages
 from spanscore.dialects.forms.structure import (
     STRING,
     Facts,
+    add_damaged,
     as_object,
     objects,
     opened,
@@ -207,9 +208,34 @@ def _is_inside(call: Step, chat: Step) -> bool:
 
 def complete_openinference(span: Span, facts: Facts) -> None:
     """The same; early versions write results as the user's text."""
-    if facts["kind"] == "model" and (given := facts.get("input")):
+    if facts["kind"] != "model":
+        return
+    if _CALLED in span.attributes:
+        _read_called(span.attributes, facts)
+    if given := facts.get("input"):
         facts["input"] = tuple(arguments.with_results(given))
     complete(span, facts)
+
+
+_CALLED = "message.tool_calls.0.tool_call.function.name"
+_CONTENTS, _HISTORY = "contents", "automatic_function_calling_history"
+
+
+def _read_called(attributes: Attributes, facts: Facts) -> None:
+    """Add the functions that the SDK called before it had the answer. The tokens are those of the
+    answer alone.
+    """
+    given = _messages(attributes.get(keys.INPUT_VALUE), _CONTENTS)
+    meanwhile = _messages(attributes.get(keys.OUTPUT_VALUE), _HISTORY)
+    if not given or len(meanwhile) < len(given):
+        add_damaged(facts, "output", "tokens")
+    elif called := meanwhile[len(given) :]:
+        facts["output"] = (*called, *(facts.get("output") or ()))
+        add_damaged(facts, "tokens")
+
+
+def _messages(body: Value, key: str) -> Sequence[Message]:
+    return messages(as_object(structure(body).value).get(key)).messages or ()
 
 
 _SCOPE = "opentelemetry.instrumentation.google_genai"

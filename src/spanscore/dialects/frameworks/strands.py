@@ -1,20 +1,22 @@
-"""Strands Agents: the semantic conventions, and Bedrock's content blocks in what tools returned."""
+"""Strands Agents: the semantic conventions or OpenInference's, and Bedrock's content blocks."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects import keys
-from spanscore.dialects.conventions import semconv
+from spanscore.dialects.conventions import openinference, semconv
 from spanscore.dialects.conventions.adot import Bodies, listed, record_turns
-from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Items, Quirk
 from spanscore.dialects.forms import tool_results
-from spanscore.dialects.forms.arguments import call_id, failure
+from spanscore.dialects.forms.arguments import call_id, failure, tools
+from spanscore.dialects.forms.attachments import is_attached
 from spanscore.dialects.forms.messages import blocks, system_text
 from spanscore.dialects.forms.structure import (
     Facts,
     as_object,
     change_messages,
+    elements,
     opened,
     structure,
     text,
@@ -36,7 +38,10 @@ def read(span: Span, context: Context) -> Facts:
     attributes = span.attributes
     if not _CYCLES.isdisjoint(attributes):
         return {"kind": "other"}  # repeats its model call and tools
-    facts = semconv.read(span, context)
+    if keys.OPENINFERENCE_SPAN_KIND in attributes:
+        facts = _read_processed(span, context)
+    else:
+        facts = semconv.read(span, context)
     change_messages(facts, _unblocked)
     if facts["kind"] == "agent":
         _read_agent(span, facts)
@@ -52,6 +57,37 @@ def read(span: Span, context: Context) -> Facts:
         questions = [x.text for x in facts.get("input") or () if x.role == "user" and x.text]
         facts["input_text"] = questions[-1] if questions else None
     return facts
+
+
+def _read_processed(span: Span, context: Context) -> Facts:
+    """The facts of a span that OpenInference's span processor rewrote: the events are gone, and of
+    the tools on offer only the names are the agent's.
+    """
+    facts = openinference.read(span, replace(context, quirk=_PROCESSED))
+    reason = text(span.attributes.get(_FINISH_REASON))
+    facts["finish_reasons"] = (reason,) if reason else ()
+    if facts["kind"] == "agent":
+        facts["tools"] = tools(span.attributes.get(keys.GEN_AI_AGENT_TOOLS))
+    return facts
+
+
+def _with_attachments(_span: Span, items: Items) -> Items:
+    """The messages, with the blocks of pictures and files that the processor prints as text."""
+    for item in items:
+        for part in map(as_object, elements(item.get("contents"))):
+            block = opened(as_object(part.get("message_content")).get("text"), scalars=False)
+            if isinstance(block, dict) and len(block) == 1 and is_attached(block):
+                part["message_content"] = block
+    return items
+
+
+_FINISH_REASON = f"{keys.LLM_OUTPUT_MESSAGES_PREFIX}0.message.finish_reason"
+_PROCESSED = Quirk(
+    name="strands",
+    under="openinference",
+    items=_with_attachments,
+    agent_name=lambda span: text(span.attributes.get(keys.GEN_AI_AGENT_NAME)),
+)
 
 
 def _unblocked(message: Message) -> Message:
@@ -82,11 +118,13 @@ def _read_agent(span: Span, facts: Facts) -> None:
     facts["system"] = facts.get("system") or _prompt(span)
     # its output is then the questions that somebody has to answer, printed
     if _is_interrupted(span, facts):
-        facts["output"] = None
+        facts["output"] = facts["output_text"] = None
     elif produced := facts.get("output"):
         facts["output"] = tuple(
             replace(x, text=x.text and x.text.removesuffix("\n")) for x in produced
         )
+    elif answer := facts.get("output_text"):
+        facts["output_text"] = answer.removesuffix("\n")
 
 
 def _is_interrupted(span: Span, facts: Facts) -> bool:

@@ -124,7 +124,9 @@ def _without_nesting(calls: list[Step], inner: dict[str, list[Step]], tree: Tree
     for step in sorted(calls, key=lambda x: (-tree.place(x).depth, x.span.span_id)):
         span_id = step.span.span_id
         below = [
-            current[x.span.span_id] for x in inner.get(span_id, ()) if x.span.span_id in current
+            current[x.span.span_id]
+            for x in inner.get(span_id, ())
+            if x.span.span_id in current and not _is_of_tool(x, step)
         ]
         with_answer = [x for x in below if x.output is not None or x.output_tokens is not None]
         if len(with_answer) > 1 or span_id in around_wrappers:
@@ -137,6 +139,16 @@ def _without_nesting(calls: list[Step], inner: dict[str, list[Step]], tree: Tree
             current[span_id] = merged(current[span_id], other)
             del current[other.span.span_id]
     return list(current.values())
+
+
+def _is_of_tool(inner: Step, outer: Step) -> bool:
+    """Whether a call inside another one of the same instrumentation is one that a tool made, which
+    an SDK ran before it had the answer.
+    """
+    if inner.span.scope.name != outer.span.scope.name:
+        return False
+    one, other = (CallIdentity.of(x, "question", "system") for x in (inner, outer))
+    return agree(one, other, "question") is agree(one, other, "system") is Verdict.DIFFERENT
 
 
 def _without_siblings(calls: list[Step], tree: Tree) -> list[Step]:

@@ -141,15 +141,17 @@ def _plain(text: str | None) -> str:
 def _facing_user(
     agents: list[Step], models: list[Step], tree: Tree
 ) -> tuple[list[Step], list[Step]]:
-    """The agents and model calls that lie in no tool; all, where all do."""
-    in_tools = {tree.place(step).in_tool for step in (*agents, *models)}
-    if len(in_tools) < 2:
-        return agents, models
-    outside = (
-        [step for step in steps if not tree.place(step).in_tool] for steps in (agents, models)
-    )
-    of_agents, of_models = outside
-    return of_agents, of_models
+    """The agents and model calls that lie in no tool, nor in a model call that ran tools; all,
+    where all do.
+    """
+    calls = {x.span.span_id for x in models}
+
+    def is_outside(step: Step) -> bool:
+        place = tree.place(step)
+        return not place.in_tool and (place.model is None or place.model.span.span_id not in calls)
+
+    of_agents, of_models = (list(filter(is_outside, steps)) for steps in (agents, models))
+    return (of_agents, of_models) if of_agents or of_models else (agents, models)
 
 
 def topmost(turn: TurnSteps, records: Callable[[Step], object]) -> list[Step]:

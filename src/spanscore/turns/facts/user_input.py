@@ -383,9 +383,10 @@ def _before_tool_calls(turn: TurnSteps) -> Sourced | None:
     """
     planned: Sourced | None = None
     for model in turn.main:
-        texts = [x for x in model.output or () if x.text and x.text.strip()]
+        output = _until_calls(model.output or ())
+        texts = [x for x in output if x.text and x.text.strip()]
         announced = _announced(model, texts)
-        if announced is None and is_damaged(model, "output", texts or model.output or ()):
+        if announced is None and is_damaged(model, "output", texts or output):
             announced = Sourced(model, "output", None, damaged=True)  # it may have listed some
         planned = announced or planned
         if any(x.calls for x in model.output or ()):
@@ -393,6 +394,14 @@ def _before_tool_calls(turn: TurnSteps) -> Sourced | None:
         if model is not turn.main[-1] and requests_tools(model):
             return planned
     return None
+
+
+def _until_calls(output: Sequence[Message]) -> Sequence[Message]:
+    """The messages up to the first that requests tools: an SDK may run them before the model
+    answers.
+    """
+    calling = next((at for at, x in enumerate(output) if x.calls), len(output))
+    return output[: calling + 1]
 
 
 def _announced(step: Step, messages: Sequence[Message]) -> Sourced | None:
