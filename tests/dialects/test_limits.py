@@ -61,8 +61,7 @@ KNOWN_LOSSES = {
     # Order, envelopes, and what is read where several spans are seen together.
     "langfuse/shop-js-openai": {"redaction": {"tool_calls"}},
     "openinference/shop-beeai": {"redaction": {"user_input"}},
-    "openllmetry/shop-js-langchain": {"redaction": {"final_output"}},
-    "openlit/shop-version-1-36": {"redaction": {"history", "tool_calls"}},
+    "openlit/shop-version-1-36": {"redaction": {"history"}},
 }
 """Recording -> kind of limit -> the facts that are known to be lost without a sign."""
 
@@ -232,7 +231,8 @@ def test_what_limits_and_redactions_take_from_a_recording_is_not_lost_in_silence
         if found:
             lost[kind] |= found
             by[kind, limit] = found
-    assert [x.damaged for x in whole if x.damaged] == [], "nothing of a whole recording is damaged"
+    damaged = [x.damaged for x in whole if set(x.damaged) - {"usage"}]
+    assert damaged == [], "nothing of a whole recording is damaged, but tokens that nobody counted"
     assert lost == KNOWN_LOSSES.get(named(case), {}), by
 
 
