@@ -25,7 +25,7 @@ from spanscore.turns.facts import agent
 from spanscore.turns.facts.agent import available_tools, usage
 from spanscore.turns.facts.source import Sourced, TurnSteps, first
 from spanscore.turns.facts.sources import SOURCES
-from spanscore.turns.lost_spans import is_partial, lacks_usage, lost_facts
+from spanscore.turns.lost_spans import Lost, lost_of
 from spanscore.turns.outcome import outcome_of
 from spanscore.turns.split import split
 from spanscore.turns.stitch.stitcher import merge
@@ -50,10 +50,8 @@ def agent_trace_of(turn: TurnSteps, opening: Step | None, known: Known) -> Agent
     facts = _values(found)
     tools, are_tools_cut = available_tools(turn)
     rebuilt = tool_calls.rebuild(turn, tools or ())
-    partial = is_partial(turn)
-    lost = lost_facts(turn, found, rebuilt, partial=partial)
     tokens = usage(turn)
-    short = lost | {"usage"} if lacks_usage(turn, tokens) else lost
+    lost = lost_of(turn, found, rebuilt, tokens)
     calls = [finished(call) for call in rebuilt]
     if calls and _is_answer(calls[-1][0], facts.get("final_output")):
         calls = calls[:-1]
@@ -65,9 +63,7 @@ def agent_trace_of(turn: TurnSteps, opening: Step | None, known: Known) -> Agent
         root_span_id=known.root_span_id,
         opening_span_id=known.opening_span_id,
         unread_spans=known.unread_spans,
-        completeness="partial"
-        if known.completeness == "complete" and (partial or lost)
-        else known.completeness,
+        completeness=_completeness(known, lost),
         outcome=outcome,
         error=error,
         target=_target(target, turn),
@@ -76,18 +72,22 @@ def agent_trace_of(turn: TurnSteps, opening: Step | None, known: Known) -> Agent
         service_name=target.resource.service_name,
         available_tools=tools,
         tool_calls=tuple(call for call, _ in calls) if calls or turn.shows_calls() else None,
-        model_calls=tuple(
-            _model_call(model, utility=model.span.span_id in turn.utilities)
-            for model in turn.models
-        ),
+        model_calls=_model_calls(turn),
         retrieved=_retrieved(turn),
-        damaged=tuple(sorted(short.union(damaged(turn, found, (tools, are_tools_cut), calls)))),
+        damaged=tuple(
+            sorted(lost.facts.union(damaged(turn, found, (tools, are_tools_cut), calls)))
+        ),
         usage=tokens,
         dialects=tuple(sorted({step.dialect for step in turn.steps if step.dialect})),
         trial=agent.trial(turn, target),
         attachments=_attachments(found["user_input"]),
         **facts,
     )
+
+
+def _completeness(known: Known, lost: Lost) -> Completeness:
+    is_partial = known.completeness == "complete" and lost.is_partial
+    return "partial" if is_partial else known.completeness
 
 
 def _attachments(question: Sourced | None) -> tuple[Attachment, ...]:
@@ -154,6 +154,10 @@ def _target(span: Span, turn: TurnSteps) -> Target:
         span.resource.attributes,
         None if model is None else model.response_id,
     )
+
+
+def _model_calls(turn: TurnSteps) -> tuple[ModelCall, ...]:
+    return tuple(_model_call(x, utility=x.span.span_id in turn.utilities) for x in turn.models)
 
 
 def _model_call(step: Step, *, utility: bool) -> ModelCall:

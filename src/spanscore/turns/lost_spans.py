@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from spanscore.model.span import record
 from spanscore.model.step import Step
 from spanscore.model.trace import Usage
 from spanscore.turns.basis import conversation
@@ -14,35 +15,44 @@ _OF_CALLS = frozenset({"tool_calls"})
 _OF_ANY = ("user_input", "final_output", "system_instructions", "plan", "history")
 
 
-def is_partial(turn: TurnSteps) -> bool:
+@record()
+class Lost:
+    """What shows that spans are missing: whether some are, and the facts that may be short."""
+
+    is_partial: bool
+    facts: frozenset[str]
+
+
+def lost_of(
+    turn: TurnSteps, found: Mapping[str, Sourced | None], calls: Sequence[Call], usage: Usage
+) -> Lost:
+    """The facts that may be short since a model call or a tool call is known of which no span is
+    there, or since nothing records them in a turn of which a parent did not arrive.
+    """
+    facts: set[str] = set()
+    is_answered = _is_recorded(found["final_output"])
+    if _lacks_models(turn, calls, is_answered=is_answered):
+        facts |= _OF_MODELS
+    if _lacks_results(turn, calls, is_answered=is_answered):
+        facts |= _OF_CALLS
+    lacks_parent = _lacks_parent(turn)
+    if lacks_parent and not turn.models:
+        facts |= _OF_MODELS | _OF_CALLS
+    is_partial = lacks_parent or bool(facts)
+    if is_partial and facts != _OF_CALLS:
+        facts.update(name for name in _OF_ANY if not _is_recorded(found[name]))
+    if _lacks_usage(turn, usage):
+        facts.add("usage")
+    return Lost(is_partial, frozenset(facts))
+
+
+def _lacks_parent(turn: TurnSteps) -> bool:
     """Whether a span of the turn names a parent that did not arrive."""
     parent = turn.tree.parent
     return any(x.span.parent_span_id and parent(x.span) is None for x in turn.steps)
 
 
-def lost_facts(
-    turn: TurnSteps,
-    found: Mapping[str, Sourced | None],
-    calls: Sequence[Call],
-    *,
-    partial: bool,
-) -> frozenset[str]:
-    """The facts that may be short since a model call or a tool call is known of which no span is
-    there, or since nothing records them in a turn that is `partial`.
-    """
-    lost: set[str] = set()
-    if _lacks_models(turn, calls, is_answered=_is_recorded(found["final_output"])):
-        lost |= _OF_MODELS
-    if _lacks_results(turn, calls, is_answered=_is_recorded(found["final_output"])):
-        lost |= _OF_CALLS
-    if partial or lost & _OF_MODELS:
-        lost.update(name for name in _OF_ANY if not _is_recorded(found[name]))
-    if partial and not turn.models:
-        lost |= _OF_MODELS | _OF_CALLS
-    return frozenset(lost)
-
-
-def lacks_usage(turn: TurnSteps, usage: Usage) -> bool:
+def _lacks_usage(turn: TurnSteps, usage: Usage) -> bool:
     """Whether an agent answered without a model call that could have counted its tokens."""
     is_counted = usage.input_tokens is not None or usage.output_tokens is not None
     return not turn.models and not is_counted and 0 < len(turn.agents) < len(turn.steps)

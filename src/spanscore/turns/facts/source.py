@@ -91,27 +91,32 @@ def _utilities(main: Sequence[Step], around: Sequence[Step]) -> frozenset[str]:
     before the loop with the instructions of one after it is one too, as of a guard.
     """
     loop = [x for x in main if x.tools or _calls(x.output) or _calls(x.input)]
-    if not loop or len(loop) == len(main):
+    quoted = _plain(final_text(loop[-1].output or ())) if loop else ""
+    if len(loop) == len(main) or not quoted:
         return frozenset()
-    answer = next((x for x in reversed(loop) if final_text(x.output or ())), None)
-    quoted = "" if answer is None else _plain(final_text(answer.output or ()))
-    if answer is None or not quoted or answer is not loop[-1]:
-        return frozenset()
-    own = _instructions(answer)
-    asked = _plain(conversation.opening(loop[0].input or ()).text)
+    in_loop = {x.span.span_id for x in loop}
+    beside = [x for x in main if x.span.span_id not in in_loop]
+    after = _after(loop, beside, quoted)
     answered = {_plain(final_text(x.output or ()) or x.output_text) for x in around}
-    beside = [x for x in main if not any(x is y for y in loop)]
-    after = [
-        x
-        for x in beside
-        if x.span.start_ns > answer.span.start_ns
-        and _is_beside(x, own, (quoted, asked))
-        and _plain(final_text(x.output or ())) not in answered
-    ]
+    after = [x for x in after if _plain(final_text(x.output or ())) not in answered]
+    return frozenset(x.span.span_id for x in (*after, *_alike_before(loop, beside, after)))
+
+
+def _after(loop: Sequence[Step], beside: Sequence[Step], quoted: str) -> list[Step]:
+    """The calls since the answer of the loop that are beside it."""
+    own, answered_ns = _instructions(loop[-1]), loop[-1].span.start_ns
+    asked = _plain(conversation.opening(loop[0].input or ()).text)
+    later = (x for x in beside if x.span.start_ns > answered_ns)
+    return [x for x in later if _is_beside(x, own, (quoted, asked))]
+
+
+def _alike_before(
+    loop: Sequence[Step], beside: Sequence[Step], after: Sequence[Step]
+) -> list[Step]:
+    """The calls before the loop with the instructions of one after it."""
     known = {_instructions(x) for x in after} - {None}
-    before = [x for x in beside if x.span.start_ns < loop[0].span.start_ns]
-    alike = [x for x in before if _instructions(x) in known]
-    return frozenset(x.span.span_id for x in (*after, *alike))
+    earlier = (x for x in beside if x.span.start_ns < loop[0].span.start_ns)
+    return [x for x in earlier if _instructions(x) in known]
 
 
 def _calls(messages: Sequence[Message] | None) -> bool:
