@@ -20,21 +20,9 @@ if TYPE_CHECKING:
 _UNITS: Final = ("hour", "day", "week", "month", "quarter", "year")
 _CONDITIONS: Final = {
     "metric": "of this metric",
-    "source": "from this source: spanscore, human, programmatic or another evaluator",
     "service": "of the service with this service.name",
     "agent": "of this agent",
-    "environment": "of this deployment.environment.name",
-    "service-version": "of this service.version",
-    "model": "of traces whose first model call was of this model",
-    "tool": "of traces that called this tool",
-    "tag": "of traces with this tag",
-    "evaluator": "by this evaluator",
-    "judge-model": "by this model as judge",
-    "rule": "by this rule of evaluation.rules",
 }
-_FIELDS: Final = {"service-version": "version", "judge-model": "judge_model", "tag": "tags"}
-_LISTS: Final = frozenset({"tool", "tags"})
-"""Fields with several values, of which one is to be this."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,9 +81,7 @@ def _summary(args: argparse.Namespace) -> _Question:
         analytics_service_pb2 as pb,
     )
 
-    request = pb.SummarizeScoresRequest(
-        selection=_selection(args), group_by=args.by or (), level=args.level
-    )
+    request = pb.SummarizeScoresRequest(selection=_selection(args), group_by=args.by or ())
     return "SummarizeScores", request, "summaries", print_summaries
 
 
@@ -105,7 +91,6 @@ def _trend(args: argparse.Namespace) -> _Question:
     request = pb.QueryScoreTrendRequest(
         selection=_selection(args),
         group_by=args.by or (),
-        level=args.level,
         unit=pb.TimeUnit.Value(f"TIME_UNIT_{args.unit.upper()}"),
         time_zone=args.time_zone or "",
     )
@@ -123,7 +108,7 @@ def _distribution(args: argparse.Namespace) -> _Question:
     if args.bins < 1:
         raise InputError(f"--bins {args.bins}: give a number of at least 1")
     request = pb.QueryScoreDistributionRequest(
-        selection=_selection(args), level=args.level, bins=args.bins, quantiles=args.quantile or ()
+        selection=_selection(args), bins=args.bins, quantiles=args.quantile or ()
     )
     return "QueryScoreDistribution", request, "distributions", print_distributions
 
@@ -140,9 +125,7 @@ def _compare(args: argparse.Namespace) -> _Question:
     at_ns = server.since_ns(args.at, "--at")
     if at_ns is not None:
         before.end_ns = after.start_ns = at_ns
-    request = pb.CompareScoresRequest(
-        before=before, after=after, group_by=args.by or (), level=args.level
-    )
+    request = pb.CompareScoresRequest(before=before, after=after, group_by=args.by or ())
     return "CompareScores", request, "comparisons", print_comparisons
 
 
@@ -170,10 +153,7 @@ def _selection(args: argparse.Namespace, more: str | None = None) -> "pb.ScoreSe
 
     conditions = []
     for option in _CONDITIONS:
-        values = getattr(args, option.replace("-", "_")) or ()
-        field = _FIELDS.get(option, option)
-        operator = ":" if field in _LISTS else " = "
-        either = [f"{field}{operator}{_quoted(value)}" for value in values]
+        either = [f"{option} = {_quoted(value)}" for value in getattr(args, option) or ()]
         conditions += [f"({' OR '.join(either)})"] if either else []
     conditions += [f"({x})" for x in (args.filter, more) if x]
     run_id = args.run.removeprefix("runs/")
@@ -218,13 +198,6 @@ def _of_figures(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="keep apart: service, agent, model, tool, …; may be repeated",
     )
-    _add_level(parser)
-
-
-def _add_level(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--level", metavar="SHARE", type=float, help="the level of the intervals; default: 0.95"
-    )
 
 
 def _of_trend(parser: argparse.ArgumentParser) -> None:
@@ -241,7 +214,6 @@ def _of_trend(parser: argparse.ArgumentParser) -> None:
 
 def _of_distribution(parser: argparse.ArgumentParser) -> None:
     _of_selection(parser)
-    _add_level(parser)
     parser.add_argument(
         "--bins", metavar="N", type=int, default=10, help="into how many bins; default: 10"
     )

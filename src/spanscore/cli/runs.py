@@ -65,7 +65,7 @@ def _create(args: argparse.Namespace, ask: "server.Ask") -> int:
         estimate = ask("EstimateRun", pb.EstimateRunRequest(run=wanted))
         print_one(args, estimate, print_estimate)
         return 0
-    created = ask("CreateRun", pb.CreateRunRequest(run=wanted, request_id=args.request_id or ""))
+    created = ask("CreateRun", pb.CreateRunRequest(run=wanted))
     if args.watch:
         return _watched(args, ask, created.name)
     print_one(args, created, print_run)
@@ -75,7 +75,7 @@ def _create(args: argparse.Namespace, ask: "server.Ask") -> int:
 def _send_files(args: argparse.Namespace, wanted: "Run") -> None:
     from spanscore.api.v1.trace_service_pb2_grpc import TraceServiceStub  # noqa: PLC0415 - as above
 
-    run_options.check_files(args)
+    run_options.check_files(args, wanted.target)
     with server.service(args, TraceServiceStub) as ask:
         run_options.send_files(args, ask, wanted)
 
@@ -84,7 +84,7 @@ def _list(args: argparse.Namespace, ask: "server.Ask") -> int:
     from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
     states = [pb.RunState.Value(f"RUN_STATE_{x.upper()}") for x in args.state or ()]
-    request = pb.ListRunsRequest(states=states, order_by=args.order_by)
+    request = pb.ListRunsRequest(states=states)
     found = server.pages(ask, "ListRuns", request, "runs", args.limit)
     print_all(args, found, print_runs)
     return 0
@@ -196,12 +196,6 @@ def _of_one(parser: argparse.ArgumentParser) -> None:
 def _of_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state", action="append", choices=_STATES, help="only runs in this state; may be repeated"
-    )
-    parser.add_argument(
-        "--order-by",
-        metavar="FIELD",
-        default="",
-        help='created_ns or updated_ns, as in "updated_ns desc"',
     )
     parser.add_argument(
         "-n", "--limit", metavar="N", type=int, default=50, help="at most so many, 0 for all"

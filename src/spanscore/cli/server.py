@@ -1,6 +1,7 @@
 """Servers and stores that commands read."""
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -305,6 +306,25 @@ def _content(path: Path, option: str) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"{option} {path}: cannot be read ({error.strerror})") from None
+
+
+def read_message(path: Path, message: Any) -> dict[str, Any]:
+    """Set what a file contains in `message`, as YAML or JSON with the names of its fields.
+
+    Returns it as it was read; `-` is standard input. Raises InputError.
+    """
+    import yaml  # noqa: PLC0415 - which one command in ten needs
+
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        given = yaml.safe_load(text)
+        json_format.ParseDict(given, message)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, AttributeError, TypeError, yaml.YAMLError, json_format.ParseError) as error:
+        raise InputError(f"{path}: {' '.join(str(error).split())}") from None
+    found: dict[str, Any] = given
+    return found
 
 
 def print_one(args: argparse.Namespace, message: Any, show: Callable[[Any], None]) -> None:
