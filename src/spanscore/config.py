@@ -385,15 +385,6 @@ def default(environ: Mapping[str, str] = os.environ) -> Settings:
     return _validate({}, "environment", environ, Path())
 
 
-def with_workers(settings: Settings, workers: int) -> Settings:
-    """The settings with another number of `workers`. Raises ConfigError where it cannot be one."""
-    if not 0 <= workers <= MAX_WORKERS:
-        raise ConfigError(
-            f"--workers: {workers} is out of range; give a number from 0 to {MAX_WORKERS}"
-        )
-    return settings.model_copy(update={"workers": workers})
-
-
 def json_schema() -> dict[str, Any]:
     """The JSON schema (draft 2020-12) of the configuration file, for editors and CI."""
     return {

@@ -195,8 +195,6 @@ def test_where_nothing_meets_the_conditions_that_is_said(store, run, words):
 
 def test_the_limit_says_that_there_may_be_more(store, run):
     assert run("--limit", "1")[1].splitlines()[-1] == "the newest 1; --limit shows more"
-    ordered = run("--limit", "1", "--order-by", "value")[1]
-    assert ordered.splitlines()[-1] == "the first 1; --limit shows more"
 
 
 def test_a_store_can_be_named_by_its_file(store, tmp_path, capsys):
@@ -278,45 +276,3 @@ def test_the_scores_of_a_run_that_was_deleted_are_listed(run, store):
     store.commit([], [replace(_score("goal_accuracy"), run="a1")])
     code, out, _ = run("--run", "a1", "--json")
     assert (code, json.loads(out)["metric"]) == (0, "goal_accuracy")
-
-
-def test_scores_are_listed_in_the_order_that_is_asked_for(store, run):
-    store.commit(
-        [],
-        [
-            replace(_score("coherence"), outcome=Score(0.9, "")),
-            replace(_score("confidence"), subject_id="d"),
-        ],
-    )
-    values = [
-        json.loads(x)["value"]
-        for x in run("--json", "--order-by", "value desc", "-n", "2")[1].splitlines()
-    ]
-    assert values == [0.9, 0.25]
-
-
-def test_an_order_that_there_is_not_is_refused_with_those_that_there_are(store, run):
-    code, _, said = run("--order-by", "reason")
-    assert code == 2
-    assert "value, evaluated_at_ns" in said
-
-
-@pytest.mark.parametrize(
-    ("order", "wanted"), [("stored_ns", [1, 2, 3]), ("stored_ns desc", [3, 2, 1])]
-)
-def test_scores_of_a_file_are_listed_as_they_were_stored(tmp_path, run, order, wanted):
-    file = tmp_path / "scores.jsonl"
-    scores = [replace(_score("coherence"), subject_id=f"{x}") for x in (1, 2, 3)]
-    file.write_text("".join(f"{json.dumps(x.to_json())}\n" for x in scores))
-    _, printed, _ = run(str(file), "--json", "--order-by", order)
-    assert [int(json.loads(x)["subject_id"]) for x in printed.splitlines()] == wanted
-
-
-def test_scores_of_a_store_are_listed_as_they_were_stored(store, run):
-    rising, falling = (
-        [json.loads(x)["metric"] for x in run("--json", "--order-by", x)[1].splitlines()]
-        for x in ("stored_ns", "stored_ns desc")
-    )
-    assert len(set(rising)) > 1
-    assert rising == falling[::-1]
-    assert falling == [json.loads(x)["metric"] for x in run("--json")[1].splitlines()]

@@ -21,7 +21,6 @@ _UNITS: Final = ("hour", "day", "week", "month", "quarter", "year")
 _CONDITIONS: Final = {
     "metric": "of this metric",
     "service": "of the service with this service.name",
-    "agent": "of this agent",
 }
 
 

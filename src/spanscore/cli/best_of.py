@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             " default: %(default)s"
         ),
     )
-    measurement.add_cache_arguments(parser)
+    measurement.add_cache_argument(parser)
     parser.add_argument(
         "--dry-run",
         action="store_true",

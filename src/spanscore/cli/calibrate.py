@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 _Seen = list[tuple[str, bool, str]]
 
+_MOST_WRONG = 0.05
+"""Scores are unsure where people contradict more of the verdicts than this share."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
@@ -67,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--level", metavar="SHARE", type=float, default=0.95, help="the level of all intervals"
     )
     recorded_labels.add_arguments(parser)
-    measurement.add_cache_arguments(parser)
+    measurement.add_cache_argument(parser)
     add_unsure_arguments(parser)
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object for each metric and judge"
@@ -402,16 +405,6 @@ def _measured(measure: Callable[[float, float], Estimate], design_effect: float)
 def add_unsure_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "--most-wrong",
-        metavar="SHARE",
-        type=float,
-        default=0.05,
-        help=(
-            "scores are unsure where people contradict more of the verdicts than this share;"
-            " default: %(default)g"
-        ),
-    )
-    parser.add_argument(
         "--unsure",
         metavar="FILE",
         type=Path,
@@ -422,16 +415,12 @@ def add_unsure_arguments(parser: argparse.ArgumentParser) -> None:
 def require_usable(args: argparse.Namespace) -> None:
     """Refuse options that cannot be. Raises InputError."""
     require_writable(args.unsure)
-    if not 0 < args.most_wrong < 1:
-        raise InputError(
-            f"--most-wrong {args.most_wrong:g}: give a share between 0 and 1, such as 0.05"
-        )
 
 
 def unsure_of(matched: Matched, args: argparse.Namespace) -> Unsure | str:
     """The unsure scores of a judge, or why they are not known."""
     try:
-        return calibration.unsure(matched, args.level, args.most_wrong)
+        return calibration.unsure(matched, args.level, _MOST_WRONG)
     except NotEstimableError as reason:
         return str(reason)
 

@@ -113,7 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             " it may use cores)"
         ),
     )
-    measurement.add_cache_arguments(parser)
+    measurement.add_cache_argument(parser)
     parser.add_argument(
         "--fail-on", choices=["failed"], help="exit 1 if measuring failed for any score"
     )

@@ -61,24 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
     )
     parser.add_argument(
-        "--title",
-        metavar="TEXT",
-        help="what the report is called; default: the suite, or the files",
-    )
-    parser.add_argument(
         "--redact",
         action="store_true",
         help="replace secrets and personal data, as in what a judge is sent",
-    )
-    parser.add_argument(
-        "--max-size",
-        metavar="MIB",
-        type=float,
-        default=report.MAX_BYTES / _MIB,
-        help=(
-            "how large the file may become; past it, turns have no steps, those that pass first;"
-            " default: %(default)g"
-        ),
     )
     parser.add_argument(
         "--metric",
@@ -96,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="the configuration; without it, the defaults",
     )
-    measurement.add_cache_arguments(parser)
+    measurement.add_cache_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,19 +89,17 @@ def run(args: argparse.Namespace) -> int:
 
     Returns the exit code: 130 where Ctrl-C ended the scoring; what was scored by then is in it.
     """
-    if not args.max_size >= 1:
-        raise InputError(f"--max-size {args.max_size:g}: give a number of MiB from 1 on")
     require_writable(args.output)
     settings = eval.configured(args)
     given = read_files(args.path, settings, args)
-    results = given.results(args.title)
+    results = given.results()
     baseline = comparison = None
     is_complete = given.is_complete
     if args.baseline and not is_complete:
         print("spanscore: the baseline is left out of the report", file=sys.stderr)
     elif args.baseline:
         before = read_files(args.baseline, settings, args)
-        baseline = before.results(None)
+        baseline = before.results()
         comparison = compared(before, given)
         is_complete = before.is_complete
     report.save(
@@ -125,7 +108,6 @@ def run(args: argparse.Namespace) -> int:
         comparison=comparison,
         baseline=baseline,
         redact=redactor(settings.judge) if args.redact else str,
-        max_bytes=int(args.max_size * _MIB),
     )
     _print_remarks(args, results)
     return 0 if is_complete else INTERRUPTED
@@ -183,14 +165,13 @@ class Given:
         """What `spanscore compare` takes."""
         return [dict(report.as_json(x)) for x in self.scores] if self.run is None else self.run
 
-    def results(self, title: str | None) -> report.Results:
+    def results(self) -> report.Results:
         """What a report shows. Raises InputError where a score or a run is malformed."""
         try:
             if self.run is not None:
-                found = report.of_run(self.run, self.traces, [*self.scores, *self.external])
-                return found.named(title) if title else found
+                return report.of_run(self.run, self.traces, [*self.scores, *self.external])
             return report.Results(
-                name=title or self.name,
+                name=self.name,
                 traces=self.traces,
                 scores=[*self.scores, *self.external],
                 notes=tuple(self.notes),

@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="keep the store there, for `spanscore scores --store` and `traces`",
     )
-    measurement.add_cache_arguments(parser)
+    measurement.add_cache_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -57,11 +57,6 @@ def _declare_create(parser: argparse.ArgumentParser) -> None:
         "--source", metavar="NAME", default="human", help="who gives it; default: human"
     )
     parser.add_argument("--author", metavar="NAME", help="who of these, such as a user's name")
-    parser.add_argument(
-        "--request-id",
-        metavar="KEY",
-        help="with the key of an earlier call nothing is created again",
-    )
     _add_outcome(parser)
 
 
@@ -84,11 +79,6 @@ def _declare_import(parser: argparse.ArgumentParser) -> None:
 def _declare_update(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
     parser.add_argument("score", metavar="SCORE", help="the score, scores/UID or its uid")
-    parser.add_argument(
-        "--etag",
-        metavar="ETAG",
-        help="only where nobody has changed it since it was read with this etag",
-    )
     _add_outcome(parser)
 
 
@@ -96,11 +86,6 @@ def _declare_delete(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
     parser.add_argument(
         "score", metavar="SCORE", nargs="+", help="the scores, scores/UID or their uids"
-    )
-    parser.add_argument(
-        "--etag",
-        metavar="ETAG",
-        help="of one score: only where nobody has changed it since it was read",
     )
 
 
@@ -117,12 +102,7 @@ def _add_outcome(parser: argparse.ArgumentParser) -> None:
         help="the value, on the metric's scale where that is known",
     )
     parser.add_argument("--label", metavar="LABEL", help="the label, such as pass or fail")
-    parser.add_argument("--scale", metavar="LOW:HIGH", help="the lowest and the highest value")
     parser.add_argument("--reason", metavar="TEXT", help="a comment")
-    parser.add_argument("--metadata", metavar="JSON", help="a JSON object")
-    parser.add_argument(
-        "--time", metavar="TIME", help="when it was given, as 2026-05-01T12:00 in UTC; else now"
-    )
 
 
 def _create(args: argparse.Namespace) -> int:
@@ -135,7 +115,7 @@ def _create(args: argparse.Namespace) -> int:
     score.evaluator.source = args.source
     if args.author is not None:
         score.evaluator.author = args.author
-    request = pb.CreateScoreRequest(score=score, request_id=args.request_id or "")
+    request = pb.CreateScoreRequest(score=score)
     _print(args, _ask(args, "CreateScore", request))
     return 0
 
@@ -149,7 +129,7 @@ def _update(args: argparse.Namespace) -> int:
         raise InputError(
             "give what is to be changed, such as --label pass; see spanscore scores update --help"
         )
-    score.name, score.etag = _name(args.score), args.etag or ""
+    score.name = _name(args.score)
     _print(
         args,
         _ask(
@@ -164,10 +144,8 @@ def _update(args: argparse.Namespace) -> int:
 def _delete(args: argparse.Namespace) -> int:
     from spanscore.api.v1 import score_service_pb2 as pb  # noqa: PLC0415 - as above
 
-    if args.etag and len(args.score) > 1:
-        raise InputError("--etag is of one score: delete that one alone")
     for score in args.score:
-        _ask(args, "DeleteScore", pb.DeleteScoreRequest(name=_name(score), etag=args.etag or ""))
+        _ask(args, "DeleteScore", pb.DeleteScoreRequest(name=_name(score)))
         if args.json:
             print_json({"name": _name(score), "deleted": True})
         else:
@@ -183,21 +161,10 @@ def _ask(args: argparse.Namespace, method: str, request: Any) -> Any:
 
 
 def _outcome(args: argparse.Namespace) -> "Score":
-    """A score with what the options say of it. Raises InputError."""
-    from spanscore.api.v1.score_pb2 import Scale, Score  # noqa: PLC0415 - as above
+    """A score with what the options say of it."""
+    from spanscore.api.v1.score_pb2 import Score  # noqa: PLC0415 - as above
 
-    score = Score(
-        value=args.value,
-        label=args.label,
-        reason=args.reason or "",
-        metadata_json=args.metadata or "",
-    )
-    if args.scale is not None:
-        low, high = score_import.scale_of("--scale", args.scale)
-        score.scale.CopyFrom(Scale(low=low, high=high))
-    if args.time is not None:
-        score.evaluated_at_ns = score_import.time_ns("--time", args.time)
-    return score
+    return Score(value=args.value, label=args.label, reason=args.reason or "")
 
 
 def _name(text: str) -> str:
@@ -246,29 +213,10 @@ def _declare_queue(parser: argparse.ArgumentParser) -> None:
         "--sessions", action="store_true", help="sessions, where the metric scores both"
     )
     parser.add_argument(
-        "--seed", metavar="N", type=int, default=0, help="another seed, another random order"
-    )
-    parser.add_argument(
-        "--threshold", metavar="X", type=float, help="uncertain: in place of the scores' threshold"
-    )
-    parser.add_argument(
-        "--against", metavar="NAME", action="append", help="disagreeing: what may contradict it too"
-    )
-    parser.add_argument(
-        "--labels-wanted",
-        metavar="N",
-        type=int,
-        default=1,
-        help="how many people label each; default: 1",
-    )
-    parser.add_argument(
         "--lease",
         metavar="N",
         type=int,
         help="take so many, so that nobody else gets them meanwhile",
-    )
-    parser.add_argument(
-        "--lease-s", metavar="S", type=int, default=600, help="for so many seconds; default: 600"
     )
     parser.add_argument(
         "--release", metavar="ID", help="give back an item, by its trace id or session key"
@@ -285,9 +233,6 @@ def _declare_agreement(parser: argparse.ArgumentParser) -> None:
     _add_selection(parser)
     parser.add_argument(
         "--pass-from", metavar="X", type=float, help="the value from which on a number is a pass"
-    )
-    parser.add_argument(
-        "--level", metavar="SHARE", type=float, default=0.95, help="the level of all intervals"
     )
     parser.add_argument(
         "--calibrate",
@@ -332,10 +277,6 @@ def _queue(args: argparse.Namespace) -> int:
         author=args.author,
         strategy=pb.AnnotationStrategy.Value(f"ANNOTATION_STRATEGY_{args.strategy.upper()}"),
         scope=SCOPE_SESSION if args.sessions else SCOPE_UNSPECIFIED,
-        seed=args.seed,
-        threshold=args.threshold,
-        against=args.against or (),
-        labels_wanted=args.labels_wanted,
     )
     with server.service(args, AnnotationServiceStub) as ask:
         if args.release:
@@ -346,9 +287,7 @@ def _queue(args: argparse.Namespace) -> int:
             ask("ReleaseAnnotationItem", given_back)
             return 0
         if args.lease is not None:
-            request = pb.LeaseAnnotationItemsRequest(
-                queue=queue, max_items=args.lease, lease_s=args.lease_s
-            )
+            request = pb.LeaseAnnotationItemsRequest(queue=queue, max_items=args.lease)
             items = list(ask("LeaseAnnotationItems", request).items)
         else:
             listing = pb.ListAnnotationItemsRequest(queue=queue)
@@ -376,7 +315,7 @@ def _agreement(args: argparse.Namespace) -> int:
                 "CalibrateJudge", pb.CalibrateJudgeRequest(**named, all_labels=args.all_labels)
             )
         else:
-            found = ask("GetAgreement", pb.GetAgreementRequest(**named, level=args.level))
+            found = ask("GetAgreement", pb.GetAgreementRequest(**named))
     if args.json:
         print_json(as_json(found))
         return 0

@@ -19,13 +19,13 @@ _INDENT = 13
 _MAX_NAMES = 6
 
 
-def print_scores(scores: Iterable[Evaluation], limit: int, *, is_newest_first: bool = True) -> None:
+def print_scores(scores: Iterable[Evaluation], limit: int) -> None:
     """Print the scores; `limit` is how many were asked for, 0: all."""
     output, count = console(), 0
     for score in scores:
         _print_score(output, score)
         count += 1
-    _print_end(output, count, limit, "score", "newest" if is_newest_first else "first")
+    _print_end(output, count, limit, "score")
 
 
 def print_traces(traces: Iterable[TraceSummary], limit: int) -> None:
@@ -100,11 +100,11 @@ def _print_below(output: "Console", text: str, style: str = "") -> None:
         output.print(Text(" " * _INDENT + on_one_line(text, room), style), soft_wrap=True)
 
 
-def _print_end(output: "Console", count: int, limit: int, what: str, which: str = "newest") -> None:
+def _print_end(output: "Console", count: int, limit: int, what: str) -> None:
     if not count:
         output.print(f"no {what} is there that meets the conditions")
     elif count == limit:
-        output.print(f"the {which} {count:,}; --limit shows more")
+        output.print(f"the newest {count:,}; --limit shows more")
 
 
 def _of(score: Evaluation) -> str:

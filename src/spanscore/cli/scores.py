@@ -1,7 +1,6 @@
 """`spanscore scores`: scores of a server or of files."""
 
 import argparse
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -20,13 +19,8 @@ from spanscore.store.undelivered import Listed
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from sqlalchemy.engine import Connection
-
-    from spanscore.store.listing import ScoreQuery
-    from spanscore.store.ordering import Order
 
 
-_STORED = "stored_ns"
 ACTIONS = {**score_actions.ACTIONS, **score_actions.ANNOTATION_ACTIONS}
 """What else the command does, by the word that follows it: `spanscore scores create`."""
 
@@ -55,15 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also what could not be measured for want of something",
     )
-    parser.add_argument(
-        "--order-by",
-        metavar="FIELDS",
-        default="",
-        help=(
-            "in another order than the newest first: stored_ns, or value and evaluated_at_ns, such"
-            ' as "value desc, evaluated_at_ns"'
-        ),
-    )
     add_undelivered_arguments(parser)
 
 
@@ -81,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         for score in found:
             print_json({"uid": score.uid, **score.to_json()})
     else:
-        score_lines.print_scores(found, args.limit, is_newest_first=not args.order_by)
+        score_lines.print_scores(found, args.limit)
     return 0
 
 
@@ -134,7 +119,6 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
         listing,
     )
 
-    order = _order(args)
     query = listing.ScoreQuery(
         failing=args.failing,
         skipped=args.skipped,
@@ -144,7 +128,6 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
         session_id=args.session,
         source=args.source,
         run=_run_id(args),
-        oldest_first=_is_by_storage(order) and not order[0].is_falling,
         tenant=args.tenant or "",
     )
     if args.path:
@@ -154,52 +137,10 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
             for x in score_files.scores_in_files(args.path)
             if query.wants(x) and x.evaluated_at_ns >= since
         )
-        return islice(_arranged(wanted, order), args.limit or None)
-    if order and not _is_by_storage(order):
-        return iter(server.read(args, lambda connection: _in_order(connection, query, order, args)))
+        return islice(wanted, args.limit or None)
     return server.of_store(
         args, lambda connection, place: listing.scores(connection, query, server.PAGE, place)
     )
-
-
-def _order(args: argparse.Namespace) -> "tuple[Order, ...]":
-    """Raises FieldError where there is no such order."""
-    from spanscore.store import ordered_scores, ordering  # noqa: PLC0415 - as above
-
-    fields = (_STORED, *ordered_scores.FIELDS)
-    return ordering.parse(args.order_by, fields, alone=[_STORED])
-
-
-def _is_by_storage(order: "Sequence[Order]") -> bool:
-    """Whether scores come as they were stored, first or last first."""
-    return bool(order) and order[0].field == _STORED
-
-
-def _arranged(found: Iterator[Evaluation], order: "Sequence[Order]") -> Iterator[Evaluation]:
-    """The scores of a file, which contains them as they were stored."""
-    from spanscore.store import ordered_scores, ordering  # noqa: PLC0415 - as above
-
-    if _is_by_storage(order):
-        return reversed(list(found)) if order[0].is_falling else found
-    return iter(ordering.arranged(list(found), order, ordered_scores.FIELDS)) if order else found
-
-
-def _in_order(
-    connection: "Connection",
-    query: "ScoreQuery",
-    order: "Sequence[Order]",
-    args: argparse.Namespace,
-) -> list[Evaluation]:
-    from spanscore.store import ordered_scores  # noqa: PLC0415 - SQLAlchemy, as above
-
-    page = ordered_scores.scores(connection, query, order, args.limit or sys.maxsize)
-    found = page.items
-    while page.next is not None and len(found) < (args.limit or sys.maxsize):
-        page = ordered_scores.scores(
-            connection, query, order, (args.limit or sys.maxsize) - len(found), page.next
-        )
-        found += page.items
-    return found
 
 
 def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
@@ -218,7 +159,6 @@ def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
         source=args.source,
         session_id=args.session,
         run=f"runs/{_run_id(args)}" if args.run else "",
-        order_by=args.order_by,
     )
     limit = args.limit if args.session is None else 0
     found = map(
@@ -227,10 +167,9 @@ def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
     )
     if args.session is None:
         return found
-    wanted: Iterator[Evaluation] = (x for x in found if args.skipped or x.status != "skipped")
-    if not args.order_by:
-        wanted = iter(sorted(wanted, key=lambda x: x.evaluated_at_ns, reverse=True))
-    return islice(wanted, args.limit or None)
+    wanted = (x for x in found if args.skipped or x.status != "skipped")
+    newest = sorted(wanted, key=lambda x: x.evaluated_at_ns, reverse=True)
+    return islice(newest, args.limit or None)
 
 
 _MAX_SHOWN, _MAX_GROUPS = 50, 20

@@ -40,15 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="the configuration; without it, the defaults",
     )
-    parser.add_argument(
-        "--workers",
-        metavar="N",
-        type=int,
-        help=(
-            "processes that read traces, in place of `workers` of the configuration; 0: one for"
-            " each CPU"
-        ),
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,8 +60,6 @@ def _run(args: argparse.Namespace) -> int:
     )
 
     settings = config.load(args.config) if args.config else config.default()
-    if args.workers is not None:
-        settings = config.with_workers(settings, args.workers)
     telemetry.configure_logging(settings.telemetry)
     asyncio.run(_serve(settings))
     return 0

@@ -23,9 +23,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 from spanscore import config, suites
 from spanscore.cli import measurement, trace_files
@@ -33,7 +31,6 @@ from spanscore.cli.terminal import console, print_json, progress, require_writab
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.judge import answers_file, check_models
-from spanscore.metrics.session.agentic import Statistics, Unit
 from spanscore.model.score import reaches
 from spanscore.model.span import Attributes, Span
 from spanscore.model.trace import AgentTrace
@@ -69,8 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model", metavar="MODEL", help="the model that judges, in place of the configured one"
     )
-    measurement.add_cache_arguments(parser)
-    _add_statistics(parser)
+    measurement.add_cache_argument(parser)
     parser.add_argument(
         "--fail-under",
         metavar="SHARE",
@@ -104,31 +100,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_statistics(parser: argparse.ArgumentParser) -> None:
-    """The options that take the place of what the suite says."""
-    parser.add_argument(
-        "--trials",
-        metavar="N",
-        type=_count,
-        help="how many trials of each case must be there at least",
-    )
-    parser.add_argument("--k", metavar="K", type=_count, help="the attempts of pass@k and pass^k")
-    parser.add_argument(
-        "--required-pass-rate",
-        metavar="SHARE",
-        type=float,
-        help="the share of its trials with which a case passes",
-    )
-    parser.add_argument(
-        "--statistics", choices=get_args(Statistics), help="how pass@k and pass^k are estimated"
-    )
-    parser.add_argument(
-        "--unit",
-        choices=get_args(Unit),
-        help="what is counted: conversations, or interactions of one",
-    )
-
-
 def run(args: argparse.Namespace) -> int:
     """Run the suite. Returns the exit code: 1 where too few cases pass."""
     if args.schema:
@@ -149,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
         stitch_off=settings.assemble.stitch_off,
     )
     prepared = suites.prepare(
-        _changed(given or suites.suite_of(traces), args),
+        given or suites.suite_of(traces),
         traces,
         attributes_of=attributes_of(telemetry.spans),
         skip_unmatched=args.skip_unmatched,
@@ -201,36 +172,10 @@ _OF_SUITES = {".yaml", ".yml"}
 _OF_RECORDINGS = {".jsonl", ".pb", ".gz"}
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no whole number from 1 on")
-    return int(text)
-
-
 def _share(option: str, value: float) -> float:
     if not 0 <= value <= 1:
         raise InputError(f"{option} {value:g}: give a share from 0 to 1, such as 0.9")
     return value
-
-
-def _changed(suite: suites.Suite, args: argparse.Namespace) -> suites.Suite:
-    """The suite with what the options say in place of what it says itself, and of what its cases
-    say.
-    """
-    changes: dict[str, object] = {}
-    if args.required_pass_rate is not None:
-        changes["required_pass_rate"] = _share("--required-pass-rate", args.required_pass_rate)
-    changes |= {
-        name: value for name in ("trials", "k") if (value := getattr(args, name)) is not None
-    }
-    agentic = {
-        name: value for name in ("statistics", "unit") if (value := getattr(args, name)) is not None
-    }
-    # they say as the suite does
-    cases = tuple(x.model_copy(update=dict.fromkeys(changes)) for x in suite.cases)
-    return suite.model_copy(
-        update={**changes, "cases": cases, "agentic": replace(suite.agentic, **agentic)}
-    )
 
 
 def require_models(settings: Settings, model: str | None) -> None:
@@ -387,10 +332,7 @@ def _print_odds(output: "Console", run: Run) -> None:
             f" {run.suite.agentic.statistics}"
         )
     if len(ks) > 1:
-        output.print(
-            "pass@k and pass^k over cases: none, since the cases have different k; --k sets one"
-            " for all"
-        )
+        output.print("pass@k and pass^k over cases: none, since the cases have different k")
     at_k, pow_k = run.over_cases("pass_at_k"), run.over_cases("pass_pow_k")
     if at_k and pow_k:
         k = ks[0]
