@@ -265,7 +265,6 @@ def test_labels_of_one_class_leave_out_what_they_cannot_tell(ran, files):
             "there is no score of 'coherance'",
         ),
         ('{"trace_id": "a", "label": "pass"}', (), "labels.jsonl:1: no metric"),
-        ('{"trace_id": "a", "label": "pass"}', ("--level", "95"), "--level 95: give a share"),
         (
             '{"trace_id": "a", "label": "pass"}',
             ("--metric", METRIC, "--threshold", "7"),

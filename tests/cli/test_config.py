@@ -53,16 +53,8 @@ def test_init_replaces_no_file(folder, capsys):
     assert (folder / "spanscore.yaml").read_text() == "mode: inline"
     assert (
         capsys.readouterr().err
-        == "spanscore: error: spanscore.yaml: is there already; name another file, or replace it"
-        " with --force\n"
+        == "spanscore: error: spanscore.yaml: is there already; name another file, or delete it\n"
     )
-
-
-def test_init_replaces_a_file_with_force(folder, capsys):
-    (folder / "spanscore.yaml").write_text("mode: inline")
-
-    assert main(["config", "init", "--force"]) == 0
-    assert (folder / "spanscore.yaml").read_text() == example().read_text()
 
 
 def test_init_prints_to_standard_output(capsys):

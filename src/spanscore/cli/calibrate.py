@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _Seen = list[tuple[str, bool, str]]
 
+_LEVEL = 0.95
 _MOST_WRONG = 0.05
 """Scores are unsure where people contradict more of the verdicts than this share."""
 
@@ -65,9 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--threshold", metavar="X", type=float, help="the score from which on the judge passes"
-    )
-    parser.add_argument(
-        "--level", metavar="SHARE", type=float, default=0.95, help="the level of all intervals"
     )
     recorded_labels.add_arguments(parser)
     measurement.add_cache_argument(parser)
@@ -138,8 +136,6 @@ def _require_usable(args: argparse.Namespace) -> None:
             " calibrate --help"
         )
     require_usable(args)
-    if not 0 < args.level < 1:
-        raise InputError(f"--level {args.level:g}: give a share between 0 and 1, such as 0.95")
 
 
 def _print_all(args: argparse.Namespace, found: Sequence[Matched]) -> None:
@@ -152,7 +148,7 @@ def _print_all(args: argparse.Namespace, found: Sequence[Matched]) -> None:
         )
     by_metric = {}
     for matched in found:
-        measures, scores = calibration.measures(matched, args.level), unsure_of(matched, args)
+        measures, scores = calibration.measures(matched, _LEVEL), unsure_of(matched)
         by_metric[matched.metric] = scores
         if args.json:
             print_json({**_as_json(matched, measures), "unsure": unsure_as_json(scores)})
@@ -417,10 +413,10 @@ def require_usable(args: argparse.Namespace) -> None:
     require_writable(args.unsure)
 
 
-def unsure_of(matched: Matched, args: argparse.Namespace) -> Unsure | str:
+def unsure_of(matched: Matched) -> Unsure | str:
     """The unsure scores of a judge, or why they are not known."""
     try:
-        return calibration.unsure(matched, args.level, _MOST_WRONG)
+        return calibration.unsure(matched, _LEVEL, _MOST_WRONG)
     except NotEstimableError as reason:
         return str(reason)
 

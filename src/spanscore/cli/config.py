@@ -23,7 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path("spanscore.yaml"),
         help="where; `-` prints it; default: %(default)s",
     )
-    init.add_argument("--force", action="store_true", help="replace a file that is there")
     check = actions.add_parser(
         "check", help="say whether a file can be used, and if not, what is wrong with which key"
     )
@@ -38,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write a file, check one or print the schema. Returns the exit code."""
     if args.action == "init":
-        return _init(args.file, replace=args.force)
+        return _init(args.file)
     if args.action == "schema":
         print(json.dumps(config.json_schema(), indent=2, ensure_ascii=False))
         return 0
@@ -55,14 +54,14 @@ def _check(path: Path) -> int:
     return 0
 
 
-def _init(path: Path, *, replace: bool) -> int:
+def _init(path: Path) -> int:
     text = example().read_text(encoding="utf-8")
     if str(path) == "-":
         print(text, end="")
         return 0
     require_writable(path)
-    if path.exists() and not replace:
-        raise InputError(f"{path}: is there already; name another file, or replace it with --force")
+    if path.exists():
+        raise InputError(f"{path}: is there already; name another file, or delete it")
     local_files.write(path, text.encode())
     print(f"{path}: written; change it, then start it with: spanscore serve -c {path}")
     return 0

@@ -53,9 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "path", metavar="PATH", nargs="+", type=sources.place, help=trace_files.PLACE_HELP
     )
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="say how a backend is asked for its traces"
-    )
-    parser.add_argument(
         "-c",
         "--config",
         metavar="FILE",
@@ -82,8 +79,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print every agent trace. Returns the exit code."""
-    if args.verbose:
-        trace_files.print_requests()
     if args.unread:
         telemetry = trace_files.loaded(args.path)
         print_unread(unread_all(telemetry.spans, telemetry.logs), as_json=args.jsonl)

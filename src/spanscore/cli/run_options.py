@@ -92,8 +92,7 @@ def _add_target(group: Any) -> None:
     group.add_argument(
         "--session", action="append", metavar="ID", help="this session; may be repeated"
     )
-    for name in ("service", "agent"):
-        group.add_argument(f"--{name}", metavar="NAME", help=f"only of this {name}")
+    group.add_argument("--service", metavar="NAME", help="only of this service")
     group.add_argument(
         "--since",
         metavar="TIME",
@@ -143,7 +142,6 @@ def _target(args: argparse.Namespace) -> "RunTarget":
         raise InputError(f"--count {args.count}: give a number of at least 0")
     conditions = TraceFilter(
         service=args.service,
-        agent=args.agent,
         started_after_ns=server.since_ns(args.since),
         started_before_ns=server.since_ns(args.until, "--until"),
     )

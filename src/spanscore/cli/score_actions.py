@@ -66,12 +66,6 @@ def _declare_import(parser: argparse.ArgumentParser) -> None:
         "file", metavar="FILE", type=Path, help="the scores, as CSV with a heading or as JSON Lines"
     )
     parser.add_argument("--metric", metavar="NAME", help="the metric of lines that name none")
-    parser.add_argument(
-        "--source",
-        metavar="NAME",
-        default="human",
-        help="who gave what names no source; default: human",
-    )
     parser.add_argument("--author", metavar="NAME", help="the author of lines that name none")
     parser.add_argument("--dry-run", action="store_true", help="only check the file")
 
@@ -239,7 +233,6 @@ def _declare_agreement(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="keep the judge's error, as spanscore calibrate does",
     )
-    parser.add_argument("--all-labels", action="store_true", help="with --calibrate: by all labels")
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
@@ -302,8 +295,6 @@ def _agreement(args: argparse.Namespace) -> int:
         AnnotationServiceStub,
     )
 
-    if args.all_labels and not args.calibrate:
-        raise InputError("--all-labels: goes with --calibrate")
     named: dict[str, Any] = {
         "metric": args.metric,
         "label": args.label_name or "",
@@ -311,9 +302,7 @@ def _agreement(args: argparse.Namespace) -> int:
     }
     with server.service(args, AnnotationServiceStub) as ask:
         if args.calibrate:
-            found = ask(
-                "CalibrateJudge", pb.CalibrateJudgeRequest(**named, all_labels=args.all_labels)
-            )
+            found = ask("CalibrateJudge", pb.CalibrateJudgeRequest(**named))
         else:
             found = ask("GetAgreement", pb.GetAgreementRequest(**named))
     if args.json:

@@ -116,7 +116,7 @@ def _request(
 
     given = _by_name(where, fields)
     texts = {name: _text(where, name, given[name]) for name in _TEXTS if name in given}
-    by = Evaluator(source=texts.pop("source", args.source), author=texts.pop("author", args.author))
+    by = Evaluator(source=texts.pop("source", "human"), author=texts.pop("author", args.author))
     score = Score(metric=texts.pop("metric", args.metric) or "", evaluator=by)
     for name, text in texts.items():
         setattr(score, name, text)

@@ -79,9 +79,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave out cases that nothing recorded matches",
     )
     parser.add_argument(
-        "--run-id", metavar="ID", help="test.suite.run.id of what is recorded without one"
-    )
-    parser.add_argument(
         "--output", metavar="FILE", type=Path, help="write the run as JSON, for `spanscore compare`"
     )
     parser.add_argument(
@@ -133,7 +130,6 @@ def run(args: argparse.Namespace) -> int:
                 prepared,
                 settings,
                 model=args.model,
-                run_id=args.run_id,
                 cache=answers_file(settings.judge),
                 done=done,
             )
