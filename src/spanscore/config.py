@@ -323,11 +323,13 @@ class Settings(Options):
         return self
 
 
-def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Read a configuration file.
+def load(path: Path | None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read a configuration file; without one, the defaults.
 
     Raises ConfigError: one line for each thing that is wrong, with file and key.
     """
+    if path is None:
+        return default(environ)
     try:
         if path.stat().st_size > _MAX_CONFIG_BYTES:
             raise ConfigError(

@@ -32,15 +32,6 @@ def test_init_writes_a_file_that_can_be_used(folder, capsys):
     assert main(["config", "check", "spanscore.yaml"]) == 0
 
 
-def test_a_file_to_check_is_named_as_other_commands_have_it_too(folder, capsys):
-    main(["config", "init"])
-    assert main(["config", "check", "-c", "spanscore.yaml"]) == 0
-    assert main(["config", "check", "--config", "missing.yaml"]) == 2
-    assert "missing.yaml: No such file" in capsys.readouterr().err
-    assert main(["config", "check"]) == 2
-    assert main(["config", "check", "spanscore.yaml", "-c", "spanscore.yaml"]) == 2
-
-
 def test_init_writes_where_it_is_asked_to(folder, capsys):
     assert main(["config", "init", "other.yaml"]) == 0
     assert (folder / "other.yaml").read_text() == example().read_text()

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from spanscore.cli import server, terminal
+from spanscore.cli.options import Declare, add_actions, add_json, argument
 from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable
 from spanscore.errors import InputError
 from spanscore.time_zones import zone_of
@@ -26,14 +27,12 @@ _CONDITIONS: Final = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's actions and their options."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions")
-    for name, (summary, declare) in _ACTIONS.items():
-        action = actions.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
-        )
-        server.add_arguments(action)
-        action.add_argument("--json", action="store_true", help="print JSON, one object a line")
-        declare(action)
+    add_actions(parser, _ACTIONS, _add_where)
+
+
+def _add_where(parser: argparse.ArgumentParser) -> None:
+    server.add_arguments(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -177,82 +176,58 @@ def _of_selection(parser: argparse.ArgumentParser) -> None:
             action="append",
             help=f"only scores {what}; may be repeated",
         )
-    parser.add_argument(
-        "--filter", metavar="TEXT", help="only scores that meet this filter; see docs/analytics.md"
-    )
-    parser.add_argument("--run", metavar="ID", default="", help="the scores of this evaluation run")
-    parser.add_argument(
-        "--since",
-        metavar="TIME",
-        help="only what was scored since: 24h, or a UTC time as 2026-05-01",
-    )
-    parser.add_argument("--until", metavar="TIME", help="only what was scored before that time")
+    argument(parser, "--filter TEXT", "only scores that meet this filter; see docs/analytics.md")
+    argument(parser, "--run ID", "the scores of this evaluation run", default="")
+    argument(parser, "--since TIME", "only what was scored since: 24h, or a UTC time as 2026-05-01")
+    argument(parser, "--until TIME", "only what was scored before that time")
 
 
 def _of_figures(parser: argparse.ArgumentParser) -> None:
     _of_selection(parser)
-    parser.add_argument(
-        "--by",
-        metavar="NAME",
-        action="append",
-        help="keep apart: service, agent, model, tool, …; may be repeated",
+    argument(
+        parser,
+        "--by NAME",
+        "keep apart: service, agent, model, tool, …; may be repeated",
+        repeated=True,
     )
 
 
 def _of_trend(parser: argparse.ArgumentParser) -> None:
     _of_figures(parser)
-    parser.add_argument(
-        "--unit", choices=_UNITS, default="day", help="how long each time is; default: day"
-    )
-    parser.add_argument(
-        "--time-zone",
-        metavar="ZONE",
-        help="by whose clocks days begin, as Europe/Berlin; default: UTC",
+    argument(parser, "--unit", "how long each time is; default: day", choices=_UNITS, default="day")
+    argument(
+        parser, "--time-zone ZONE", "by whose clocks days begin, as Europe/Berlin; default: UTC"
     )
 
 
 def _of_distribution(parser: argparse.ArgumentParser) -> None:
     _of_selection(parser)
-    parser.add_argument(
-        "--bins", metavar="N", type=int, default=10, help="into how many bins; default: 10"
-    )
-    parser.add_argument(
-        "--quantile",
-        metavar="SHARE",
-        type=float,
-        action="append",
-        help="such as 0.9; may be repeated",
-    )
+    argument(parser, "--bins N", "into how many bins; default: 10", default=10)
+    argument(parser, "--quantile SHARE", "such as 0.9; may be repeated", repeated=True)
 
 
 def _of_compare(parser: argparse.ArgumentParser) -> None:
     _of_figures(parser)
-    parser.add_argument(
-        "--at", metavar="TIME", help="compare what was scored before that time with what came after"
-    )
-    parser.add_argument(
-        "--before", metavar="FILTER", help="""the first side, such as 'version = "1.4"'"""
-    )
-    parser.add_argument("--after", metavar="FILTER", help="the second side")
+    argument(parser, "--at TIME", "compare what was scored before that time with what came after")
+    argument(parser, "--before FILTER", """the first side, such as 'version = "1.4"'""")
+    argument(parser, "--after FILTER", "the second side")
 
 
 def _of_sessions(parser: argparse.ArgumentParser) -> None:
     _of_selection(parser)
-    parser.add_argument(
-        "-n", "--limit", metavar="N", type=int, default=20, help="show so many at most; default: 20"
-    )
+    argument(parser, "-n/--limit N", "show so many at most; default: 20", default=20)
 
 
 def _of_history(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("metric", metavar="METRIC", help="the metric whose scores to list")
+    argument(parser, "metric METRIC", "the metric whose scores to list")
     subject = parser.add_mutually_exclusive_group(required=True)
-    subject.add_argument("--trace", metavar="ID", help="of this agent trace or OpenTelemetry trace")
-    subject.add_argument("--session", metavar="ID", help="of this session")
+    argument(subject, "--trace ID", "of this agent trace or OpenTelemetry trace")
+    argument(subject, "--session ID", "of this session")
 
 
 _MAX_SESSIONS: Final = 1000
 
-_ACTIONS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+_ACTIONS: dict[str, tuple[str, Declare]] = {
     "summary": ("what the scores of each metric come to", _of_figures),
     "trend": ("the same for each day, or another unit of time", _of_trend),
     "distribution": ("how values and labels are spread", _of_distribution),

@@ -11,8 +11,9 @@ from sqlalchemy.engine import make_url
 
 from spanscore import calibration
 from spanscore.calibration import Calibration, Label, Matched, Measure, Verdict
-from spanscore.cli import eval, measurement, recorded_labels, score_files, trace_files  # noqa: A004 - the command's name
+from spanscore.cli import eval, recorded_labels, score_files, trace_files  # noqa: A004 - the command's name
 from spanscore.cli.measurement import measured
+from spanscore.cli.options import add_judge, argument
 from spanscore.cli.score_summary import as_texts
 from spanscore.cli.terminal import console, on_one_line, print_json, require_writable, write_file
 from spanscore.config import Settings
@@ -36,47 +37,25 @@ _MOST_WRONG = 0.05
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "labels",
-        metavar="LABELS",
-        nargs="?",
-        type=Path,
-        help="what people say, as JSON Lines or CSV",
-    )
-    parser.add_argument(
-        "path",
-        metavar="PATH",
-        nargs="*",
-        type=Path,
-        help=(
+    argument(parser, "labels LABELS", "what people say, as JSON Lines or CSV", type=Path, nargs="?")
+    argument(
+        parser,
+        "path PATH",
+        (
             "scores, as `spanscore eval --jsonl` and `spanscore test --output` write them, or what"
             f" to score now: {trace_files.PATH_HELP}"
         ),
-    )
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
         type=Path,
-        help="the configuration; without it, the defaults",
+        nargs="*",
     )
-    parser.add_argument("--metric", metavar="NAME", help="the metric of labels that name none")
-    parser.add_argument(
-        "--model", metavar="MODEL", help="the model that judges, in place of the configured one"
-    )
-    parser.add_argument(
-        "--threshold", metavar="X", type=float, help="the score from which on the judge passes"
-    )
+    add_judge(parser)
+    argument(parser, "--metric NAME", "the metric of labels that name none")
+    argument(parser, "--threshold X", "the score from which on the judge passes")
     recorded_labels.add_arguments(parser)
-    measurement.add_cache_argument(parser)
     add_unsure_arguments(parser)
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object for each metric and judge"
-    )
-    parser.add_argument("--no-store", action="store_true", help="keep nothing: only report")
-    parser.add_argument(
-        "--list", action="store_true", help="list the calibrations in the store and do nothing else"
-    )
+    argument(parser, "--json", "print one JSON object for each metric and judge")
+    argument(parser, "--no-store", "keep nothing: only report")
+    argument(parser, "--list", "list the calibrations in the store and do nothing else")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -400,11 +379,8 @@ def _measured(measure: Callable[[float, float], Estimate], design_effect: float)
 
 def add_unsure_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument(
-        "--unsure",
-        metavar="FILE",
-        type=Path,
-        help="write each metric's unsure scores as JSON, {METRIC: [LOW, HIGH]}",
+    argument(
+        parser, "--unsure FILE", "write each metric's unsure scores as JSON, {METRIC: [LOW, HIGH]}"
     )
 
 

@@ -20,6 +20,7 @@ from spanscore.cli.comparison import (
     Measure,
     compare,
 )
+from spanscore.cli.options import add_config, argument
 from spanscore.cli.terminal import (
     broken,
     console,
@@ -51,54 +52,30 @@ _STYLES = {"better": "green", "worse": "red"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     limits = Limits()
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="the configuration, whose store has the calibrations",
-    )
-    parser.add_argument(
-        "run_a", metavar="RUN_A", type=Path, help="the run to compare with: what is there now"
-    )
-    parser.add_argument("run_b", metavar="RUN_B", type=Path, help="the run that is to be no worse")
-    parser.add_argument(
-        "--max-pass-rate-drop",
-        metavar="SHARE",
-        type=float,
+    add_config(parser, "the configuration, whose store has the calibrations")
+    argument(parser, "run_a RUN_A", "the run to compare with: what is there now", type=Path)
+    argument(parser, "run_b RUN_B", "the run that is to be no worse", type=Path)
+    argument(
+        parser,
+        "--max-pass-rate-drop SHARE",
+        "exit 1 if the pass rate falls by more than this share, 0 to 1; default: %(default)g",
         default=limits.pass_rate_drop,
-        help="exit 1 if the pass rate falls by more than this share, 0 to 1; default: %(default)g",
     )
-    parser.add_argument(
-        "--max-score-drop",
-        metavar="POINTS",
+    argument(
+        parser,
+        "--max-score-drop POINTS",
+        "exit 1 if a mean score falls by more than this many points of 100; default: %(default)g",
         type=float,
         default=limits.score_drop,
-        help=(
-            "exit 1 if a mean score falls by more than this many points of 100; default:"
-            " %(default)g"
-        ),
     )
-    parser.add_argument(
-        "--max-latency-rise",
-        metavar="SHARE",
-        type=float,
+    argument(
+        parser,
+        "--max-latency-rise SHARE",
+        "exit 1 if the mean latency rises by more than this share; default: %(default)g",
         default=limits.latency_rise,
-        help="exit 1 if the mean latency rises by more than this share; default: %(default)g",
     )
-    parser.add_argument(
-        "--certain",
-        action="store_true",
-        help="count as a regression only what the interval says is worse",
-    )
-    parser.add_argument(
-        "--level",
-        metavar="SHARE",
-        type=float,
-        default=0.95,
-        help="how sure all intervals together are; default: %(default)g",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    argument(parser, "--certain", "count as a regression only what the interval says is worse")
+    argument(parser, "--json", "print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -108,15 +85,13 @@ def run(args: argparse.Namespace) -> int:
         _at_least_nothing("--max-score-drop", args.max_score_drop),
         _at_least_nothing("--max-latency-rise", args.max_latency_rise),
     )
-    if not 0 < args.level < 1:
-        raise InputError(f"--level {args.level:g}: give a share between 0 and 1, such as 0.95")
     a, b = score_files.read_two(args.run_a, args.run_b)
-    found = compare(a, b, limits=limits, level=args.level, certain=args.certain)
+    found = compare(a, b, limits=limits, certain=args.certain)
     if not found.cases:
         raise InputError(f"{a.name} and {b.name}: no case is in both; {_why_none(a)}")
     if not found.measures:
         raise InputError(f"{a.name} and {b.name}: no case has a score in both")
-    settings = config.load(args.config) if args.config else config.default()
+    settings = config.load(args.config)
     rates = score_summary.by_calibrations(settings, a.verdicts, b.verdicts)
     if args.json:
         print_json(_as_json(a, b, found, rates))

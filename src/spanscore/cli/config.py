@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from spanscore import config, local_files
+from spanscore.cli.options import argument
 from spanscore.cli.terminal import require_writable
 from spanscore.errors import ConfigError, InputError
 
@@ -15,22 +16,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     init = actions.add_parser(
         "init", help="write a configuration file to start from, with a comment at each choice"
     )
-    init.add_argument(
-        "file",
-        metavar="FILE",
-        type=Path,
+    argument(
+        init,
+        "file FILE",
+        "where; `-` prints it; default: %(default)s",
         nargs="?",
         default=Path("spanscore.yaml"),
-        help="where; `-` prints it; default: %(default)s",
     )
     check = actions.add_parser(
         "check", help="say whether a file can be used, and if not, what is wrong with which key"
     )
-    named = check.add_mutually_exclusive_group(required=True)
-    named.add_argument("file", metavar="FILE", type=Path, nargs="?")
-    named.add_argument(
-        "-c", "--config", metavar="FILE", type=Path, help="the same, as other commands have it"
-    )
+    argument(check, "file FILE", "the configuration")
     actions.add_parser("schema", help="print the JSON schema of the configuration file")
 
 
@@ -41,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "schema":
         print(json.dumps(config.json_schema(), indent=2, ensure_ascii=False))
         return 0
-    return _check(args.file or args.config)
+    return _check(args.file)
 
 
 def _check(path: Path) -> int:

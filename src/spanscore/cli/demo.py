@@ -38,6 +38,7 @@ from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
 from spanscore.cli import score_summary, trace_files
 from spanscore.cli.backend import SIGNALS, Backend, from_environment
 from spanscore.cli.backend import exporters as exporters_to
+from spanscore.cli.options import argument
 from spanscore.cli.terminal import console
 from spanscore.errors import InputError, SpanscoreError
 from spanscore.evaluation.config import FAMILY
@@ -58,9 +59,7 @@ _RECORDED_TIMEOUT_S, _MODEL_TIMEOUT_S = 45.0, 300.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "--keep", action="store_true", help="keep the server's journal and store as well"
-    )
+    argument(parser, "--keep", "keep the server's journal and store as well")
 
 
 def run(args: argparse.Namespace) -> int:

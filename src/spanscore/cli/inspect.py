@@ -5,11 +5,11 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spanscore import config, sources
 from spanscore.cli import trace_files
+from spanscore.cli.options import argument
 from spanscore.cli.terminal import branch, console, cut, on_one_line, print_json, printable, shown
 from spanscore.content import ContentWatch
 from spanscore.dialects import Key, Unread
@@ -49,31 +49,17 @@ _STATED = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "path", metavar="PATH", nargs="+", type=sources.place, help=trace_files.PLACE_HELP
+    argument(parser, "path PATH", trace_files.PLACE_HELP, type=sources.place, nargs="+")
+    argument(
+        parser,
+        "-c/--config FILE",
+        "a configuration: say also which of its rules takes each trace; `assemble.stitch` holds",
     )
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help=(
-            "a configuration: say also which of its rules takes each trace; `assemble.stitch` holds"
-        ),
-    )
-    parser.add_argument(
-        "--jsonl", action="store_true", help="print one JSON object a line for each agent trace"
-    )
+    argument(parser, "--jsonl", "print one JSON object a line for each agent trace")
     choice = parser.add_mutually_exclusive_group()
-    choice.add_argument(
-        "--explain",
-        action="store_true",
-        help="say which span and attribute each fact came from, and what lost",
-    )
-    choice.add_argument(
-        "--unread",
-        action="store_true",
-        help="list the spans and log records that no dialect reads, without values",
+    argument(choice, "--explain", "say which span and attribute each fact came from, and what lost")
+    argument(
+        choice, "--unread", "list the spans and log records that no dialect reads, without values"
     )
 
 

@@ -269,15 +269,6 @@ def stop_on_interrupt(*stops: Callable[[], None]) -> None:
     loop.add_signal_handler(signal.SIGINT, stop)
 
 
-def add_cache_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare `--no-cache`."""
-    parser.add_argument(
-        "--no-cache",
-        action="store_true",
-        help="ask the judge anew, and keep its answers for this run only",
-    )
-
-
 def with_cache(settings: Settings, args: argparse.Namespace) -> Settings:
     """The settings, without a cache between runs where `--no-cache` is given."""
     if not args.no_cache:

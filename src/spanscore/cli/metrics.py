@@ -3,12 +3,12 @@
 import argparse
 import inspect
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
 from spanscore import config, metrics
+from spanscore.cli.options import add_config, add_json, argument
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
 from spanscore.evaluation.rubric import NAME as RUBRIC
@@ -27,22 +27,10 @@ _WIDE = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "name", metavar="NAME", nargs="?", help="the metric to explain; without it, all are listed"
-    )
-    parser.add_argument(
-        "--criteria", action="store_true", help="list the criteria of the rubric judge"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="with --criteria: print one JSON object"
-    )
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="a configuration, whose own metrics and criteria are known too",
-    )
+    argument(parser, "name NAME", "the metric to explain; without it, all are listed", nargs="?")
+    argument(parser, "--criteria", "list the criteria of the rubric judge")
+    add_json(parser, "with --criteria: print one JSON object")
+    add_config(parser, "a configuration, whose own metrics and criteria are known too")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--criteria lists all criteria; leave out {args.name}, or --criteria")
     if args.json and not (args.criteria or args.name == RUBRIC):
         raise InputError("--json says how to list criteria; give --criteria too")
-    evaluation = (config.load(args.config) if args.config else config.default()).evaluation
+    evaluation = (config.load(args.config)).evaluation
     if args.criteria or args.name == RUBRIC:
         _list_criteria((evaluation.rubric or RubricConfig()).known(), as_json=args.json)
     elif args.name is None:

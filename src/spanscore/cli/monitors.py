@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spanscore.cli import server
+from spanscore.cli.options import Declare, add_actions, add_limit, argument
 from spanscore.cli.server import print_all, print_one
 from spanscore.cli.terminal import console, on_one_line, plain_table, printable
 from spanscore.errors import InputError
@@ -56,19 +57,9 @@ def _paths(
             yield path, value
 
 
-_DEFAULT_SERVER = "127.0.0.1:4329"
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's actions and their options."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions")
-    for name, (summary, declare) in _ACTIONS.items():
-        action = actions.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
-        )
-        server.add_server_arguments(action, default=_DEFAULT_SERVER)
-        action.add_argument("--json", action="store_true", help="print JSON, one object a line")
-        declare(action)
+    add_actions(parser, _ACTIONS, server.add_action_arguments)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -156,32 +147,23 @@ def _name(args: argparse.Namespace) -> str:
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("monitor", metavar="ID", help="the monitor's id")
-
-
-def _add_limit(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-n", "--limit", metavar="N", type=int, default=50, help="at most so many, 0 for all"
-    )
+    argument(parser, "monitor ID", "the monitor's id")
 
 
 def _add_history(parser: argparse.ArgumentParser) -> None:
     _add_name(parser)
-    _add_limit(parser)
+    add_limit(parser)
 
 
 def _add_file(parser: argparse.ArgumentParser) -> None:
     _add_name(parser)
-    parser.add_argument(
-        "file",
-        metavar="FILE",
-        type=Path,
-        help="the monitor as the API has it, in YAML or JSON; -: standard input",
+    argument(
+        parser, "file FILE", "the monitor as the API has it, in YAML or JSON; -: standard input"
     )
 
 
-_ACTIONS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
-    "list": ("list the monitors, with what each knows", _add_limit),
+_ACTIONS: dict[str, tuple[str, Declare]] = {
+    "list": ("list the monitors, with what each knows", add_limit),
     "get": ("show a monitor", _add_name),
     "create": ("create a monitor", _add_file),
     "update": ("change what a monitor does", _add_file),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from spanscore import config, local_files
+from spanscore.cli.options import add_config, argument
 from spanscore.cli.terminal import console, print_json, printable
 from spanscore.errors import InputError
 from spanscore.store import quarantine
@@ -14,23 +15,14 @@ from spanscore.store import quarantine
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "-c", "--config", metavar="FILE", type=Path, help="the server's configuration"
-    )
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        type=Path,
-        help="also write each request, as it came, to a file there",
-    )
-    parser.add_argument(
-        "--jsonl", action="store_true", help="print one JSON object a line for each request"
-    )
+    add_config(parser, "the server's configuration")
+    argument(parser, "--out FOLDER", "also write each request, as it came, to a file there")
+    argument(parser, "--jsonl", "print one JSON object a line for each request")
 
 
 def run(args: argparse.Namespace) -> int:
     """List them, oldest first. Returns the exit code."""
-    settings = config.load(args.config) if args.config else config.default()
+    settings = config.load(args.config)
     found = quarantine.listed(settings.journal.path)
     if args.out:
         _write(settings.journal.path, found, args.out)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from spanscore import report, sources
-from spanscore.cli import compare, eval, measurement, score_files, trace_files  # noqa: A004 - the command's name
+from spanscore.cli import compare, eval, score_files, trace_files  # noqa: A004 - the command's name
 from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure
 from spanscore.cli.comparison import compare as compared_runs
 from spanscore.cli.measurement import INTERRUPTED, measured
+from spanscore.cli.options import add_judge, argument
 from spanscore.cli.score_files import Run
 from spanscore.cli.terminal import printable, require_writable
 from spanscore.cli.trace_files import Place
@@ -31,57 +32,35 @@ _MIB = 2**20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "path",
-        metavar="PATH",
-        nargs="+",
-        type=sources.place,
-        help=(
+    argument(
+        parser,
+        "path PATH",
+        (
             f"{trace_files.PLACE_HELP}; what `spanscore test --output`, `eval --jsonl` or `inspect"
             " --jsonl` wrote; or scores that spanscore exported by OTLP"
         ),
+        type=sources.place,
+        nargs="+",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        type=Path,
-        default=Path("report.html"),
-        help="the file; default: %(default)s",
+    argument(
+        parser, "-o/--output FILE", "the file; default: %(default)s", default=Path("report.html")
     )
-    parser.add_argument(
-        "--baseline",
-        metavar="PATH",
-        action="append",
+    argument(
+        parser,
+        "--baseline PATH",
+        "another run to compare with, as PATH; may be given again, for its traces and its scores",
+        repeated=True,
         type=sources.place,
         default=[],
-        help=(
-            "another run to compare with, as PATH; may be given again, for its traces and its"
-            " scores"
-        ),
     )
-    parser.add_argument(
-        "--redact",
-        action="store_true",
-        help="replace secrets and personal data, as in what a judge is sent",
+    argument(parser, "--redact", "replace secrets and personal data, as in what a judge is sent")
+    argument(
+        parser,
+        "--metric NAME",
+        "where nothing is scored yet: measure only this; repeatable",
+        repeated=True,
     )
-    parser.add_argument(
-        "--metric",
-        metavar="NAME",
-        action="append",
-        help="where nothing is scored yet: measure only this; repeatable",
-    )
-    parser.add_argument(
-        "--model", metavar="MODEL", help="where nothing is scored yet: the model that judges"
-    )
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="the configuration; without it, the defaults",
-    )
-    measurement.add_cache_argument(parser)
+    add_judge(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -306,7 +285,6 @@ def _agent_traces(path: Path) -> Iterator[AgentTrace]:
                 ) from None
 
 
-_LEVEL = 0.95
 _UNITS = {PASS_RATE: "%", LATENCY: "s"}
 
 
@@ -318,7 +296,7 @@ def compared(baseline: Given, own: Given) -> report.Comparison:
     a, b = score_files.of_two(
         (Path(baseline.name), baseline.content), (Path(own.name), own.content)
     )
-    found = compared_runs(a, b, limits=Limits(), level=_LEVEL, certain=False)
+    found = compared_runs(a, b, limits=Limits(), certain=False)
     changed = [
         x for x in found.cases if x.a != x.b or any(one != other for one, other in x.means.values())
     ]

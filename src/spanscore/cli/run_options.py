@@ -3,11 +3,11 @@
 import argparse
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from spanscore import config
 from spanscore.cli import server
+from spanscore.cli.options import argument
 from spanscore.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,35 +23,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_file_arguments(which)
     _add_measure(parser.add_argument_group("by what"))
     add_budget(parser)
-    parser.add_argument("--name", metavar="TEXT", help="a name for people")
-    parser.add_argument(
-        "--export", action="store_true", help="export the scores by OTLP, each with the run's id"
+    argument(parser, "--name TEXT", "a name for people")
+    argument(parser, "--export", "export the scores by OTLP, each with the run's id")
+    argument(
+        parser,
+        "--spec FILE",
+        "more of the run, as the API has it, in YAML or JSON; -: standard input",
     )
-    parser.add_argument(
-        "--spec",
-        metavar="FILE",
-        type=Path,
-        help="more of the run, as the API has it, in YAML or JSON; -: standard input",
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="only say what a judge would be asked, and its cost"
-    )
-    parser.add_argument(
-        "--watch", action="store_true", help="show the progress until the run has ended"
-    )
+    argument(parser, "--dry-run", "only say what a judge would be asked, and its cost")
+    argument(parser, "--watch", "show the progress until the run has ended")
 
 
 def add_budget(parser: Any) -> None:
     """Declare the options of the budget."""
-    parser.add_argument(
-        "--max-usd", metavar="X", type=float, help="spend at most so many USD on the judge in all"
-    )
-    parser.add_argument(
-        "--max-tokens",
-        metavar="N",
-        type=int,
-        help="spend at most so many tokens on the judge in all",
-    )
+    argument(parser, "--max-usd X", "spend at most so many USD on the judge in all")
+    argument(parser, "--max-tokens N", "spend at most so many tokens on the judge in all")
 
 
 def wanted(args: argparse.Namespace) -> "Run":
@@ -82,50 +68,34 @@ def budget(args: argparse.Namespace) -> "RunBudget | None":
 
 
 def _add_target(group: Any) -> None:
-    group.add_argument(
-        "--sessions", action="store_true", help="evaluate sessions, in place of traces"
-    )
-    group.add_argument(
-        "--source", metavar="NAME", help="from this source of the server, in place of its store"
-    )
-    group.add_argument("--trace", action="append", metavar="ID", help="this trace; may be repeated")
-    group.add_argument(
-        "--session", action="append", metavar="ID", help="this session; may be repeated"
-    )
-    group.add_argument("--service", metavar="NAME", help="only of this service")
-    group.add_argument(
-        "--since",
-        metavar="TIME",
-        help="only what started since then: 24h, or 2026-05-01T12:00 (UTC)",
-    )
-    group.add_argument("--until", metavar="TIME", help="only what started before that")
-    group.add_argument(
-        "--where",
-        metavar="FILTER",
-        help=(
+    argument(group, "--sessions", "evaluate sessions, in place of traces")
+    argument(group, "--source NAME", "from this source of the server, in place of its store")
+    argument(group, "--trace ID", "this trace; may be repeated", repeated=True)
+    argument(group, "--session ID", "this session; may be repeated", repeated=True)
+    argument(group, "--service NAME", "only of this service")
+    argument(group, "--since TIME", "only what started since then: 24h, or 2026-05-01T12:00 (UTC)")
+    argument(group, "--until TIME", "only what started before that")
+    argument(
+        group,
+        "--where FILTER",
+        (
             "only what meets this filter, as `spanscore traces` lists it: 'label.faithfulness ="
             " fail'"
         ),
     )
-    group.add_argument(
-        "--share", metavar="X", type=float, help="a random share of them, such as 0.1"
-    )
-    group.add_argument("--count", metavar="N", type=int, help="so many of them, at random")
+    argument(group, "--share X", "a random share of them, such as 0.1")
+    argument(group, "--count N", "so many of them, at random")
 
 
 def _add_measure(group: Any) -> None:
-    group.add_argument(
-        "--metric", action="append", metavar="NAME", help="this metric; may be repeated"
-    )
-    group.add_argument(
-        "--model", metavar="MODEL", help="the model that judges, in place of the configured one"
-    )
-    group.add_argument(
-        "--threshold",
-        action="append",
+    argument(group, "--metric NAME", "this metric; may be repeated", repeated=True)
+    argument(group, "--model MODEL", "the model that judges, in place of the configured one")
+    argument(
+        group,
+        "--threshold METRIC=X",
+        "from which score on the label is pass",
+        repeated=True,
         default=[],
-        metavar="METRIC=X",
-        help="from which score on the label is pass",
     )
 
 
@@ -175,23 +145,17 @@ _MAX_TRACES: Final = 1000
 
 
 def _add_file_arguments(group: Any) -> None:
-    group.add_argument(
-        "--file",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help=(
+    argument(
+        group,
+        "--file PATH",
+        (
             "the traces in this file or folder, or at this URL, read here and sent to the server;"
             " may be repeated"
         ),
+        repeated=True,
+        default=[],
     )
-    group.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="with --file: a configuration, whose assemble.stitch holds",
-    )
+    argument(group, "-c/--config FILE", "with --file: a configuration, whose assemble.stitch holds")
 
 
 def check_files(args: argparse.Namespace, target: "RunTarget") -> None:
@@ -218,7 +182,7 @@ def send_files(args: argparse.Namespace, ask: "server.Ask", wanted: "Run") -> No
     )
     from spanscore.specs import MAX_IDS  # noqa: PLC0415 - as above
 
-    settings = config.load(args.config) if args.config else config.default()
+    settings = config.load(args.config)
     names: dict[str, None] = {}
     count = 0
     for traces in _requests(_recordings(args.file, settings.assemble.stitch_off)):

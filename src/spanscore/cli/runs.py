@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from spanscore.cli import run_options, server
+from spanscore.cli.options import Declare, add_actions, add_limit, argument
 from spanscore.cli.server import as_json, print_all, print_one
 from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable
 from spanscore.errors import InputError
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     )
 
 
-_DEFAULT_SERVER = "127.0.0.1:4329"
 _STATES = ("pending", "running", "paused", "succeeded", "failed", "cancelled")
 _TRIES = 30
 _WAIT_S = 2.0
@@ -32,14 +32,7 @@ _ITEM_STATES = ("failed", "done", "pending", "gone")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's actions and their options."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions")
-    for name, (summary, declare) in _ACTIONS.items():
-        action = actions.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
-        )
-        server.add_server_arguments(action, default=_DEFAULT_SERVER)
-        action.add_argument("--json", action="store_true", help="print JSON, one object a line")
-        declare(action)
+    add_actions(parser, _ACTIONS, server.add_action_arguments)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -190,26 +183,26 @@ def _name(args: argparse.Namespace) -> str:
 
 
 def _of_one(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="the run's id, or its name runs/ID")
+    argument(parser, "run RUN", "the run's id, or its name runs/ID")
 
 
 def _of_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--state", action="append", choices=_STATES, help="only runs in this state; may be repeated"
+    argument(
+        parser,
+        "--state",
+        "only runs in this state; may be repeated",
+        repeated=True,
+        choices=_STATES,
     )
-    parser.add_argument(
-        "-n", "--limit", metavar="N", type=int, default=50, help="at most so many, 0 for all"
-    )
+    add_limit(parser)
 
 
 def _of_items(parser: argparse.ArgumentParser) -> None:
     _of_one(parser)
-    parser.add_argument(
-        "--state", choices=_ITEM_STATES, default="failed", help="in which state; default: failed"
+    argument(
+        parser, "--state", "in which state; default: failed", choices=_ITEM_STATES, default="failed"
     )
-    parser.add_argument(
-        "-n", "--limit", metavar="N", type=int, default=50, help="at most so many, 0 for all"
-    )
+    add_limit(parser)
 
 
 def _of_retry(parser: argparse.ArgumentParser) -> None:
@@ -219,12 +212,10 @@ def _of_retry(parser: argparse.ArgumentParser) -> None:
 
 def _of_delete(parser: argparse.ArgumentParser) -> None:
     _of_one(parser)
-    parser.add_argument(
-        "--with-scores", action="store_true", help="delete the scores that it made too"
-    )
+    argument(parser, "--with-scores", "delete the scores that it made too")
 
 
-_ACTIONS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+_ACTIONS: dict[str, tuple[str, Declare]] = {
     "create": ("score what is stored, or say what that would cost", run_options.add_arguments),
     "list": ("list the runs, the newest first", _of_list),
     "get": ("show a run: how far it is, and what was skipped or failed and why", _of_one),

@@ -3,12 +3,12 @@
 import argparse
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from spanscore.cli import score_import, server
+from spanscore.cli.options import add_limit, argument
 from spanscore.cli.server import as_json
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
@@ -32,7 +32,6 @@ class Action(NamedTuple):
     run: Callable[[argparse.Namespace], int]
 
 
-DEFAULT_SERVER = "127.0.0.1:4329"
 _STATES = {
     "SUBJECT_STATE_NOT_STORED": "what it is of is not stored (yet)",
     "SUBJECT_STATE_AMBIGUOUS": (
@@ -42,61 +41,39 @@ _STATES = {
 
 
 def _declare_create(parser: argparse.ArgumentParser) -> None:
-    _add_common(parser)
-    parser.add_argument(
-        "--trace", metavar="ID", help="the trace, by its agent trace id or OTel trace id"
-    )
-    parser.add_argument("--span", metavar="ID", help="with --trace: one of its spans")
-    parser.add_argument(
-        "--session", metavar="ID", help="in place of a trace: the session, by its id or key"
-    )
-    parser.add_argument(
-        "--metric", metavar="NAME", required=True, help="what is scored, such as task_completion"
-    )
-    parser.add_argument(
-        "--source", metavar="NAME", default="human", help="who gives it; default: human"
-    )
-    parser.add_argument("--author", metavar="NAME", help="who of these, such as a user's name")
+    server.add_action_arguments(parser)
+    argument(parser, "--trace ID", "the trace, by its agent trace id or OTel trace id")
+    argument(parser, "--span ID", "with --trace: one of its spans")
+    argument(parser, "--session ID", "in place of a trace: the session, by its id or key")
+    argument(parser, "--metric NAME", "what is scored, such as task_completion", required=True)
+    argument(parser, "--source NAME", "who gives it; default: human", default="human")
+    argument(parser, "--author NAME", "who of these, such as a user's name")
     _add_outcome(parser)
 
 
 def _declare_import(parser: argparse.ArgumentParser) -> None:
-    _add_common(parser)
-    parser.add_argument(
-        "file", metavar="FILE", type=Path, help="the scores, as CSV with a heading or as JSON Lines"
-    )
-    parser.add_argument("--metric", metavar="NAME", help="the metric of lines that name none")
-    parser.add_argument("--author", metavar="NAME", help="the author of lines that name none")
-    parser.add_argument("--dry-run", action="store_true", help="only check the file")
+    server.add_action_arguments(parser)
+    argument(parser, "file FILE", "the scores, as CSV with a heading or as JSON Lines")
+    argument(parser, "--metric NAME", "the metric of lines that name none")
+    argument(parser, "--author NAME", "the author of lines that name none")
+    argument(parser, "--dry-run", "only check the file")
 
 
 def _declare_update(parser: argparse.ArgumentParser) -> None:
-    _add_common(parser)
-    parser.add_argument("score", metavar="SCORE", help="the score, scores/UID or its uid")
+    server.add_action_arguments(parser)
+    argument(parser, "score SCORE", "the score, scores/UID or its uid")
     _add_outcome(parser)
 
 
 def _declare_delete(parser: argparse.ArgumentParser) -> None:
-    _add_common(parser)
-    parser.add_argument(
-        "score", metavar="SCORE", nargs="+", help="the scores, scores/UID or their uids"
-    )
-
-
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    server.add_server_arguments(parser, default=DEFAULT_SERVER)
-    parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
+    server.add_server_arguments(parser)
+    argument(parser, "score SCORE", "the scores, scores/UID or their uids", nargs="+")
 
 
 def _add_outcome(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--value",
-        metavar="X",
-        type=float,
-        help="the value, on the metric's scale where that is known",
-    )
-    parser.add_argument("--label", metavar="LABEL", help="the label, such as pass or fail")
-    parser.add_argument("--reason", metavar="TEXT", help="a comment")
+    argument(parser, "--value X", "the value, on the metric's scale where that is known")
+    argument(parser, "--label LABEL", "the label, such as pass or fail")
+    argument(parser, "--reason TEXT", "a comment")
 
 
 def _create(args: argparse.Namespace) -> int:
@@ -140,10 +117,7 @@ def _delete(args: argparse.Namespace) -> int:
 
     for score in args.score:
         _ask(args, "DeleteScore", pb.DeleteScoreRequest(name=_name(score)))
-        if args.json:
-            print_json({"name": _name(score), "deleted": True})
-        else:
-            print(f"deleted {_name(score)}")
+        print(f"deleted {_name(score)}")
     return 0
 
 
@@ -197,56 +171,27 @@ _STRATEGIES = ("random", "uncertain", "disagreeing")
 
 def _declare_queue(parser: argparse.ArgumentParser) -> None:
     _add_selection(parser)
-    parser.add_argument(
-        "--author", metavar="NAME", required=True, help="who labels, the author of the labels"
-    )
-    parser.add_argument(
-        "--strategy", metavar="NAME", choices=_STRATEGIES, default="random", help="what comes first"
-    )
-    parser.add_argument(
-        "--sessions", action="store_true", help="sessions, where the metric scores both"
-    )
-    parser.add_argument(
-        "--lease",
-        metavar="N",
-        type=int,
-        help="take so many, so that nobody else gets them meanwhile",
-    )
-    parser.add_argument(
-        "--release", metavar="ID", help="give back an item, by its trace id or session key"
-    )
-    parser.add_argument(
-        "--skip", action="store_true", help="with --release: do not ask this author again"
-    )
-    parser.add_argument(
-        "-n", "--limit", metavar="N", type=int, default=50, help="show so many at most, 0 for all"
-    )
+    argument(parser, "--author NAME", "who labels, the author of the labels", required=True)
+    argument(parser, "--strategy NAME", "what comes first", choices=_STRATEGIES, default="random")
+    argument(parser, "--sessions", "sessions, where the metric scores both")
+    argument(parser, "--lease N", "take so many, so that nobody else gets them meanwhile")
+    argument(parser, "--release ID", "give back an item, by its trace id or session key")
+    argument(parser, "--skip", "with --release: do not ask this author again")
+    add_limit(parser)
 
 
 def _declare_agreement(parser: argparse.ArgumentParser) -> None:
     _add_selection(parser)
-    parser.add_argument(
-        "--pass-from", metavar="X", type=float, help="the value from which on a number is a pass"
-    )
-    parser.add_argument(
-        "--calibrate",
-        action="store_true",
-        help="keep the judge's error, as spanscore calibrate does",
-    )
+    argument(parser, "--pass-from X", "the value from which on a number is a pass")
+    argument(parser, "--calibrate", "keep the judge's error, as spanscore calibrate does")
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
-    server.add_server_arguments(parser, default=DEFAULT_SERVER)
-    parser.add_argument(
-        "--metric",
-        metavar="NAME",
-        required=True,
-        help="the metric that people's labels are held against",
+    server.add_action_arguments(parser)
+    argument(
+        parser, "--metric NAME", "the metric that people's labels are held against", required=True
     )
-    parser.add_argument(
-        "--label-name", metavar="NAME", help="the name of the labels, where it is not the metric's"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
+    argument(parser, "--label-name NAME", "the name of the labels, where it is not the metric's")
 
 
 def _queue(args: argparse.Namespace) -> int:

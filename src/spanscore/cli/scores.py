@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore import config
 from spanscore.cli import score_actions, score_files, score_lines, server
+from spanscore.cli.options import argument
 from spanscore.cli.score_summary import number, table
 from spanscore.cli.terminal import console, on_one_line, print_json
 from spanscore.errors import InputError
@@ -28,27 +29,17 @@ ACTIONS = {**score_actions.ACTIONS, **score_actions.ANNOTATION_ACTIONS}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the list."""
     parser.epilog = f"More: spanscore scores ({' | '.join(ACTIONS)}), each with --help."
-    parser.add_argument("path", metavar="PATH", nargs="*", type=Path, help=score_files.PATH_HELP)
+    argument(parser, "path PATH", score_files.PATH_HELP, type=Path, nargs="*")
     server.add_arguments(parser)
     server.add_conditions(parser, "scores")
-    parser.add_argument(
-        "--metric",
-        metavar="NAME",
-        help="only of this metric, or of a family of them such as rubric",
+    argument(parser, "--metric NAME", "only of this metric, or of a family of them such as rubric")
+    argument(
+        parser,
+        "--source NAME",
+        "only from this source: spanscore, human, programmatic or another evaluator",
     )
-    parser.add_argument(
-        "--source",
-        metavar="NAME",
-        help="only from this source: spanscore, human, programmatic or another evaluator",
-    )
-    parser.add_argument(
-        "--run", metavar="ID", default="", help="only what this evaluation run scored"
-    )
-    parser.add_argument(
-        "--skipped",
-        action="store_true",
-        help="also what could not be measured for want of something",
-    )
+    argument(parser, "--run ID", "only what this evaluation run scored", default="")
+    argument(parser, "--skipped", "also what could not be measured for want of something")
     add_undelivered_arguments(parser)
 
 
@@ -195,32 +186,24 @@ _REASONS = {
 def add_undelivered_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options that are about scores which exporters could not deliver."""
     choice = parser.add_mutually_exclusive_group()
-    choice.add_argument(
-        "--undelivered",
-        action="store_true",
-        help="list the scores that exporters could not deliver",
+    argument(choice, "--undelivered", "list the scores that exporters could not deliver")
+    argument(
+        choice, "--resend", "have the server send them again, at its next start where none runs"
     )
-    choice.add_argument(
-        "--resend",
-        action="store_true",
-        help="have the server send them again, at its next start where none runs",
-    )
-    choice.add_argument(
-        "--forget", action="store_true", help="list them no more, and do not send them again"
-    )
-    parser.add_argument(
-        "--exporter",
-        metavar="NAME",
-        action="append",
+    argument(choice, "--forget", "list them no more, and do not send them again")
+    argument(
+        parser,
+        "--exporter NAME",
+        "with these three: only of this exporter; may be given again",
+        repeated=True,
         default=[],
-        help="with these three: only of this exporter; may be given again",
     )
 
 
 def run_undelivered(args: argparse.Namespace) -> int:
     """List them, or note what is to become of them. Returns the exit code."""
     _refuse_unfit(args)
-    settings = config.load(args.config) if args.config else config.default()
+    settings = config.load(args.config)
     if args.resend:
         print(_resent(_resend(settings, args.exporter)))
     elif args.forget:

@@ -8,8 +8,9 @@ import os
 import resource
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from spanscore.cli.options import add_config
 
 if TYPE_CHECKING:
     from spanscore.config import Settings
@@ -33,13 +34,7 @@ turn ten times.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="the configuration; without it, the defaults",
-    )
+    add_config(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,7 +54,7 @@ def _run(args: argparse.Namespace) -> int:
         telemetry,
     )
 
-    settings = config.load(args.config) if args.config else config.default()
+    settings = config.load(args.config)
     telemetry.configure_logging(settings.telemetry)
     asyncio.run(_serve(settings))
     return 0

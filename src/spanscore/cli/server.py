@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from google.protobuf import json_format
 
 from spanscore import config
+from spanscore.cli.options import add_config, add_json, add_limit, argument
 from spanscore.cli.terminal import print_json
 from spanscore.errors import ConfigError, InputError, SpanscoreError
 from spanscore.model.options import duration_ns
@@ -40,60 +41,29 @@ _BAD_INPUT = frozenset(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options that say where to read."""
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="the server's configuration, for its store",
-    )
+    add_config(parser, "the server's configuration, for its store")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--store", metavar="URL", help="the store itself: a file, or a URL such as store.url has"
+    argument(where, "--store URL", "the store itself: a file, or a URL such as store.url has")
+    argument(where, "--server HOST:PORT", "ask a running server's control service (api.endpoint)")
+    argument(parser, "--token-file FILE", "with --server: a file with the bearer token")
+    argument(
+        parser, "--ca-file FILE", "with --server: use TLS, and trust what this PEM file contains"
     )
-    where.add_argument(
-        "--server",
-        metavar="HOST:PORT",
-        help="ask a running server's control service (api.endpoint)",
-    )
-    parser.add_argument(
-        "--token-file",
-        metavar="FILE",
-        type=Path,
-        help="with --server: a file with the bearer token",
-    )
-    parser.add_argument(
-        "--ca-file",
-        metavar="FILE",
-        type=Path,
-        help="with --server: use TLS, and trust what this PEM file contains",
-    )
-    parser.add_argument("--tenant", metavar="NAME", help=_TENANT_HELP)
+    argument(parser, "--tenant NAME", _TENANT_HELP)
 
 
 def add_conditions(parser: argparse.ArgumentParser, what: str) -> None:
     """Declare the options that say which `what` are wanted."""
-    parser.add_argument(
-        "--failing", action="store_true", help=f"only {what} that do not pass or were not measured"
+    argument(parser, "--failing", f"only {what} that do not pass or were not measured")
+    argument(
+        parser,
+        "--since TIME",
+        f"only {what} stored since then: 24h, 30m, or a UTC time as 2026-05-01T12:00",
     )
-    parser.add_argument(
-        "--since",
-        metavar="TIME",
-        help=f"only {what} stored since then: 24h, 30m, or a UTC time as 2026-05-01T12:00",
-    )
-    parser.add_argument(
-        "--service", metavar="NAME", help="only of the service with this service.name"
-    )
-    parser.add_argument("--session", metavar="ID", help="only of this session")
-    parser.add_argument(
-        "-n",
-        "--limit",
-        metavar="N",
-        type=int,
-        default=50,
-        help="show so many at most, 0 for all; default: 50",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    argument(parser, "--service NAME", "only of the service with this service.name")
+    argument(parser, "--session ID", "only of this session")
+    add_limit(parser)
+    add_json(parser)
 
 
 def check(args: argparse.Namespace) -> None:
@@ -136,7 +106,7 @@ def _moment_ns(text: str, option: str) -> int:
 
 def store_config(args: argparse.Namespace) -> "Config":
     """The store that the options name. Raises ConfigError."""
-    settings = config.load(args.config) if args.config else config.default()
+    settings = config.load(args.config)
     if args.store is None:
         return settings.store
     url = args.store if "://" in args.store else f"sqlite:///{args.store}"
@@ -180,24 +150,19 @@ def read(args: argparse.Namespace, ask: "Callable[[Connection], ItemT]") -> Item
         engine.dispose()
 
 
-def add_server_arguments(parser: argparse.ArgumentParser, default: str) -> None:
+def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of a command that only asks a running server."""
-    parser.add_argument(
-        "--server",
-        metavar="HOST:PORT",
-        default=default,
-        help=f"its api.endpoint; default: {default}",
-    )
-    parser.add_argument(
-        "--token-file", metavar="FILE", type=Path, help="a file with the bearer token"
-    )
-    parser.add_argument(
-        "--ca-file",
-        metavar="FILE",
-        type=Path,
-        help="use TLS, and trust what this PEM file contains",
-    )
-    parser.add_argument("--tenant", metavar="NAME", help=_TENANT_HELP)
+    text = "its api.endpoint; default: %(default)s"
+    argument(parser, "--server HOST:PORT", text, default="127.0.0.1:4329")
+    argument(parser, "--token-file FILE", "a file with the bearer token")
+    argument(parser, "--ca-file FILE", "use TLS, and trust what this PEM file contains")
+    argument(parser, "--tenant NAME", _TENANT_HELP)
+
+
+def add_action_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare these and `--json`."""
+    add_server_arguments(parser)
+    add_json(parser)
 
 
 class Ask:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore.calibration import PassRate
 from spanscore.cli import score_summary
+from spanscore.cli.options import add_judge, argument
 from spanscore.cli.score_summary import judges
 from spanscore.cli.terminal import on_one_line
 from spanscore.metrics.session.agentic import reading
@@ -40,61 +41,24 @@ from spanscore.receive.auth import open_authenticators
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "suite",
-        metavar="SUITE",
+    argument(
+        parser,
+        "suite SUITE",
+        "the suite's YAML file; without it, what the traces themselves state is expected of them",
+        type=Path,
         nargs="?",
-        type=Path,
-        help=(
-            "the suite's YAML file; without it, what the traces themselves state is expected of"
-            " them"
-        ),
     )
-    parser.add_argument("path", metavar="PATH", nargs="*", type=Path, help=trace_files.PATH_HELP)
-    parser.add_argument(
-        "--schema",
-        action="store_true",
-        help="print the JSON schema of a suite file and do nothing else",
+    argument(parser, "path PATH", trace_files.PATH_HELP, type=Path, nargs="*")
+    argument(parser, "--schema", "print the JSON schema of a suite file and do nothing else")
+    add_judge(parser)
+    argument(
+        parser, "--fail-under SHARE", "exit 1 if a smaller share of the cases passes; default: 1"
     )
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="the configuration; without it, the defaults",
-    )
-    parser.add_argument(
-        "--model", metavar="MODEL", help="the model that judges, in place of the configured one"
-    )
-    measurement.add_cache_argument(parser)
-    parser.add_argument(
-        "--fail-under",
-        metavar="SHARE",
-        type=float,
-        help="exit 1 if a smaller share of the cases passes; default: 1",
-    )
-    parser.add_argument(
-        "--skip-unmatched",
-        action="store_true",
-        help="leave out cases that nothing recorded matches",
-    )
-    parser.add_argument(
-        "--output", metavar="FILE", type=Path, help="write the run as JSON, for `spanscore compare`"
-    )
-    parser.add_argument(
-        "--junit", metavar="FILE", type=Path, help="write the run as JUnit XML, for a CI system"
-    )
-    parser.add_argument(
-        "--export",
-        metavar="FILE",
-        type=Path,
-        help="add the scores to a file of OTLP JSON, as spans",
-    )
-    parser.add_argument(
-        "--no-export",
-        action="store_true",
-        help="send nothing to the exporters of the configuration",
-    )
+    argument(parser, "--skip-unmatched", "leave out cases that nothing recorded matches")
+    argument(parser, "--output FILE", "write the run as JSON, for `spanscore compare`")
+    argument(parser, "--junit FILE", "write the run as JUnit XML, for a CI system")
+    argument(parser, "--export FILE", "add the scores to a file of OTLP JSON, as spans")
+    argument(parser, "--no-export", "send nothing to the exporters of the configuration")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -106,9 +70,7 @@ def run(args: argparse.Namespace) -> int:
     require_writable(args.output, args.junit, args.export)
     least = 1.0 if args.fail_under is None else _share("--fail-under", args.fail_under)
     given = None if args.suite is None else suites.load(args.suite)
-    settings = measurement.with_cache(
-        config.load(args.config) if args.config else config.default(), args
-    )
+    settings = measurement.with_cache(config.load(args.config), args)
     telemetry = trace_files.loaded(args.path)
     traces = trace_files.rebuilt(
         telemetry,

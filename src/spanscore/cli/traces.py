@@ -9,6 +9,7 @@ from typing import Any, Final
 from spanscore.api import listing as messages
 from spanscore.api.v1.trace_service_pb2 import ListTracesRequest, TraceSummary
 from spanscore.cli import score_files, score_lines, server, trace_files
+from spanscore.cli.options import argument
 from spanscore.cli.terminal import print_json
 from spanscore.errors import InputError
 from spanscore.model.score import Evaluation
@@ -21,14 +22,14 @@ from spanscore.store.listing import NEWEST_FIRST, TraceQuery, TraceScores
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("path", metavar="PATH", nargs="*", type=Path, help=PATH_HELP)
+    argument(parser, "path PATH", PATH_HELP, type=Path, nargs="*")
     server.add_arguments(parser)
     server.add_conditions(parser, "traces")
-    parser.add_argument(
-        "--order-by",
-        metavar="FIELD",
+    argument(
+        parser,
+        "--order-by FIELD",
+        (f'{", ".join(listing.TRACE_ORDERS)}, as in "latency desc"; else the newest first'),
         default="",
-        help=f'{", ".join(listing.TRACE_ORDERS)}, as in "latency desc"; else the newest first',
     )
 
 
