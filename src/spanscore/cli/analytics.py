@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from spanscore.api.v1 import analytics_service_pb2 as pb
+from spanscore.api.v1.score_pb2 import Score
 from spanscore.cli import server, terminal
 from spanscore.cli.options import Declare, add_actions, add_json, argument
 from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable
@@ -13,9 +15,6 @@ from spanscore.time_zones import zone_of
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-    from spanscore.api.v1 import analytics_service_pb2 as pb
-    from spanscore.api.v1.score_pb2 import Score
 
 
 _UNITS: Final = ("hour", "day", "week", "month", "quarter", "year")
@@ -55,11 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _answer(args: argparse.Namespace, method: str, request: Any) -> Any:
     if args.server:
-        from spanscore.api.v1.analytics_service_pb2_grpc import (  # noqa: PLC0415 - as above
-            AnalyticsServiceStub,
-        )
-
-        with server.service(args, AnalyticsServiceStub) as ask:
+        with server.service(args, "Analytics") as ask:
             return ask(method, request)
     from spanscore.api.analytics import (  # noqa: PLC0415 - SQLAlchemy, which --server does not need
         ANSWERS,
@@ -75,16 +70,12 @@ _Question = tuple[str, Any, str, Callable[[list[Any]], None]]
 
 
 def _summary(args: argparse.Namespace) -> _Question:
-    from spanscore.api.v1 import (  # noqa: PLC0415 - --help needs no protobuf
-        analytics_service_pb2 as pb,
-    )
 
     request = pb.SummarizeScoresRequest(selection=_selection(args), group_by=args.by or ())
     return "SummarizeScores", request, "summaries", print_summaries
 
 
 def _trend(args: argparse.Namespace) -> _Question:
-    from spanscore.api.v1 import analytics_service_pb2 as pb  # noqa: PLC0415 - as above
 
     request = pb.QueryScoreTrendRequest(
         selection=_selection(args),
@@ -101,7 +92,6 @@ def _trend(args: argparse.Namespace) -> _Question:
 
 
 def _distribution(args: argparse.Namespace) -> _Question:
-    from spanscore.api.v1 import analytics_service_pb2 as pb  # noqa: PLC0415 - as above
 
     if args.bins < 1:
         raise InputError(f"--bins {args.bins}: give a number of at least 1")
@@ -112,7 +102,6 @@ def _distribution(args: argparse.Namespace) -> _Question:
 
 
 def _compare(args: argparse.Namespace) -> _Question:
-    from spanscore.api.v1 import analytics_service_pb2 as pb  # noqa: PLC0415 - as above
 
     if args.at is None and not (args.before and args.after):
         raise InputError(
@@ -128,7 +117,6 @@ def _compare(args: argparse.Namespace) -> _Question:
 
 
 def _sessions(args: argparse.Namespace) -> _Question:
-    from spanscore.api.v1 import analytics_service_pb2 as pb  # noqa: PLC0415 - as above
 
     if not 1 <= args.limit <= _MAX_SESSIONS:
         raise InputError(f"--limit {args.limit}: give a number from 1 to {_MAX_SESSIONS}")
@@ -137,7 +125,6 @@ def _sessions(args: argparse.Namespace) -> _Question:
 
 
 def _history(args: argparse.Namespace) -> _Question:
-    from spanscore.api.v1 import analytics_service_pb2 as pb  # noqa: PLC0415 - as above
 
     request = pb.ListScoreHistoryRequest(
         metric=args.metric, trace_id=args.trace, session_id=args.session
@@ -147,8 +134,6 @@ def _history(args: argparse.Namespace) -> _Question:
 
 def _selection(args: argparse.Namespace, more: str | None = None) -> "pb.ScoreSelection":
     """The scores that the options name; `more` is a further filter."""
-    from spanscore.api.v1 import analytics_service_pb2 as pb  # noqa: PLC0415 - as above
-
     conditions = []
     for option in _CONDITIONS:
         either = [f"{option} = {_quoted(value)}" for value in getattr(args, option) or ()]

@@ -4,22 +4,26 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from spanscore.api.v1 import monitor_service_pb2 as pb
+from spanscore.api.v1.monitor_service_pb2 import (
+    MONITOR_STATE_PAUSED,
+    Monitor,
+    MonitorFindings,
+    MonitorOverlap,
+    MonitorTick,
+    MonitorTickCause,
+    MonitorTickState,
+)
 from spanscore.cli import server
 from spanscore.cli.options import Declare, add_actions, add_limit, argument
 from spanscore.cli.server import print_all, print_one
 from spanscore.cli.terminal import console, on_one_line, plain_table, printable
 from spanscore.errors import InputError
-
-if TYPE_CHECKING:
-    from google.protobuf.descriptor import Descriptor
-
-    from spanscore.api.v1.monitor_service_pb2 import (
-        Monitor,
-        MonitorFindings,
-        MonitorTick,
-    )
 
 _SETTABLE = ("display_name", "schedule", "watch", "run")
 
@@ -31,7 +35,6 @@ def wanted(path: Path) -> "tuple[Monitor, list[str]]":
     back. Raises InputError.
     """
     from spanscore.api.client_requests import with_cleared  # noqa: PLC0415 - --help needs no protobuf
-    from spanscore.api.v1.monitor_service_pb2 import Monitor  # noqa: PLC0415 - as above
 
     monitor: Any = Monitor()
     given = list(_paths(server.read_message(path, monitor), Monitor.DESCRIPTOR))
@@ -64,15 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the action says. Returns the exit code."""
-    from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceStub  # noqa: PLC0415 - --help needs no gRPC
-
-    with server.service(args, MonitorServiceStub) as ask:
+    with server.service(args, "Monitor") as ask:
         _DONE[args.action](args, ask)
     return 0
 
 
 def _create(args: argparse.Namespace, ask: "server.Ask") -> None:
-    from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
 
     monitor, _ = wanted(args.file)
     request = pb.CreateMonitorRequest(monitor=monitor, monitor_id=_id(args))
@@ -80,9 +80,6 @@ def _create(args: argparse.Namespace, ask: "server.Ask") -> None:
 
 
 def _update(args: argparse.Namespace, ask: "server.Ask") -> None:
-    from google.protobuf.field_mask_pb2 import FieldMask  # noqa: PLC0415 - as above
-
-    from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
 
     monitor, paths = wanted(args.file)
     if not paths:
@@ -93,14 +90,12 @@ def _update(args: argparse.Namespace, ask: "server.Ask") -> None:
 
 
 def _list(args: argparse.Namespace, ask: "server.Ask") -> None:
-    from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
 
     found = server.pages(ask, "ListMonitors", pb.ListMonitorsRequest(), "monitors", args.limit)
     print_all(args, found, print_monitors)
 
 
 def _history(args: argparse.Namespace, ask: "server.Ask") -> None:
-    from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
 
     request = pb.ListMonitorTicksRequest(parent=_name(args))
     print_all(
@@ -111,7 +106,6 @@ def _history(args: argparse.Namespace, ask: "server.Ask") -> None:
 
 
 def _delete(args: argparse.Namespace, ask: "server.Ask") -> None:
-    from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
 
     ask("DeleteMonitor", pb.DeleteMonitorRequest(name=_name(args)))
     if not args.json:
@@ -119,7 +113,6 @@ def _delete(args: argparse.Namespace, ask: "server.Ask") -> None:
 
 
 def _trigger(args: argparse.Namespace, ask: "server.Ask") -> None:
-    from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
 
     request = pb.TriggerMonitorRequest(name=_name(args))
     print_one(args, ask("TriggerMonitor", request), print_tick)
@@ -129,7 +122,6 @@ def _of_one(method: str) -> Callable[[argparse.Namespace, "server.Ask"], None]:
     """What asks for a method that takes a monitor's name, and prints the monitor."""
 
     def do(args: argparse.Namespace, ask: "server.Ask") -> None:
-        from spanscore.api.v1 import monitor_service_pb2 as pb  # noqa: PLC0415 - as above
 
         request = getattr(pb, f"{method}Request")(name=_name(args))
         print_one(args, ask(method, request), print_monitor)
@@ -331,9 +323,6 @@ def _ref(monitor: "Monitor") -> str:
 
 
 def _state(monitor: "Monitor") -> str:
-    from spanscore.api.v1.monitor_service_pb2 import (  # noqa: PLC0415 - --help needs no protobuf
-        MONITOR_STATE_PAUSED,
-    )
 
     if monitor.state == MONITOR_STATE_PAUSED:
         return "paused"
@@ -363,19 +352,16 @@ def _window(monitor: "Monitor") -> str:
 
 
 def _overlap(monitor: "Monitor") -> str:
-    from spanscore.api.v1.monitor_service_pb2 import MonitorOverlap  # noqa: PLC0415 - as above
 
     return MonitorOverlap.Name(monitor.run.overlap).removeprefix("MONITOR_OVERLAP_").lower()
 
 
 def _cause(tick: "MonitorTick") -> str:
-    from spanscore.api.v1.monitor_service_pb2 import MonitorTickCause  # noqa: PLC0415 - as above
 
     return MonitorTickCause.Name(tick.cause).removeprefix("MONITOR_TICK_CAUSE_").lower()
 
 
 def _outcome(tick: "MonitorTick") -> str:
-    from spanscore.api.v1.monitor_service_pb2 import MonitorTickState  # noqa: PLC0415 - as above
 
     state = MonitorTickState.Name(tick.state).removeprefix("MONITOR_TICK_STATE_").lower()
     return f"{state}: {tick.finding}" if tick.finding else state

@@ -6,13 +6,22 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spanscore import config
+from spanscore.api.v1.agent_trace_pb2 import AgentTrace
+from spanscore.api.v1.run_service_pb2 import (
+    Run,
+    RunBudget,
+    RunMeasure,
+    RunSampling,
+    RunTarget,
+    TraceFilter,
+)
+from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_UNSPECIFIED
+from spanscore.api.v1.trace_service_pb2 import ImportTracesRequest
 from spanscore.cli import server
 from spanscore.cli.options import argument
 from spanscore.errors import InputError
 
 if TYPE_CHECKING:
-    from spanscore.api.v1.agent_trace_pb2 import AgentTrace
-    from spanscore.api.v1.run_service_pb2 import Run, RunBudget, RunMeasure, RunTarget
     from spanscore.offline.recordings import Recordings
 
 
@@ -42,8 +51,6 @@ def add_budget(parser: Any) -> None:
 
 def wanted(args: argparse.Namespace) -> "Run":
     """The run that the file of `--spec` and, before it, the options ask for. Raises InputError."""
-    from spanscore.api.v1.run_service_pb2 import Run  # noqa: PLC0415 - --help needs no protobuf
-
     found = Run()
     if args.spec is not None:
         server.read_message(args.spec, found)
@@ -58,8 +65,6 @@ def wanted(args: argparse.Namespace) -> "Run":
 
 def budget(args: argparse.Namespace) -> "RunBudget | None":
     """The budget that the options give; None where they give none."""
-    from spanscore.api.v1.run_service_pb2 import RunBudget  # noqa: PLC0415 - as above
-
     if args.max_usd is None and args.max_tokens is None:
         return None
     if args.max_tokens is not None and args.max_tokens < 1:
@@ -101,13 +106,6 @@ def _add_measure(group: Any) -> None:
 
 def _target(args: argparse.Namespace) -> "RunTarget":
     """The target that the options name. Raises InputError."""
-    from spanscore.api.v1.run_service_pb2 import (  # noqa: PLC0415 - as above
-        RunSampling,
-        RunTarget,
-        TraceFilter,
-    )
-    from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_UNSPECIFIED  # noqa: PLC0415 - as above
-
     if (args.count or 0) < 0:
         raise InputError(f"--count {args.count}: give a number of at least 0")
     conditions = TraceFilter(
@@ -128,8 +126,6 @@ def _target(args: argparse.Namespace) -> "RunTarget":
 
 def _measure(args: argparse.Namespace) -> "RunMeasure":
     """What the options have measured. Raises InputError."""
-    from spanscore.api.v1.run_service_pb2 import RunMeasure  # noqa: PLC0415 - as above
-
     thresholds = {}
     for text in args.threshold:
         metric, _, number = text.partition("=")
@@ -177,9 +173,6 @@ def send_files(args: argparse.Namespace, ask: "server.Ask", wanted: "Run") -> No
 
     Raises InputError.
     """
-    from spanscore.api.v1.trace_service_pb2 import (  # noqa: PLC0415 - --help needs no protobuf
-        ImportTracesRequest,
-    )
     from spanscore.specs import MAX_IDS  # noqa: PLC0415 - as above
 
     settings = config.load(args.config)

@@ -5,24 +5,23 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from spanscore.api.v1 import run_service_pb2 as pb
+from spanscore.api.v1.run_service_pb2 import (
+    MissingScores,
+    Run,
+    RunBudget,
+    RunEstimate,
+    RunItem,
+    RunProgress,
+    RunState,
+)
 from spanscore.cli import run_options, server
 from spanscore.cli.options import Declare, add_actions, add_limit, argument
 from spanscore.cli.server import as_json, print_all, print_one
 from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable
 from spanscore.errors import InputError
-
-if TYPE_CHECKING:
-    from spanscore.api.v1.run_service_pb2 import (
-        MissingScores,
-        Run,
-        RunBudget,
-        RunEstimate,
-        RunItem,
-        RunProgress,
-    )
-
 
 _STATES = ("pending", "running", "paused", "succeeded", "failed", "cancelled")
 _TRIES = 30
@@ -37,17 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the action says. Returns the exit code."""
-    from spanscore.api.v1.run_service_pb2_grpc import (  # noqa: PLC0415 - --help needs no gRPC
-        RunServiceStub,
-    )
-
-    with server.service(args, RunServiceStub) as ask:
+    with server.service(args, "Run") as ask:
         code: int = _DONE[args.action](args, ask)
     return code
 
 
 def _create(args: argparse.Namespace, ask: "server.Ask") -> int:
-    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
     wanted = run_options.wanted(args)
     if args.file:
@@ -66,15 +60,13 @@ def _create(args: argparse.Namespace, ask: "server.Ask") -> int:
 
 
 def _send_files(args: argparse.Namespace, wanted: "Run") -> None:
-    from spanscore.api.v1.trace_service_pb2_grpc import TraceServiceStub  # noqa: PLC0415 - as above
 
     run_options.check_files(args, wanted.target)
-    with server.service(args, TraceServiceStub) as ask:
+    with server.service(args, "Trace") as ask:
         run_options.send_files(args, ask, wanted)
 
 
 def _list(args: argparse.Namespace, ask: "server.Ask") -> int:
-    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
     states = [pb.RunState.Value(f"RUN_STATE_{x.upper()}") for x in args.state or ()]
     request = pb.ListRunsRequest(states=states)
@@ -84,7 +76,6 @@ def _list(args: argparse.Namespace, ask: "server.Ask") -> int:
 
 
 def _items(args: argparse.Namespace, ask: "server.Ask") -> int:
-    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
     state = pb.RunItemState.Value(f"RUN_ITEM_STATE_{args.state.upper()}")
     request = pb.ListRunItemsRequest(parent=_name(args), state=state)
@@ -106,8 +97,6 @@ def _watch(args: argparse.Namespace, ask: "server.Ask") -> int:
 
 def _moved(method: str, args: argparse.Namespace, ask: "server.Ask", **fields: Any) -> int:
     """Ask for a method that takes a run's name, and print the run."""
-    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
-
     print_one(
         args,
         ask(method, getattr(pb, f"{method}Request")(name=_name(args), **fields)),
@@ -122,7 +111,6 @@ def _retry(args: argparse.Namespace, ask: "server.Ask") -> int:
 
 
 def _delete(args: argparse.Namespace, ask: "server.Ask") -> int:
-    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
 
     ask("DeleteRun", pb.DeleteRunRequest(name=_name(args), delete_scores=args.with_scores))
     if not args.json:
@@ -137,8 +125,6 @@ def _watched(args: argparse.Namespace, ask: "server.Ask", name: str) -> int:
     """Show a run until it has ended or is paused; the exit code is 1 where it failed or was
     cancelled.
     """
-    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
-
     last: Run | None = None
     shown = Watched(is_terminal=sys.stderr.isatty() and not args.json)
     for last in _states(ask, pb.WatchRunRequest(name=name)):
@@ -352,9 +338,6 @@ def _id(run: "Run") -> str:
 
 
 def _state(run: "Run") -> str:
-    from spanscore.api.v1.run_service_pb2 import (  # noqa: PLC0415 - --help needs no protobuf
-        RunState,
-    )
 
     return RunState.Name(run.state).removeprefix("RUN_STATE_").lower()
 

@@ -3,23 +3,25 @@
 import argparse
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from spanscore.api.v1 import annotation_service_pb2 as annotation_pb
+from spanscore.api.v1 import score_service_pb2 as pb
+from spanscore.api.v1.annotation_service_pb2 import AgreementTable, AnnotationItem, JudgeAgreement
+from spanscore.api.v1.score_pb2 import (
+    SCOPE_SESSION,
+    SCOPE_TRACE,
+    SCOPE_UNSPECIFIED,
+    Score,
+    SubjectState,
+)
 from spanscore.cli import score_import, server
 from spanscore.cli.options import add_limit, argument
 from spanscore.cli.server import as_json
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
-
-if TYPE_CHECKING:
-    from spanscore.api.v1.annotation_service_pb2 import (
-        AgreementTable,
-        AnnotationItem,
-        JudgeAgreement,
-    )
-    from spanscore.api.v1.score_pb2 import Score
 
 
 class Action(NamedTuple):
@@ -77,7 +79,6 @@ def _add_outcome(parser: argparse.ArgumentParser) -> None:
 
 
 def _create(args: argparse.Namespace) -> int:
-    from spanscore.api.v1 import score_service_pb2 as pb  # noqa: PLC0415 - --help needs no gRPC
 
     score = _outcome(args)
     score.trace_id, score.span_id, score.metric = args.trace or "", args.span or "", args.metric
@@ -92,7 +93,6 @@ def _create(args: argparse.Namespace) -> int:
 
 
 def _update(args: argparse.Namespace) -> int:
-    from spanscore.api.v1 import score_service_pb2 as pb  # noqa: PLC0415 - as above
 
     score = _outcome(args)
     names = [x.name for x, _ in score.ListFields()] + (["reason"] if args.reason == "" else [])
@@ -113,7 +113,6 @@ def _update(args: argparse.Namespace) -> int:
 
 
 def _delete(args: argparse.Namespace) -> int:
-    from spanscore.api.v1 import score_service_pb2 as pb  # noqa: PLC0415 - as above
 
     for score in args.score:
         _ask(args, "DeleteScore", pb.DeleteScoreRequest(name=_name(score)))
@@ -122,16 +121,13 @@ def _delete(args: argparse.Namespace) -> int:
 
 
 def _ask(args: argparse.Namespace, method: str, request: Any) -> Any:
-    from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub  # noqa: PLC0415 - as above
 
-    with server.service(args, ScoreServiceStub) as ask:
+    with server.service(args, "Score") as ask:
         return ask(method, request)
 
 
 def _outcome(args: argparse.Namespace) -> "Score":
     """A score with what the options say of it."""
-    from spanscore.api.v1.score_pb2 import Score  # noqa: PLC0415 - as above
-
     return Score(value=args.value, label=args.label, reason=args.reason or "")
 
 
@@ -140,7 +136,6 @@ def _name(text: str) -> str:
 
 
 def _print(args: argparse.Namespace, score: "Score") -> None:
-    from spanscore.api.v1.score_pb2 import SubjectState  # noqa: PLC0415 - as above
 
     if args.json:
         print_json(as_json(score))
@@ -195,61 +190,48 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def _queue(args: argparse.Namespace) -> int:
-    from spanscore.api.v1 import (  # noqa: PLC0415 - as above
-        annotation_service_pb2 as pb,
-    )
-    from spanscore.api.v1.annotation_service_pb2_grpc import (  # noqa: PLC0415 - --help needs no gRPC
-        AnnotationServiceStub,
-    )
-    from spanscore.api.v1.score_pb2 import (  # noqa: PLC0415 - as above
-        SCOPE_SESSION,
-        SCOPE_TRACE,
-        SCOPE_UNSPECIFIED,
-    )
 
     if args.skip and not args.release:
         raise InputError("--skip: goes with --release ID")
-    queue = pb.AnnotationQueue(
+    queue = annotation_pb.AnnotationQueue(
         metric=args.metric,
         label=args.label_name or "",
         author=args.author,
-        strategy=pb.AnnotationStrategy.Value(f"ANNOTATION_STRATEGY_{args.strategy.upper()}"),
+        strategy=annotation_pb.AnnotationStrategy.Value(
+            f"ANNOTATION_STRATEGY_{args.strategy.upper()}"
+        ),
         scope=SCOPE_SESSION if args.sessions else SCOPE_UNSPECIFIED,
     )
-    with server.service(args, AnnotationServiceStub) as ask:
+    with server.service(args, "Annotation") as ask:
         if args.release:
             scope = SCOPE_SESSION if args.sessions else SCOPE_TRACE
-            given_back = pb.ReleaseAnnotationItemRequest(
+            given_back = annotation_pb.ReleaseAnnotationItemRequest(
                 queue=queue, scope=scope, subject_id=args.release, skip=args.skip
             )
             ask("ReleaseAnnotationItem", given_back)
             return 0
         if args.lease is not None:
-            request = pb.LeaseAnnotationItemsRequest(queue=queue, max_items=args.lease)
+            request = annotation_pb.LeaseAnnotationItemsRequest(queue=queue, max_items=args.lease)
             items = list(ask("LeaseAnnotationItems", request).items)
         else:
-            listing = pb.ListAnnotationItemsRequest(queue=queue)
+            listing = annotation_pb.ListAnnotationItemsRequest(queue=queue)
             items = list(server.pages(ask, "ListAnnotationItems", listing, "items", args.limit))
     _print_items(args, items)
     return 0
 
 
 def _agreement(args: argparse.Namespace) -> int:
-    from spanscore.api.v1 import annotation_service_pb2 as pb  # noqa: PLC0415 - as above
-    from spanscore.api.v1.annotation_service_pb2_grpc import (  # noqa: PLC0415 - as above
-        AnnotationServiceStub,
-    )
 
     named: dict[str, Any] = {
         "metric": args.metric,
         "label": args.label_name or "",
         "pass_from": args.pass_from,
     }
-    with server.service(args, AnnotationServiceStub) as ask:
+    with server.service(args, "Annotation") as ask:
         if args.calibrate:
-            found = ask("CalibrateJudge", pb.CalibrateJudgeRequest(**named))
+            found = ask("CalibrateJudge", annotation_pb.CalibrateJudgeRequest(**named))
         else:
-            found = ask("GetAgreement", pb.GetAgreementRequest(**named))
+            found = ask("GetAgreement", annotation_pb.GetAgreementRequest(**named))
     if args.json:
         print_json(as_json(found))
         return 0

@@ -9,15 +9,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from spanscore import calibration
+from spanscore.api.v1.score_pb2 import Evaluator, Score
+from spanscore.api.v1.score_service_pb2 import BatchCreateScoresRequest, CreateScoreRequest
 from spanscore.cli import server
 from spanscore.cli.terminal import print_json
 from spanscore.errors import FieldError, InputError, SpanscoreError
-
-if TYPE_CHECKING:
-    from spanscore.api.v1.score_service_pb2 import CreateScoreRequest
 
 BATCH = 500
 _MAX_SHOWN = 20
@@ -111,9 +110,6 @@ def _request(
     args: argparse.Namespace, where: str, fields: Mapping[str, Any]
 ) -> "CreateScoreRequest":
     """The request of a line. Raises InputError."""
-    from spanscore.api.v1.score_pb2 import Evaluator, Score  # noqa: PLC0415 - --help needs no protobuf
-    from spanscore.api.v1.score_service_pb2 import CreateScoreRequest  # noqa: PLC0415 - as above
-
     given = _by_name(where, fields)
     texts = {name: _text(where, name, given[name]) for name in _TEXTS if name in given}
     by = Evaluator(source=texts.pop("source", "human"), author=texts.pop("author", args.author))
@@ -169,7 +165,6 @@ def _request_id(score: Any) -> str:
 def _check(file: Path, batches: Sequence[Sequence[_Line]]) -> None:
     """Refuse what the server would refuse, before anything is sent. Raises InputError."""
     from spanscore.api import score_drafts  # noqa: PLC0415 - as above
-    from spanscore.api.v1.score_service_pb2 import BatchCreateScoresRequest  # noqa: PLC0415 - as above
 
     wrong: list[str] = []
     for batch in batches:
@@ -184,14 +179,11 @@ def _check(file: Path, batches: Sequence[Sequence[_Line]]) -> None:
 
 def _send(args: argparse.Namespace, batches: Sequence[Sequence[_Line]], count: int) -> int:
     """Send all batches; returns how many scores were there already."""
-    from spanscore.api.v1.score_service_pb2 import BatchCreateScoresRequest  # noqa: PLC0415 - as above
-    from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub  # noqa: PLC0415 - as above
-
     there = sent = 0
     for batch in batches:
         request = BatchCreateScoresRequest(requests=[x.request for x in batch])
         try:
-            with server.service(args, ScoreServiceStub) as ask:
+            with server.service(args, "Score") as ask:
                 there += ask("BatchCreateScores", request).already_there
         except InputError as error:
             raise InputError(_of_line(args.file, batch, str(error))) from None

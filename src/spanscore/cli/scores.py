@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spanscore import config
+from spanscore.api.v1.run_service_pb2 import GetRunRequest
+from spanscore.api.v1.score_service_pb2 import ListScoresRequest
 from spanscore.cli import score_actions, score_files, score_lines, server
 from spanscore.cli.options import argument
 from spanscore.cli.score_summary import number, table
@@ -82,10 +84,8 @@ def _of_run(args: argparse.Namespace, found: Iterator[Evaluation]) -> Iterator[E
 
 
 def _require_on_server(args: argparse.Namespace) -> None:
-    from spanscore.api.v1.run_service_pb2 import GetRunRequest  # noqa: PLC0415 - gRPC, as below
-    from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub  # noqa: PLC0415 - likewise
 
-    with server.service(args, RunServiceStub) as ask:
+    with server.service(args, "Run") as ask:
         ask("GetRun", GetRunRequest(name=f"runs/{_run_id(args)}"))
 
 
@@ -138,8 +138,6 @@ def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
     from spanscore.api.decoder import (  # noqa: PLC0415 - gRPC, which reading a store does not need
         decode_score,
     )
-    from spanscore.api.v1.score_service_pb2 import ListScoresRequest  # noqa: PLC0415 - likewise
-    from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub  # noqa: PLC0415 - likewise
 
     request = ListScoresRequest(
         failing=args.failing,
@@ -154,7 +152,7 @@ def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
     limit = args.limit if args.session is None else 0
     found = map(
         decode_score,
-        server.of_server(args, ScoreServiceStub, request, "ListScores", "scores", limit),
+        server.of_server(args, "Score", request, "ListScores", "scores", limit),
     )
     if args.session is None:
         return found

@@ -1,6 +1,7 @@
 """Servers and stores that commands read."""
 
 import argparse
+import importlib
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -179,13 +180,14 @@ class Ask:
 
 
 @contextmanager
-def service(args: argparse.Namespace, stub: Callable[[Any], Any]) -> Iterator[Ask]:
-    """A service of the server that `--server` names.
+def service(args: argparse.Namespace, name: str) -> Iterator[Ask]:
+    """A service, such as Run, of the server that `--server` names.
 
     Raises SpanscoreError where it does not answer.
     """
     with _answering(args) as channel:
-        yield Ask(stub(channel), args)
+        grpc = importlib.import_module(f"spanscore.api.v1.{name.lower()}_service_pb2_grpc")
+        yield Ask(getattr(grpc, f"{name}ServiceStub")(channel), args)
 
 
 def pages(ask: Ask, method: str, request: Any, items: str, limit: int) -> Iterator[Any]:
@@ -228,15 +230,10 @@ def _answering(args: argparse.Namespace) -> Iterator[Any]:
 
 
 def of_server(
-    args: argparse.Namespace,
-    stub: Callable[[Any], Any],
-    request: Any,
-    method: str,
-    items: str,
-    limit: int,
+    args: argparse.Namespace, name: str, request: Any, method: str, items: str, limit: int
 ) -> Iterator[Any]:
-    """The messages in the field `items` of all answers of `method`, at most `limit`; 0: all."""
-    with service(args, stub) as ask:
+    """The messages in the field `items` of all answers of a method of a service, as `pages`."""
+    with service(args, name) as ask:
         yield from pages(ask, method, request, items, limit)
 
 

@@ -55,11 +55,8 @@ def _found(args: argparse.Namespace) -> Iterator[TraceSummary]:
             session_id=args.session,
             order_by=args.order_by,
         )
-        from spanscore.api.v1.trace_service_pb2_grpc import (  # noqa: PLC0415 - gRPC, as in scores
-            TraceServiceStub,
-        )
 
-        return server.of_server(args, TraceServiceStub, request, "ListTraces", "traces", args.limit)
+        return server.of_server(args, "Trace", request, "ListTraces", "traces", args.limit)
     orders = listing.TRACE_ORDERS
     order = ordering.parse(args.order_by, orders, alone=orders) or (listing.NEWEST_FIRST,)
     query = listing.TraceQuery(
