@@ -70,13 +70,11 @@ _Question = tuple[str, Any, str, Callable[[list[Any]], None]]
 
 
 def _summary(args: argparse.Namespace) -> _Question:
-
     request = pb.SummarizeScoresRequest(selection=_selection(args), group_by=args.by or ())
     return "SummarizeScores", request, "summaries", print_summaries
 
 
 def _trend(args: argparse.Namespace) -> _Question:
-
     request = pb.QueryScoreTrendRequest(
         selection=_selection(args),
         group_by=args.by or (),
@@ -92,7 +90,6 @@ def _trend(args: argparse.Namespace) -> _Question:
 
 
 def _distribution(args: argparse.Namespace) -> _Question:
-
     if args.bins < 1:
         raise InputError(f"--bins {args.bins}: give a number of at least 1")
     request = pb.QueryScoreDistributionRequest(
@@ -102,7 +99,6 @@ def _distribution(args: argparse.Namespace) -> _Question:
 
 
 def _compare(args: argparse.Namespace) -> _Question:
-
     if args.at is None and not (args.before and args.after):
         raise InputError(
             "give --at TIME to compare what was before with what came after, or --before and"
@@ -117,7 +113,6 @@ def _compare(args: argparse.Namespace) -> _Question:
 
 
 def _sessions(args: argparse.Namespace) -> _Question:
-
     if not 1 <= args.limit <= _MAX_SESSIONS:
         raise InputError(f"--limit {args.limit}: give a number from 1 to {_MAX_SESSIONS}")
     request = pb.RankSessionsRequest(selection=_selection(args), page_size=args.limit)
@@ -125,7 +120,6 @@ def _sessions(args: argparse.Namespace) -> _Question:
 
 
 def _history(args: argparse.Namespace) -> _Question:
-
     request = pb.ListScoreHistoryRequest(
         metric=args.metric, trace_id=args.trace, session_id=args.session
     )

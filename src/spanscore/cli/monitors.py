@@ -73,14 +73,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _create(args: argparse.Namespace, ask: "server.Ask") -> None:
-
     monitor, _ = wanted(args.file)
     request = pb.CreateMonitorRequest(monitor=monitor, monitor_id=_id(args))
     print_one(args, ask("CreateMonitor", request), print_monitor)
 
 
 def _update(args: argparse.Namespace, ask: "server.Ask") -> None:
-
     monitor, paths = wanted(args.file)
     if not paths:
         raise InputError(f"{args.file}: give what is to change, such as watch: {{floor: 0.7}}")
@@ -90,13 +88,11 @@ def _update(args: argparse.Namespace, ask: "server.Ask") -> None:
 
 
 def _list(args: argparse.Namespace, ask: "server.Ask") -> None:
-
     found = server.pages(ask, "ListMonitors", pb.ListMonitorsRequest(), "monitors", args.limit)
     print_all(args, found, print_monitors)
 
 
 def _history(args: argparse.Namespace, ask: "server.Ask") -> None:
-
     request = pb.ListMonitorTicksRequest(parent=_name(args))
     print_all(
         args,
@@ -106,14 +102,12 @@ def _history(args: argparse.Namespace, ask: "server.Ask") -> None:
 
 
 def _delete(args: argparse.Namespace, ask: "server.Ask") -> None:
-
     ask("DeleteMonitor", pb.DeleteMonitorRequest(name=_name(args)))
     if not args.json:
         print(f"deleted {_id(args)}; its runs and their scores are kept")
 
 
 def _trigger(args: argparse.Namespace, ask: "server.Ask") -> None:
-
     request = pb.TriggerMonitorRequest(name=_name(args))
     print_one(args, ask("TriggerMonitor", request), print_tick)
 
@@ -122,7 +116,6 @@ def _of_one(method: str) -> Callable[[argparse.Namespace, "server.Ask"], None]:
     """What asks for a method that takes a monitor's name, and prints the monitor."""
 
     def do(args: argparse.Namespace, ask: "server.Ask") -> None:
-
         request = getattr(pb, f"{method}Request")(name=_name(args))
         print_one(args, ask(method, request), print_monitor)
 
@@ -323,7 +316,6 @@ def _ref(monitor: "Monitor") -> str:
 
 
 def _state(monitor: "Monitor") -> str:
-
     if monitor.state == MONITOR_STATE_PAUSED:
         return "paused"
     return _PHASES.get(monitor.findings.phase, monitor.findings.phase) or "new"
@@ -352,17 +344,14 @@ def _window(monitor: "Monitor") -> str:
 
 
 def _overlap(monitor: "Monitor") -> str:
-
     return MonitorOverlap.Name(monitor.run.overlap).removeprefix("MONITOR_OVERLAP_").lower()
 
 
 def _cause(tick: "MonitorTick") -> str:
-
     return MonitorTickCause.Name(tick.cause).removeprefix("MONITOR_TICK_CAUSE_").lower()
 
 
 def _outcome(tick: "MonitorTick") -> str:
-
     state = MonitorTickState.Name(tick.state).removeprefix("MONITOR_TICK_STATE_").lower()
     return f"{state}: {tick.finding}" if tick.finding else state
 

@@ -42,7 +42,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _create(args: argparse.Namespace, ask: "server.Ask") -> int:
-
     wanted = run_options.wanted(args)
     if args.file:
         _send_files(args, wanted)
@@ -60,14 +59,12 @@ def _create(args: argparse.Namespace, ask: "server.Ask") -> int:
 
 
 def _send_files(args: argparse.Namespace, wanted: "Run") -> None:
-
     run_options.check_files(args, wanted.target)
     with server.service(args, "Trace") as ask:
         run_options.send_files(args, ask, wanted)
 
 
 def _list(args: argparse.Namespace, ask: "server.Ask") -> int:
-
     states = [pb.RunState.Value(f"RUN_STATE_{x.upper()}") for x in args.state or ()]
     request = pb.ListRunsRequest(states=states)
     found = server.pages(ask, "ListRuns", request, "runs", args.limit)
@@ -76,7 +73,6 @@ def _list(args: argparse.Namespace, ask: "server.Ask") -> int:
 
 
 def _items(args: argparse.Namespace, ask: "server.Ask") -> int:
-
     state = pb.RunItemState.Value(f"RUN_ITEM_STATE_{args.state.upper()}")
     request = pb.ListRunItemsRequest(parent=_name(args), state=state)
     print_all(
@@ -111,7 +107,6 @@ def _retry(args: argparse.Namespace, ask: "server.Ask") -> int:
 
 
 def _delete(args: argparse.Namespace, ask: "server.Ask") -> int:
-
     ask("DeleteRun", pb.DeleteRunRequest(name=_name(args), delete_scores=args.with_scores))
     if not args.json:
         print(
@@ -338,7 +333,6 @@ def _id(run: "Run") -> str:
 
 
 def _state(run: "Run") -> str:
-
     return RunState.Name(run.state).removeprefix("RUN_STATE_").lower()
 
 

@@ -79,7 +79,6 @@ def _add_outcome(parser: argparse.ArgumentParser) -> None:
 
 
 def _create(args: argparse.Namespace) -> int:
-
     score = _outcome(args)
     score.trace_id, score.span_id, score.metric = args.trace or "", args.span or "", args.metric
     if args.session is not None:
@@ -93,7 +92,6 @@ def _create(args: argparse.Namespace) -> int:
 
 
 def _update(args: argparse.Namespace) -> int:
-
     score = _outcome(args)
     names = [x.name for x, _ in score.ListFields()] + (["reason"] if args.reason == "" else [])
     if not names:
@@ -113,7 +111,6 @@ def _update(args: argparse.Namespace) -> int:
 
 
 def _delete(args: argparse.Namespace) -> int:
-
     for score in args.score:
         _ask(args, "DeleteScore", pb.DeleteScoreRequest(name=_name(score)))
         print(f"deleted {_name(score)}")
@@ -121,7 +118,6 @@ def _delete(args: argparse.Namespace) -> int:
 
 
 def _ask(args: argparse.Namespace, method: str, request: Any) -> Any:
-
     with server.service(args, "Score") as ask:
         return ask(method, request)
 
@@ -136,7 +132,6 @@ def _name(text: str) -> str:
 
 
 def _print(args: argparse.Namespace, score: "Score") -> None:
-
     if args.json:
         print_json(as_json(score))
         return
@@ -190,7 +185,6 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def _queue(args: argparse.Namespace) -> int:
-
     if args.skip and not args.release:
         raise InputError("--skip: goes with --release ID")
     queue = annotation_pb.AnnotationQueue(
@@ -221,7 +215,6 @@ def _queue(args: argparse.Namespace) -> int:
 
 
 def _agreement(args: argparse.Namespace) -> int:
-
     named: dict[str, Any] = {
         "metric": args.metric,
         "label": args.label_name or "",

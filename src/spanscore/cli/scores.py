@@ -84,7 +84,6 @@ def _of_run(args: argparse.Namespace, found: Iterator[Evaluation]) -> Iterator[E
 
 
 def _require_on_server(args: argparse.Namespace) -> None:
-
     with server.service(args, "Run") as ask:
         ask("GetRun", GetRunRequest(name=f"runs/{_run_id(args)}"))
 
