@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spanscore.api.v1 import analytics_service_pb2 as pb
 from spanscore.api.v1.score_pb2 import Score
 from spanscore.cli import server, terminal
-from spanscore.cli.options import Declare, add_actions, add_json, argument
+from spanscore.cli.options import Action, add_actions, add_json, argument
 from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable
 from spanscore.errors import InputError
 from spanscore.time_zones import zone_of
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     """Print what is asked for. Returns the exit code."""
     if not args.server and (args.token_file or args.ca_file):
         raise InputError("--token-file and --ca-file: go with --server")
-    method, request, items, show = _QUESTIONS[args.action](args)
+    method, request, items, show = _ACTIONS[args.action].run(args)
     found = list(getattr(_answer(args, method, request), items))
     if args.json:
         from spanscore.cli.server import as_json  # noqa: PLC0415 - tables need none
@@ -206,22 +206,17 @@ def _of_history(parser: argparse.ArgumentParser) -> None:
 
 _MAX_SESSIONS: Final = 1000
 
-_ACTIONS: dict[str, tuple[str, Declare]] = {
-    "summary": ("what the scores of each metric come to", _of_figures),
-    "trend": ("the same for each day, or another unit of time", _of_trend),
-    "distribution": ("how values and labels are spread", _of_distribution),
-    "compare": ("how two periods, two versions or any two filters differ", _of_compare),
-    "sessions": ("the sessions of which most fails, first", _of_sessions),
-    "history": ("all that was ever said of one trace or session by one metric", _of_history),
-}
-
-_QUESTIONS: dict[str, Callable[[argparse.Namespace], _Question]] = {
-    "summary": _summary,
-    "trend": _trend,
-    "distribution": _distribution,
-    "compare": _compare,
-    "sessions": _sessions,
-    "history": _history,
+_ACTIONS = {
+    "summary": Action("what the scores of each metric come to", _of_figures, _summary),
+    "trend": Action("the same for each day, or another unit of time", _of_trend, _trend),
+    "distribution": Action("how values and labels are spread", _of_distribution, _distribution),
+    "compare": Action(
+        "how two periods, two versions or any two filters differ", _of_compare, _compare
+    ),
+    "sessions": Action("the sessions of which most fails, first", _of_sessions, _sessions),
+    "history": Action(
+        "all that was ever said of one trace or session by one metric", _of_history, _history
+    ),
 }
 
 

@@ -1,8 +1,9 @@
 """`spanscore monitors`: scheduled watches and runs."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from spanscore.api.v1.monitor_service_pb2 import (
     MonitorTickState,
 )
 from spanscore.cli import server
-from spanscore.cli.options import Declare, add_actions, add_limit, argument
+from spanscore.cli.options import Action, add_actions, add_limit, argument
 from spanscore.cli.server import print_all, print_one
 from spanscore.cli.terminal import console, on_one_line, plain_table, printable
 from spanscore.errors import InputError
@@ -68,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what the action says. Returns the exit code."""
     with server.service(args, "Monitor") as ask:
-        _DONE[args.action](args, ask)
+        _ACTIONS[args.action].run(args, ask)
     return 0
 
 
@@ -112,14 +113,10 @@ def _trigger(args: argparse.Namespace, ask: "server.Ask") -> None:
     print_one(args, ask("TriggerMonitor", request), print_tick)
 
 
-def _of_one(method: str) -> Callable[[argparse.Namespace, "server.Ask"], None]:
-    """What asks for a method that takes a monitor's name, and prints the monitor."""
-
-    def do(args: argparse.Namespace, ask: "server.Ask") -> None:
-        request = getattr(pb, f"{method}Request")(name=_name(args))
-        print_one(args, ask(method, request), print_monitor)
-
-    return do
+def _of_one(method: str, args: argparse.Namespace, ask: "server.Ask") -> None:
+    """Ask for a method that takes a monitor's name, and print the monitor."""
+    request = getattr(pb, f"{method}Request")(name=_name(args))
+    print_one(args, ask(method, request), print_monitor)
 
 
 def _id(args: argparse.Namespace) -> str:
@@ -147,31 +144,22 @@ def _add_file(parser: argparse.ArgumentParser) -> None:
     )
 
 
-_ACTIONS: dict[str, tuple[str, Declare]] = {
-    "list": ("list the monitors, with what each knows", add_limit),
-    "get": ("show a monitor", _add_name),
-    "create": ("create a monitor", _add_file),
-    "update": ("change what a monitor does", _add_file),
-    "delete": (
-        "delete a monitor with its history; its runs and their scores are kept",
-        _add_name,
+_ACTIONS = {
+    "list": Action("list the monitors, with what each knows", add_limit, _list),
+    "get": Action("show a monitor", _add_name, partial(_of_one, "GetMonitor")),
+    "create": Action("create a monitor", _add_file, _create),
+    "update": Action("change what a monitor does", _add_file, _update),
+    "delete": Action(
+        "delete a monitor with its history; its runs and their scores are kept", _add_name, _delete
     ),
-    "pause": ("have a monitor wait", _add_name),
-    "resume": ("have a paused monitor go on with the next of its times", _add_name),
-    "trigger": ("make a tick now", _add_name),
-    "history": ("list the ticks of a monitor, the newest first", _add_history),
-}
-
-_DONE: dict[str, Callable[[argparse.Namespace, "server.Ask"], None]] = {
-    "list": _list,
-    "get": _of_one("GetMonitor"),
-    "create": _create,
-    "update": _update,
-    "delete": _delete,
-    "pause": _of_one("PauseMonitor"),
-    "resume": _of_one("ResumeMonitor"),
-    "trigger": _trigger,
-    "history": _history,
+    "pause": Action("have a monitor wait", _add_name, partial(_of_one, "PauseMonitor")),
+    "resume": Action(
+        "have a paused monitor go on with the next of its times",
+        _add_name,
+        partial(_of_one, "ResumeMonitor"),
+    ),
+    "trigger": Action("make a tick now", _add_name, _trigger),
+    "history": Action("list the ticks of a monitor, the newest first", _add_history, _history),
 }
 
 

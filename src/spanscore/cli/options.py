@@ -3,9 +3,18 @@
 import argparse
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 Declare = Callable[[argparse.ArgumentParser], None]
+
+
+class Action(NamedTuple):
+    """What an action does, in a phrase for its help; its options; and what runs it."""
+
+    summary: str
+    add_arguments: Declare
+    run: Callable[..., Any]
+
 
 _TYPES: dict[str, Callable[[str], Any]] = {
     "FILE": Path,
@@ -61,11 +70,11 @@ def add_limit(parser: Any, default: int = 50) -> None:
 
 
 def add_actions(
-    parser: argparse.ArgumentParser, actions: Mapping[str, tuple[str, Declare]], common: Declare
+    parser: argparse.ArgumentParser, actions: Mapping[str, Action], common: Declare
 ) -> None:
-    """Declare a command's actions: what each does, in a phrase, and its options beside `common`."""
+    """Declare a command's actions, each with its options beside `common`."""
     found = parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions")
-    for name, (summary, declare) in actions.items():
+    for name, (summary, declare, _) in actions.items():
         action = found.add_parser(
             name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
         )

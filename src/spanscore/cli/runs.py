@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from spanscore.api.v1 import run_service_pb2 as pb
@@ -18,7 +19,7 @@ from spanscore.api.v1.run_service_pb2 import (
     RunState,
 )
 from spanscore.cli import run_options, server
-from spanscore.cli.options import Declare, add_actions, add_limit, argument
+from spanscore.cli.options import Action, add_actions, add_limit, argument
 from spanscore.cli.server import as_json, print_all, print_one
 from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable
 from spanscore.errors import InputError
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what the action says. Returns the exit code."""
     with server.service(args, "Run") as ask:
-        code: int = _DONE[args.action](args, ask)
+        code: int = _ACTIONS[args.action].run(args, ask)
     return code
 
 
@@ -81,14 +82,6 @@ def _items(args: argparse.Namespace, ask: "server.Ask") -> int:
         print_items,
     )
     return 0
-
-
-def _get(args: argparse.Namespace, ask: "server.Ask") -> int:
-    return _moved("GetRun", args, ask)
-
-
-def _watch(args: argparse.Namespace, ask: "server.Ask") -> int:
-    return _watched(args, ask, _name(args))
 
 
 def _moved(method: str, args: argparse.Namespace, ask: "server.Ask", **fields: Any) -> int:
@@ -196,33 +189,31 @@ def _of_delete(parser: argparse.ArgumentParser) -> None:
     argument(parser, "--with-scores", "delete the scores that it made too")
 
 
-_ACTIONS: dict[str, tuple[str, Declare]] = {
-    "create": ("score what is stored, or say what that would cost", run_options.add_arguments),
-    "list": ("list the runs, the newest first", _of_list),
-    "get": ("show a run: how far it is, and what was skipped or failed and why", _of_one),
-    "watch": ("show a run's progress until it has ended", _of_one),
-    "items": (
+_ACTIONS = {
+    "create": Action(
+        "score what is stored, or say what that would cost", run_options.add_arguments, _create
+    ),
+    "list": Action("list the runs, the newest first", _of_list, _list),
+    "get": Action(
+        "show a run: how far it is, and what was skipped or failed and why",
+        _of_one,
+        partial(_moved, "GetRun"),
+    ),
+    "watch": Action(
+        "show a run's progress until it has ended",
+        _of_one,
+        lambda args, ask: _watched(args, ask, _name(args)),
+    ),
+    "items": Action(
         "list the traces or sessions of a run that failed, or are in another state",
         _of_items,
+        _items,
     ),
-    "pause": ("stop a run for now", _of_one),
-    "resume": ("have a paused run go on", _of_one),
-    "cancel": ("end a run for good", _of_one),
-    "retry": ("evaluate again what failed of a run", _of_retry),
-    "delete": ("delete a run, with or without its scores", _of_delete),
-}
-
-_DONE: dict[str, Callable[[argparse.Namespace, "server.Ask"], int]] = {
-    "create": _create,
-    "list": _list,
-    "get": _get,
-    "watch": _watch,
-    "items": _items,
-    "pause": lambda args, ask: _moved("PauseRun", args, ask),
-    "resume": lambda args, ask: _moved("ResumeRun", args, ask),
-    "cancel": lambda args, ask: _moved("CancelRun", args, ask),
-    "retry": _retry,
-    "delete": _delete,
+    "pause": Action("stop a run for now", _of_one, partial(_moved, "PauseRun")),
+    "resume": Action("have a paused run go on", _of_one, partial(_moved, "ResumeRun")),
+    "cancel": Action("end a run for good", _of_one, partial(_moved, "CancelRun")),
+    "retry": Action("evaluate again what failed of a run", _of_retry, _retry),
+    "delete": Action("delete a run, with or without its scores", _of_delete, _delete),
 }
 
 

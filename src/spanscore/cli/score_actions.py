@@ -1,9 +1,8 @@
 """Actions of `spanscore scores` that ask a server."""
 
 import argparse
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -18,21 +17,10 @@ from spanscore.api.v1.score_pb2 import (
     SubjectState,
 )
 from spanscore.cli import score_import, server
-from spanscore.cli.options import add_limit, argument
+from spanscore.cli.options import Action, add_limit, argument
 from spanscore.cli.server import as_json
 from spanscore.cli.terminal import console, on_one_line, print_json, printable
 from spanscore.errors import InputError
-
-
-class Action(NamedTuple):
-    """What an action does, in a phrase for its help; its options; and what runs it and gives the
-    exit code.
-    """
-
-    summary: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]
-
 
 _STATES = {
     "SUBJECT_STATE_NOT_STORED": "what it is of is not stored (yet)",

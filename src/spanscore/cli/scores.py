@@ -48,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """List the scores, or do what an action says. Returns the exit code."""
     if "action" in args:
-        return ACTIONS[args.action].run(args)
+        code: int = ACTIONS[args.action].run(args)
+        return code
     if args.undelivered or args.resend or args.forget:
         return run_undelivered(args)
     if args.exporter:
