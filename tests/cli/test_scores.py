@@ -7,7 +7,6 @@ import pytest
 
 from spanscore.cli import server
 from spanscore.cli.main import main
-from spanscore.export import spans
 from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Evaluation, Evaluator, Score, Undelivered
 from spanscore.model.trace import Target
@@ -165,14 +164,6 @@ def test_json_lines_name_the_score_its_agent_and_its_service(store, run):
     assert (first["agent_name"], first["service_name"]) == (known.agent_name, known.service_name)
 
 
-def test_scores_in_a_file_of_json_lines_are_found_by_their_service(store, run, tmp_path, capsys):
-    lines = tmp_path / "scores.jsonl"
-    lines.write_text(run("--json")[1])
-    main(["scores", str(lines), "--json", "--service", "shop"])
-    main(["scores", str(lines), "--json", "--service", "another"])
-    assert capsys.readouterr().out == lines.read_text()
-
-
 @pytest.mark.parametrize(
     "moment", ["9999-12-31", "0001-01-01", "1000000d", "1969-12-31T23:59+01:00"]
 )
@@ -209,7 +200,6 @@ def test_a_store_can_be_named_by_its_file(store, tmp_path, capsys):
         (("--limit", "-1"), "0 shows all"),
         (("--token-file", "x"), "go with --server"),
         (("--exporter", "phoenix"), "goes with --undelivered"),
-        (("scores.jsonl", "--store", "x.db"), "one of them is read"),
         (("--server", "127.0.0.1:1"), "is a server running there"),
     ],
 )
@@ -217,27 +207,6 @@ def test_what_cannot_be_is_said_with_what_to_do(store, run, words, hint):
     code, out, err = run(*words)
     assert (code in {1, 2}, out) == (True, "")
     assert hint in err
-
-
-def test_scores_that_eval_printed_are_listed_from_their_file(store, run, tmp_path, capsys):
-    lines = tmp_path / "scores.jsonl"
-    lines.write_text(run("--json")[1])
-    main(["scores", str(lines), "--json"])
-    assert capsys.readouterr().out == lines.read_text()
-
-
-def test_scores_that_a_server_exported_are_listed(tmp_path, capsys):
-    file = tmp_path / "exported.pb"
-    file.write_bytes(spans.request([_score("task_completion")], "child", 8192))
-    assert main(["scores", str(file)]) == 0
-    assert "task_completion" in capsys.readouterr().out
-
-
-def test_a_file_without_scores_is_refused(tmp_path, capsys):
-    file = tmp_path / "traces.jsonl"
-    file.write_text('{"resourceSpans": []}')
-    assert main(["scores", str(file)]) == 2
-    assert "contains no scores" in capsys.readouterr().err
 
 
 def test_without_a_store_it_is_bad_input(run):

@@ -5,13 +5,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spanscore import config
 from spanscore.api.v1.run_service_pb2 import GetRunRequest
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest
-from spanscore.cli import score_actions, score_files, score_lines, server
+from spanscore.cli import score_actions, score_lines, server
 from spanscore.cli.options import argument
 from spanscore.cli.score_summary import number, table
 from spanscore.cli.terminal import console, on_one_line, print_json
@@ -31,7 +30,6 @@ ACTIONS = {**score_actions.ACTIONS, **score_actions.ANNOTATION_ACTIONS}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the list."""
     parser.epilog = f"More: spanscore scores ({' | '.join(ACTIONS)}), each with --help."
-    argument(parser, "path PATH", score_files.PATH_HELP, type=Path, nargs="*")
     server.add_arguments(parser)
     server.add_conditions(parser, "scores")
     argument(parser, "--metric NAME", "only of this metric, or of a family of them such as rubric")
@@ -55,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if args.exporter:
         raise InputError("--exporter: goes with --undelivered, --resend or --forget")
     server.check(args)
-    found = _of_run(args, _found(args)) if args.run and not args.path else _found(args)
+    found = _of_run(args, _found(args)) if args.run else _found(args)
     if args.json:
         for score in found:
             print_json({"uid": score.uid, **score.to_json()})
@@ -121,14 +119,6 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
         run=_run_id(args),
         tenant=args.tenant or "",
     )
-    if args.path:
-        since = query.since_ns or 0
-        wanted = (
-            x
-            for x in score_files.scores_in_files(args.path)
-            if query.wants(x) and x.evaluated_at_ns >= since
-        )
-        return islice(wanted, args.limit or None)
     return server.of_store(
         args, lambda connection, place: listing.scores(connection, query, server.PAGE, place)
     )
@@ -165,7 +155,7 @@ _MAX_SHOWN, _MAX_GROUPS = 50, 20
 """Scores of one exporter and reason that are shown, and such groups of them; --json lists all."""
 _MAX_ERROR_CHARS = 300
 _OF_LISTS = (
-    *("path", "store", "server", "token_file", "ca_file"),
+    *("store", "server", "token_file", "ca_file"),
     *("tenant", "failing", "skipped", "since", "service", "session", "metric", "source"),
 )
 """Options of the lists of scores; taken for nothing here, they would have more forgotten than was
@@ -225,7 +215,7 @@ def _refuse_unfit(args: argparse.Namespace) -> None:
     if others:
         name = others[0].replace("_", "-")
         raise InputError(
-            f"{'PATH' if name == 'path' else f'--{name}'}: does not go with --undelivered, --resend"
+            f"--{name}: does not go with --undelivered, --resend"
             " or --forget, which are about the store of the configuration (-c) and its exporters"
             " (--exporter)"
         )

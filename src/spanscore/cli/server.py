@@ -73,10 +73,6 @@ def check(args: argparse.Namespace) -> None:
         raise InputError(f"--limit {args.limit}: give a number of at least 0; 0 shows all")
     if not args.server and (args.token_file or args.ca_file):
         raise InputError("--token-file and --ca-file: go with --server")
-    if getattr(args, "path", None) and (args.server or args.store):
-        raise InputError("give files, or --store, or --server: one of them is read")
-    if getattr(args, "path", None) and args.tenant is not None:
-        raise InputError("--tenant: goes with a store or --server; files name no tenants")
 
 
 def since_ns(text: str | None, option: str = "--since") -> int | None:
