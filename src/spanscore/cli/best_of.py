@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from spanscore import config, suites
 from spanscore.cli import measurement, trace_files
 from spanscore.cli.options import add_judge, argument
-from spanscore.cli.terminal import console, on_one_line, progress, require_writable, write_file
+from spanscore.cli.terminal import (
+    console,
+    on_one_line,
+    plain_table,
+    progress,
+    require_writable,
+    write_file,
+)
 from spanscore.cli.test import attributes_of, estimated, require_models
 from spanscore.config import Settings
 from spanscore.errors import InputError
@@ -175,12 +182,10 @@ def _print_contest(output: "Console", contest: Contest) -> None:
 
 
 def _ranking(tournament: Tournament) -> "Table":
-    from rich.table import Table  # noqa: PLC0415 - --help needs no rich
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     each = "points per case" if tournament.mode == "linear" else "points per contest"
-    for heading in ("rank", "agent", "points", "won", "tied", "lost", each, "cases"):
-        table.add_column(heading, justify="left" if heading in {"agent", each} else "right")
+    numbers = ("rank", "points", "won", "tied", "lost", "cases")
+    columns = ("rank", "agent", "points", "won", "tied", "lost", each, "cases")
+    table = plain_table(columns, numbers, wrapped={"agent", each})
     for place in tournament.ranking:
         share, cases = "-", "-"
         if place.share is not None:

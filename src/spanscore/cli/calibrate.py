@@ -15,7 +15,15 @@ from spanscore.cli import eval, recorded_labels, score_files, trace_files  # noq
 from spanscore.cli.measurement import measured
 from spanscore.cli.options import add_judge, argument
 from spanscore.cli.score_summary import as_texts
-from spanscore.cli.terminal import console, on_one_line, print_json, require_writable, write_file
+from spanscore.cli.terminal import (
+    console,
+    on_one_line,
+    plain_table,
+    print_json,
+    require_writable,
+    styled,
+    write_file,
+)
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.model.json import dumps
@@ -246,16 +254,9 @@ def _as_json(matched: Matched, measures: Sequence[Measure]) -> dict[str, Any]:
 
 
 def _print(output: "Console", matched: Matched, measures: Sequence[Measure]) -> None:
-    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
-    from rich.text import Text  # noqa: PLC0415 - likewise
-
-    output.print(Text(on_one_line(_title(matched), 300), "bold"))
+    output.print(styled(on_one_line(_title(matched), 300), "bold"))
     output.print(_counts(matched))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in ("", "value", "interval", "n", ""):
-        table.add_column(
-            heading, justify="right" if heading in {"value", "n"} else "left", no_wrap=heading != ""
-        )
+    table = plain_table(("", "value", "interval", "n", ""), ("value", "n"), wrapped={""})
     for measure in measures:
         table.add_row(on_one_line(measure.name, 60), *_cells(measure.estimate, measure.why_not))
     output.print(table)
@@ -328,23 +329,10 @@ def shown(url: str) -> str:
 
 
 def _print_kept(found: list[tuple[str, Calibration]]) -> None:
-    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in (
-        "date",
-        "metric",
-        "judge",
-        "prompt",
-        "passes from",
-        "labels",
-        "sensitivity",
-        "specificity",
-    ):
-        figures = heading in {"passes from", "labels"}
-        table.add_column(
-            heading, justify="right" if figures else "left", no_wrap=heading in {"date", "metric"}
-        )
+    columns = ("date", "metric", "judge", "prompt", "passes from", "labels")
+    rates = ("sensitivity", "specificity")
+    wrapped = ("judge", "prompt", "passes from", "labels", *rates)
+    table = plain_table((*columns, *rates), ("passes from", "labels"), wrapped=wrapped)
     has_tenants = any(tenant for tenant, _ in found)
     if has_tenants:
         table.add_column("tenant", no_wrap=True)

@@ -22,12 +22,15 @@ from spanscore.cli.comparison import (
 )
 from spanscore.cli.options import add_config, argument
 from spanscore.cli.terminal import (
+    assembled,
     broken,
     console,
     fitted,
     on_one_line,
+    plain_table,
     print_json,
     printable,
+    styled,
     table_width,
 )
 from spanscore.errors import InputError
@@ -196,8 +199,6 @@ def _change(change: CaseChange) -> float:
 
 
 def _case_row(change: CaseChange) -> list[Any]:
-    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
-
     status = change.a if change.a == change.b else f"{change.a} > {change.b}"
     a, b = change.means.get(change.measure, (None, None))
     values = [
@@ -206,20 +207,18 @@ def _case_row(change: CaseChange) -> list[Any]:
         _number(_change(change), change.measure, sign="+"),
     ]
     interval = _interval(change.difference.interval, change.measure) if change.difference else _NONE
-    name = Text(on_one_line(change.name, 48))
+    name = styled(on_one_line(change.name, 48))
     return [
         name,
         on_one_line(status, 24),
         change.measure,
         *values,
         interval,
-        Text(change.verdict, _STYLES.get(change.verdict, "")),
+        styled(change.verdict, _STYLES.get(change.verdict, "")),
     ]
 
 
 def _print_measures(output: "Console", found: Comparison) -> None:
-    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
-
     paired = any(x.pairs > x.n for x in found.measures)
     rows = [
         [
@@ -228,7 +227,7 @@ def _print_measures(output: "Console", found: Comparison) -> None:
             _estimated(x.b, x.name),
             _estimated(x.difference, x.name, sign="+"),
             *map(str, (x.n, x.pairs) if paired else (x.n,)),
-            Text(x.verdict, _STYLES.get(x.verdict, "")),
+            styled(x.verdict, _STYLES.get(x.verdict, "")),
             _REMARKS.join(_remarks(x)),
         ]
         for x in found.measures
@@ -305,15 +304,13 @@ def _stacked(
     headings: Sequence[str], rows: Sequence[Sequence[Any]], upper: str, lower: str
 ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
     """The table with the column `lower`, where there is one, under the column `upper`."""
-    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
-
     if lower not in headings:
         return headings, rows
     at, dropped = headings.index(upper), headings.index(lower)
     found = []
     for row in rows:
         below = "" if row[dropped] == _NONE else row[dropped].replace(_REMARKS, "\n")
-        both = Text.assemble(row[at], "\n" if below else "", below)
+        both = assembled(row[at], "\n" if below else "", below)
         found.append(
             [both if place == at else x for place, x in enumerate(row) if place != dropped]
         )
@@ -322,15 +319,7 @@ def _stacked(
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
-    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in headings:
-        figures = heading in _FIGURES
-        wraps = heading in _NAMES
-        table.add_column(
-            heading, no_wrap=not wraps, overflow="fold", justify="right" if figures else "left"
-        )
+    table = plain_table(headings, [x for x in headings if x in _FIGURES], wrapped=_NAMES)
     for row in rows:
         table.add_row(*row)
     return table

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from spanscore.cli.options import add_config, argument
-from spanscore.cli.terminal import branch, console, print_json, printable
+from spanscore.cli.terminal import assembled, branch, console, print_json, printable, styled
 
 if TYPE_CHECKING:
     from spanscore.cli.checks import Finding
@@ -116,17 +116,15 @@ def _lines() -> "Callable[[Finding], None]":
     output = console()
 
     def show(finding: "Finding") -> None:
-        from rich.text import Text  # noqa: PLC0415 - --json needs no rich
-
         status, about = (
             (f"{finding.status:<4}", _STYLES[finding.status]),
             (f"{finding.about:<14}", "bold"),
         )
-        head = Text.assemble(status, "  ", about)
+        head = assembled(status, "  ", about)
         output.print(branch(head, printable(finding.message)))
         if finding.fix is not None:
             output.print(
-                branch(Text(" " * head.cell_len), Text(f"-> {printable(finding.fix)}", "dim"))
+                branch(styled(" " * head.cell_len), styled(f"-> {printable(finding.fix)}", "dim"))
             )
 
     return show

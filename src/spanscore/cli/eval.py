@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore.cli import trace_files
 from spanscore.cli.options import add_judge, argument
-from spanscore.cli.terminal import console, on_one_line, print_json, printable, progress
+from spanscore.cli.terminal import (
+    console,
+    on_one_line,
+    plain_table,
+    print_json,
+    printable,
+    progress,
+)
 from spanscore.config import Settings
 from spanscore.evaluation import Engine, Overrides, PlannedCall
 from spanscore.evaluation.inquiry import costed
@@ -435,14 +442,9 @@ def _print_table(
     """Print calls of one model; each row has what stands under the heading `first`, and the calls
     it adds up.
     """
-    from rich.table import Table  # noqa: PLC0415 - --jsonl needs no rich
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in (first, "stage", "metrics", "tokens in", "out", "USD"):
-        words = heading in {"trace", "metrics"}
-        table.add_column(
-            heading, no_wrap=heading != "metrics", justify="left" if words else "right"
-        )
+    figures = (*(() if first == "trace" else (first,)), "stage", "tokens in", "out", "USD")
+    columns = (first, "stage", "metrics", "tokens in", "out", "USD")
+    table = plain_table(columns, figures, wrapped={"metrics"})
     for which, group in rows:
         cost = _cost(group)
         at_most = "<" if group[0].planned.placeholders else ""

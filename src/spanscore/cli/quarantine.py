@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spanscore import config, local_files
 from spanscore.cli.options import add_config, argument
-from spanscore.cli.terminal import console, print_json, printable
+from spanscore.cli.terminal import console, plain_table, print_json, printable
 from spanscore.errors import InputError
 from spanscore.store import quarantine
 
@@ -33,12 +33,7 @@ def run(args: argparse.Namespace) -> int:
     if not found:
         print("nothing was put aside")
         return 0
-    from rich.table import Table  # noqa: PLC0415 - --jsonl needs no rich
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in ("received (UTC)", "signal", "bytes"):
-        table.add_column(heading, no_wrap=True, justify="right" if heading == "bytes" else "left")
-    table.add_column("why")
+    table = plain_table(("received (UTC)", "signal", "bytes", "why"), ("bytes",), wrapped={"why"})
     for request in found:
         received = datetime.fromtimestamp(request.received_ns // 10**9, UTC)
         size = f"{request.size_bytes:,}"

@@ -19,7 +19,7 @@ from spanscore.api.v1.score_pb2 import (
 from spanscore.cli import score_import, server
 from spanscore.cli.options import Action, add_limit, argument
 from spanscore.cli.server import as_json
-from spanscore.cli.terminal import console, on_one_line, print_json, printable
+from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable
 from spanscore.errors import InputError
 
 _STATES = {
@@ -249,16 +249,13 @@ def _print_judge(judge: "JudgeAgreement") -> None:
 
 
 def _print_table(title: str, table: "AgreementTable") -> None:
-    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
-
     passed, failed = table.true_pass + table.false_fail, table.false_pass + table.true_fail
     print(
         f"  {title}: {passed + failed:,}; people pass {passed:,}, of which the judge passes"
         f" {table.true_pass:,}; people fail {failed:,}, of which it fails {table.true_fail:,}"
     )
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2), header_style="dim")
-    for heading in ("", "value", "interval", "n", ""):
-        shown.add_column(heading, justify="right" if heading in {"value", "n"} else "left")
+    shown = plain_table(("", "value", "interval", "n", ""), ("value", "n"), wrapped={""})
+    shown.padding = (0, 2, 0, 2)
     for measure in table.measures:
         if measure.HasField("value"):
             interval = f"[{measure.low:.2f}, {measure.high:.2f}]" if measure.HasField("low") else ""

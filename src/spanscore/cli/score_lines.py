@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spanscore.api.decoder import decode_score as evaluation
 from spanscore.api.v1.trace_service_pb2 import TraceSummary
-from spanscore.cli.terminal import console, on_one_line
+from spanscore.cli.terminal import console, on_one_line, styled
 from spanscore.model.score import Evaluation
 
 if TYPE_CHECKING:
@@ -86,18 +86,14 @@ def _verdict(scores: int, failing: int, passing: int) -> str:
 
 
 def _print_line(output: "Console", parts: Iterable[tuple[str, str]]) -> None:
-    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
-
-    line = Text("  ").join(Text(text, style) for text, style in parts if text)
+    line = styled("  ").join(styled(text, style) for text, style in parts if text)
     output.print(line, soft_wrap=True)
 
 
 def _print_below(output: "Console", text: str, style: str = "") -> None:
-    from rich.text import Text  # noqa: PLC0415 - likewise
-
     if text:
         room = max(output.width - _INDENT, 20)
-        output.print(Text(" " * _INDENT + on_one_line(text, room), style), soft_wrap=True)
+        output.print(styled(" " * _INDENT + on_one_line(text, room), style), soft_wrap=True)
 
 
 def _print_end(output: "Console", count: int, limit: int, what: str) -> None:

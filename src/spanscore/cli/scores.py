@@ -13,7 +13,7 @@ from spanscore.api.v1.score_service_pb2 import ListScoresRequest
 from spanscore.cli import score_actions, score_lines, server
 from spanscore.cli.options import argument
 from spanscore.cli.score_summary import number, table
-from spanscore.cli.terminal import console, on_one_line, print_json
+from spanscore.cli.terminal import console, on_one_line, print_json, styled
 from spanscore.errors import InputError
 from spanscore.model.score import Evaluation
 from spanscore.store import undelivered
@@ -284,14 +284,12 @@ def _print(found: Iterator[Listed]) -> None:
 def _print_group(
     output: "Console", why: tuple[str, str, str], listed: Sequence[Listed], count: int
 ) -> None:
-    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
-
     exporter, reason, error = why
     scores = "1 score" if count == 1 else f"{count:,} scores"
     output.print(
-        Text(f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}", "bold")
+        styled(f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}", "bold")
     )
-    output.print(Text(on_one_line(error, _MAX_ERROR_CHARS)))
+    output.print(styled(on_one_line(error, _MAX_ERROR_CHARS)))
     rows = table("since (UTC)", "metric", "score", "label", "trace or session", "missing")
     for column, heading in zip(
         rows.columns, ("since", "metric", "score", "label", "of", "missing"), strict=True

@@ -7,7 +7,7 @@ from spanscore.calibration import PassRate
 from spanscore.cli import score_summary
 from spanscore.cli.options import add_judge, argument
 from spanscore.cli.score_summary import judges
-from spanscore.cli.terminal import on_one_line
+from spanscore.cli.terminal import on_one_line, plain_table, styled
 from spanscore.metrics.session.agentic import reading
 from spanscore.offline.summary import RunSummary
 from spanscore.stats import Estimate, rate
@@ -202,9 +202,7 @@ _MAX_REASON_CHARS = 600
 
 def print_run(output: "Console", run: Run, corrected: Iterable[PassRate]) -> None:
     """Print the table, then the reasons, then the whole, with what calibrations make of it."""
-    from rich.text import Text  # noqa: PLC0415 - --help needs no rich
-
-    output.print(Text(on_one_line(f"{run.suite.name}, run {run.run_id}", 200), "bold"))
+    output.print(styled(on_one_line(f"{run.suite.name}, run {run.run_id}", 200), "bold"))
     _print_cases(output, run)
     reasons = [(x.case.id, reason) for x in run.cases for reason in x.reasons]
     for case_id, reason in reasons[:_MAX_REASONS]:
@@ -232,22 +230,13 @@ def _print_cases(output: "Console", run: Run) -> None:
 
 def _case_table(run: Run, gap: str) -> "Table":
     """A row for each case; `gap` stands between an estimate and its interval."""
-    from rich.table import Table  # noqa: PLC0415 - likewise
-    from rich.text import Text  # noqa: PLC0415 - likewise
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in ("case", "result", "trials", "n", "pass rate", "k", "pass@k", "pass^k"):
-        table.add_column(
-            heading,
-            no_wrap=heading not in {"case", "trials"},
-            overflow="fold",
-            justify="right" if heading in {"n", "k"} else "left",
-        )
+    columns = ("case", "result", "trials", "n", "pass rate", "k", "pass@k", "pass^k")
+    table = plain_table(columns, ("n", "k"), wrapped={"case", "trials"})
     for case in run.cases:
         level = run.suite.agentic.level
         table.add_row(
             on_one_line(case.case.id, 60),
-            Text(case.status, _STYLES[case.status]),
+            styled(case.status, _STYLES[case.status]),
             _marks(case),
             str(case.n),
             estimated(rate(case.passed, case.n, level=level), gap=gap) if case.n else "-",
