@@ -163,26 +163,19 @@ def _of_selection(parser: argparse.ArgumentParser) -> None:
 
 def _of_figures(parser: argparse.ArgumentParser) -> None:
     _of_selection(parser)
-    argument(
-        parser,
-        "--by NAME",
-        "keep apart: service, agent, model, tool, …; may be repeated",
-        repeated=True,
-    )
+    argument(parser, "--by NAME", "keep apart: service, agent, model, tool, …", repeated=True)
 
 
 def _of_trend(parser: argparse.ArgumentParser) -> None:
     _of_figures(parser)
     argument(parser, "--unit", "how long each time is; default: day", choices=_UNITS, default="day")
-    argument(
-        parser, "--time-zone ZONE", "by whose clocks days begin, as Europe/Berlin; default: UTC"
-    )
+    argument(parser, "--time-zone ZONE", "whose days, such as Europe/Berlin; default: UTC")
 
 
 def _of_distribution(parser: argparse.ArgumentParser) -> None:
     _of_selection(parser)
     argument(parser, "--bins N", "into how many bins; default: 10", default=10)
-    argument(parser, "--quantile SHARE", "such as 0.9; may be repeated", repeated=True)
+    argument(parser, "--quantile SHARE", "such as 0.9", repeated=True)
 
 
 def _of_compare(parser: argparse.ArgumentParser) -> None:

@@ -35,20 +35,12 @@ _MODES: dict[str, Mode] = {"round-robin": "round_robin", "linear": "linear"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     argument(parser, "suite SUITE", "the suite's YAML file", type=Path)
-    argument(
-        parser,
-        "agent NAME=PATH",
-        "an agent's name and what was recorded of it, two agents at least",
-        nargs="+",
-    )
+    argument(parser, "agent NAME=PATH", "two agents at least, and what was recorded", nargs="+")
     add_judge(parser)
     argument(
         parser,
         "--mode",
-        (
-            "who meets whom: every two agents, or only the champion so far and the next one;"
-            " default: %(default)s"
-        ),
+        "who meets whom; default: %(default)s",
         choices=tuple(_MODES),
         default="round-robin",
     )

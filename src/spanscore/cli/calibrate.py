@@ -49,10 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     argument(
         parser,
         "path PATH",
-        (
-            "scores, as `spanscore eval --jsonl` and `spanscore test --output` write them, or what"
-            f" to score now: {trace_files.PATH_HELP}"
-        ),
+        f"scores, or what to score: {trace_files.PATH_HELP}",
         type=Path,
         nargs="*",
     )
@@ -367,9 +364,7 @@ def _measured(measure: Callable[[float, float], Estimate], design_effect: float)
 
 def add_unsure_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    argument(
-        parser, "--unsure FILE", "write each metric's unsure scores as JSON, {METRIC: [LOW, HIGH]}"
-    )
+    argument(parser, "--unsure FILE", "write each metric's unsure scores as JSON")
 
 
 def require_usable(args: argparse.Namespace) -> None:

@@ -55,28 +55,17 @@ _STYLES = {"better": "green", "worse": "red"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     limits = Limits()
+
+    def limit(spec: str, what: str, default: float) -> None:
+        text = f"exit 1 if {what} by more; default: %(default)g"
+        argument(parser, spec, text, type=float, default=default)
+
     add_config(parser, "the configuration, whose store has the calibrations")
     argument(parser, "run_a RUN_A", "the run to compare with: what is there now", type=Path)
     argument(parser, "run_b RUN_B", "the run that is to be no worse", type=Path)
-    argument(
-        parser,
-        "--max-pass-rate-drop SHARE",
-        "exit 1 if the pass rate falls by more than this share, 0 to 1; default: %(default)g",
-        default=limits.pass_rate_drop,
-    )
-    argument(
-        parser,
-        "--max-score-drop POINTS",
-        "exit 1 if a mean score falls by more than this many points of 100; default: %(default)g",
-        type=float,
-        default=limits.score_drop,
-    )
-    argument(
-        parser,
-        "--max-latency-rise SHARE",
-        "exit 1 if the mean latency rises by more than this share; default: %(default)g",
-        default=limits.latency_rise,
-    )
+    limit("--max-pass-rate-drop SHARE", "the pass rate falls", limits.pass_rate_drop)
+    limit("--max-score-drop POINTS", "a mean score of 100 falls", limits.score_drop)
+    limit("--max-latency-rise SHARE", "the mean latency rises", limits.latency_rise)
     argument(parser, "--certain", "count as a regression only what the interval says is worse")
     argument(parser, "--json", "print one JSON object")
 

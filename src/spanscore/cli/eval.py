@@ -59,43 +59,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     argument(parser, "path PATH", trace_files.PLACE_HELP, type=sources.place, nargs="+")
     add_judge(parser)
-    argument(
-        parser,
-        "--metric NAME",
-        "measure only this metric, such as coherence or rubric; may be given again",
-        repeated=True,
-    )
+    argument(parser, "--metric NAME", "measure only this, such as rubric", repeated=True)
     argument(parser, "--threshold X", "the score from which on the label is pass")
     argument(parser, "--failing", "show only what does not pass or was not measured")
     argument(parser, "--jsonl", "print one JSON object a line for each score")
-    argument(
-        parser, "--output FILE", "also write each score there as a line of JSON, as it is made"
-    )
-    argument(
-        parser, "--dry-run", "show what a judge would be asked and what it may cost; send nothing"
-    )
-    argument(
-        parser,
-        "-v/--verbose",
-        "say how a backend is asked for its traces; with --dry-run: show the whole prompts",
-    )
-    argument(
-        parser,
-        "--fail-under METRIC=VALUE",
-        "exit 1 if the metric's mean is below VALUE, or nothing was scored; may be given again",
-        repeated=True,
-        default=[],
-    )
-    argument(
-        parser,
-        "--workers N",
-        (
-            "read and score large files in up to N processes; 1: in this one (default: as many as"
-            " it may use cores)"
-        ),
-        type=_workers,
-        default=min(available_cpus(), MAX_WORKERS),
-    )
+    argument(parser, "--output FILE", "also write each score there as JSON, as it is made")
+    argument(parser, "--dry-run", "show what a judge would be asked and its cost; send nothing")
+    argument(parser, "-v/--verbose", "say what backends are asked, and show whole prompts")
+    argument(parser, "--fail-under METRIC=VALUE", "exit 1 if its mean is below that", repeated=True)
+    workers = min(available_cpus(), MAX_WORKERS)
+    text = "processes that read and score large files; default: one for each core"
+    argument(parser, "--workers N", text, type=_workers, default=workers)
     argument(parser, "--fail-on", "exit 1 if measuring failed for any score", choices=["failed"])
 
 

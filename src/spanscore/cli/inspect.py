@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spanscore import config, sources
 from spanscore.cli import trace_files
-from spanscore.cli.options import argument
+from spanscore.cli.options import add_config, argument
 from spanscore.cli.terminal import (
     assembled,
     branch,
@@ -60,17 +60,11 @@ _STATED = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     argument(parser, "path PATH", trace_files.PLACE_HELP, type=sources.place, nargs="+")
-    argument(
-        parser,
-        "-c/--config FILE",
-        "a configuration: say also which of its rules takes each trace; `assemble.stitch` holds",
-    )
+    add_config(parser, "a configuration: say which of its rules takes each trace")
     argument(parser, "--jsonl", "print one JSON object a line for each agent trace")
     choice = parser.add_mutually_exclusive_group()
     argument(choice, "--explain", "say which span and attribute each fact came from, and what lost")
-    argument(
-        choice, "--unread", "list the spans and log records that no dialect reads, without values"
-    )
+    argument(choice, "--unread", "list what no dialect reads, without values")
 
 
 def run(args: argparse.Namespace) -> int:

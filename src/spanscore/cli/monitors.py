@@ -139,9 +139,7 @@ def _add_history(parser: argparse.ArgumentParser) -> None:
 
 def _add_file(parser: argparse.ArgumentParser) -> None:
     _add_name(parser)
-    argument(
-        parser, "file FILE", "the monitor as the API has it, in YAML or JSON; -: standard input"
-    )
+    argument(parser, "file FILE", "the monitor, in YAML or JSON; -: standard input")
 
 
 _ACTIONS = {

@@ -38,7 +38,7 @@ def argument(parser: Any, spec: str, text: str, *, repeated: bool = False, **how
     elif "choices" not in how:
         how["action"] = "store_true"
     if repeated:
-        how["action"] = "append"
+        how, text = {**how, "action": "append", "default": []}, f"{text}; may be repeated"
     parser.add_argument(*names.split("/"), help=text, **how)
 
 
@@ -51,11 +51,7 @@ def add_judge(parser: Any) -> None:
     """Declare the options of commands that ask a judge."""
     add_config(parser)
     argument(parser, "--model MODEL", "the model that judges, in place of the configured one")
-    argument(
-        parser,
-        "--no-cache",
-        "ask the judge anew, and keep its answers for this run only",
-    )
+    argument(parser, "--no-cache", "ask the judge anew, and keep its answers for this run only")
 
 
 def add_json(parser: Any, text: str = "print JSON, one object a line") -> None:

@@ -36,23 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     argument(
         parser,
         "--labels-from NAME",
-        (
-            "in place of LABELS: the scores of this name that people gave, such as helpful, in the"
-            " files, or without files in the store; --metric names the metric that they are held"
-            " against"
-        ),
+        "in place of LABELS: scores of this name, in files or the store",
     )
-    argument(
-        parser,
-        "--label-source SOURCE",
-        (
-            "with --labels-from: who gave them: human (the default), programmatic, an evaluator's"
-            " name, or any"
-        ),
-    )
-    argument(
-        parser, "--pass-from X", "with --labels-from: the value from which on a number is a pass"
-    )
+    argument(parser, "--label-source SOURCE", "who gave these; default: human; any: everybody")
+    argument(parser, "--pass-from X", "of these: from which value on a number is a pass")
 
 
 def require_usable(args: argparse.Namespace) -> None:

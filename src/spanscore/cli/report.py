@@ -33,33 +33,12 @@ _MIB = 2**20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     argument(
-        parser,
-        "path PATH",
-        (
-            f"{trace_files.PLACE_HELP}; what `spanscore test --output`, `eval --jsonl` or `inspect"
-            " --jsonl` wrote; or scores that spanscore exported by OTLP"
-        ),
-        type=sources.place,
-        nargs="+",
+        parser, "path PATH", f"{trace_files.PLACE_HELP}; or scores", type=sources.place, nargs="+"
     )
-    argument(
-        parser, "-o/--output FILE", "the file; default: %(default)s", default=Path("report.html")
-    )
-    argument(
-        parser,
-        "--baseline PATH",
-        "another run to compare with, as PATH; may be given again, for its traces and its scores",
-        repeated=True,
-        type=sources.place,
-        default=[],
-    )
+    argument(parser, "-o/--output FILE", "default: %(default)s", default=Path("report.html"))
+    argument(parser, "--baseline PATH", "a run to compare with", repeated=True, type=sources.place)
     argument(parser, "--redact", "replace secrets and personal data, as in what a judge is sent")
-    argument(
-        parser,
-        "--metric NAME",
-        "where nothing is scored yet: measure only this; repeatable",
-        repeated=True,
-    )
+    argument(parser, "--metric NAME", "where nothing is scored yet: only this", repeated=True)
     add_judge(parser)
 
 
@@ -244,7 +223,9 @@ def _take_telemetry(given: Given, paths: Sequence[Place], settings: Settings) ->
 def _score(given: Given, settings: Settings, args: argparse.Namespace) -> None:
     """Score the traces; where Ctrl-C ends that, the scores that were finished are kept."""
     print("spanscore: no scores were given, so the traces are scored now", file=sys.stderr)
-    found = measured(settings, given.traces, metrics=args.metric, model=args.model, keeps_part=True)
+    found = measured(
+        settings, given.traces, metrics=args.metric or None, model=args.model, keeps_part=True
+    )
     given.scores += found.evaluations
     given.is_complete = found.is_complete
     if not found.is_complete:

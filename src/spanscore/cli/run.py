@@ -44,18 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     argument(parser, "program PROGRAM", "what is run, after `--`", nargs=argparse.REMAINDER)
     add_judge(parser)
-    argument(
-        parser,
-        "--metric NAME",
-        "measure only this metric; may be given again",
-        repeated=True,
-        default=[],
-    )
+    argument(parser, "--metric NAME", "measure only this metric", repeated=True)
     argument(parser, "--failing", "show only what does not pass or was not measured")
     argument(parser, "--output FILE", "write the scores there, one JSON object a line")
-    argument(
-        parser, "--keep FOLDER", "keep the store there, for `spanscore scores --store` and `traces`"
-    )
+    argument(parser, "--keep FOLDER", "keep the store there, for `spanscore scores --store`")
 
 
 def run(args: argparse.Namespace) -> int:

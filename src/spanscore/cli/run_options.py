@@ -18,7 +18,7 @@ from spanscore.api.v1.run_service_pb2 import (
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_UNSPECIFIED
 from spanscore.api.v1.trace_service_pb2 import ImportTracesRequest
 from spanscore.cli import server
-from spanscore.cli.options import argument
+from spanscore.cli.options import add_config, argument
 from spanscore.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,11 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_budget(parser)
     argument(parser, "--name TEXT", "a name for people")
     argument(parser, "--export", "export the scores by OTLP, each with the run's id")
-    argument(
-        parser,
-        "--spec FILE",
-        "more of the run, as the API has it, in YAML or JSON; -: standard input",
-    )
+    argument(parser, "--spec FILE", "more of the run, in YAML or JSON; -: standard input")
     argument(parser, "--dry-run", "only say what a judge would be asked, and its cost")
     argument(parser, "--watch", "show the progress until the run has ended")
 
@@ -75,33 +71,20 @@ def budget(args: argparse.Namespace) -> "RunBudget | None":
 def _add_target(group: Any) -> None:
     argument(group, "--sessions", "evaluate sessions, in place of traces")
     argument(group, "--source NAME", "from this source of the server, in place of its store")
-    argument(group, "--trace ID", "this trace; may be repeated", repeated=True)
-    argument(group, "--session ID", "this session; may be repeated", repeated=True)
+    argument(group, "--trace ID", "this trace", repeated=True)
+    argument(group, "--session ID", "this session", repeated=True)
     argument(group, "--service NAME", "only of this service")
     argument(group, "--since TIME", "only what started since then: 24h, or 2026-05-01T12:00 (UTC)")
     argument(group, "--until TIME", "only what started before that")
-    argument(
-        group,
-        "--where FILTER",
-        (
-            "only what meets this filter, as `spanscore traces` lists it: 'label.faithfulness ="
-            " fail'"
-        ),
-    )
+    argument(group, "--where FILTER", "only what meets this, as 'label.faithfulness = fail'")
     argument(group, "--share X", "a random share of them, such as 0.1")
     argument(group, "--count N", "so many of them, at random")
 
 
 def _add_measure(group: Any) -> None:
-    argument(group, "--metric NAME", "this metric; may be repeated", repeated=True)
+    argument(group, "--metric NAME", "this metric", repeated=True)
     argument(group, "--model MODEL", "the model that judges, in place of the configured one")
-    argument(
-        group,
-        "--threshold METRIC=X",
-        "from which score on the label is pass",
-        repeated=True,
-        default=[],
-    )
+    argument(group, "--threshold METRIC=X", "from which score on it passes", repeated=True)
 
 
 def _target(args: argparse.Namespace) -> "RunTarget":
@@ -142,16 +125,9 @@ _MAX_TRACES: Final = 1000
 
 def _add_file_arguments(group: Any) -> None:
     argument(
-        group,
-        "--file PATH",
-        (
-            "the traces in this file or folder, or at this URL, read here and sent to the server;"
-            " may be repeated"
-        ),
-        repeated=True,
-        default=[],
+        group, "--file PATH", "the traces here or at this URL, sent to the server", repeated=True
     )
-    argument(group, "-c/--config FILE", "with --file: a configuration, whose assemble.stitch holds")
+    add_config(group, "with --file: a configuration, whose assemble.stitch holds")
 
 
 def check_files(args: argparse.Namespace, target: "RunTarget") -> None:

@@ -161,21 +161,13 @@ def _of_one(parser: argparse.ArgumentParser) -> None:
 
 
 def _of_list(parser: argparse.ArgumentParser) -> None:
-    argument(
-        parser,
-        "--state",
-        "only runs in this state; may be repeated",
-        repeated=True,
-        choices=_STATES,
-    )
+    argument(parser, "--state", "only runs in this state", repeated=True, choices=_STATES)
     add_limit(parser)
 
 
 def _of_items(parser: argparse.ArgumentParser) -> None:
     _of_one(parser)
-    argument(
-        parser, "--state", "in which state; default: failed", choices=_ITEM_STATES, default="failed"
-    )
+    argument(parser, "--state", "default: failed", choices=_ITEM_STATES, default="failed")
     add_limit(parser)
 
 

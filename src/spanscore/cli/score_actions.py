@@ -166,9 +166,7 @@ def _declare_agreement(parser: argparse.ArgumentParser) -> None:
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
     server.add_action_arguments(parser)
-    argument(
-        parser, "--metric NAME", "the metric that people's labels are held against", required=True
-    )
+    argument(parser, "--metric NAME", "what the labels are held against", required=True)
     argument(parser, "--label-name NAME", "the name of the labels, where it is not the metric's")
 
 

@@ -33,11 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     server.add_arguments(parser)
     server.add_conditions(parser, "scores")
     argument(parser, "--metric NAME", "only of this metric, or of a family of them such as rubric")
-    argument(
-        parser,
-        "--source NAME",
-        "only from this source: spanscore, human, programmatic or another evaluator",
-    )
+    argument(parser, "--source NAME", "only from spanscore, human, programmatic or another source")
     argument(parser, "--run ID", "only what this evaluation run scored", default="")
     argument(parser, "--skipped", "also what could not be measured for want of something")
     add_undelivered_arguments(parser)
@@ -175,17 +171,9 @@ def add_undelivered_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options that are about scores which exporters could not deliver."""
     choice = parser.add_mutually_exclusive_group()
     argument(choice, "--undelivered", "list the scores that exporters could not deliver")
-    argument(
-        choice, "--resend", "have the server send them again, at its next start where none runs"
-    )
+    argument(choice, "--resend", "have the server send them again")
     argument(choice, "--forget", "list them no more, and do not send them again")
-    argument(
-        parser,
-        "--exporter NAME",
-        "with these three: only of this exporter; may be given again",
-        repeated=True,
-        default=[],
-    )
+    argument(parser, "--exporter NAME", "with these three: only of this exporter", repeated=True)
 
 
 def run_undelivered(args: argparse.Namespace) -> int:

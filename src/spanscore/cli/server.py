@@ -47,20 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     argument(where, "--store URL", "the store itself: a file, or a URL such as store.url has")
     argument(where, "--server HOST:PORT", "ask a running server's control service (api.endpoint)")
     argument(parser, "--token-file FILE", "with --server: a file with the bearer token")
-    argument(
-        parser, "--ca-file FILE", "with --server: use TLS, and trust what this PEM file contains"
-    )
+    argument(parser, "--ca-file FILE", "with --server: use TLS, and trust this PEM file")
     argument(parser, "--tenant NAME", _TENANT_HELP)
 
 
 def add_conditions(parser: argparse.ArgumentParser, what: str) -> None:
     """Declare the options that say which `what` are wanted."""
     argument(parser, "--failing", f"only {what} that do not pass or were not measured")
-    argument(
-        parser,
-        "--since TIME",
-        f"only {what} stored since then: 24h, 30m, or a UTC time as 2026-05-01T12:00",
-    )
+    argument(parser, "--since TIME", f"only {what} stored since: 24h, or 2026-05-01T12:00 (UTC)")
     argument(parser, "--service NAME", "only of the service with this service.name")
     argument(parser, "--session ID", "only of this session")
     add_limit(parser)

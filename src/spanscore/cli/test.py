@@ -41,19 +41,11 @@ from spanscore.receive.auth import open_authenticators
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    argument(
-        parser,
-        "suite SUITE",
-        "the suite's YAML file; without it, what the traces themselves state is expected of them",
-        type=Path,
-        nargs="?",
-    )
+    argument(parser, "suite SUITE", "a suite; else what the traces state", type=Path, nargs="?")
     argument(parser, "path PATH", trace_files.PATH_HELP, type=Path, nargs="*")
     argument(parser, "--schema", "print the JSON schema of a suite file and do nothing else")
     add_judge(parser)
-    argument(
-        parser, "--fail-under SHARE", "exit 1 if a smaller share of the cases passes; default: 1"
-    )
+    argument(parser, "--fail-under SHARE", "exit 1 if fewer of the cases pass; default: 1")
     argument(parser, "--skip-unmatched", "leave out cases that nothing recorded matches")
     argument(parser, "--output FILE", "write the run as JSON, for `spanscore compare`")
     argument(parser, "--junit FILE", "write the run as JUnit XML, for a CI system")

@@ -17,10 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     server.add_arguments(parser)
     server.add_conditions(parser, "traces")
     argument(
-        parser,
-        "--order-by FIELD",
-        (f'{", ".join(listing.TRACE_ORDERS)}, as in "latency desc"; else the newest first'),
-        default="",
+        parser, "--order-by FIELD", 'such as "latency desc"; else the newest first', default=""
     )
 
 
