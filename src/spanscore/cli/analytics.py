@@ -2,14 +2,14 @@
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from spanscore.api.v1 import analytics_service_pb2 as pb
 from spanscore.api.v1.score_pb2 import Score
 from spanscore.cli import server, terminal
 from spanscore.cli.options import Action, add_actions, add_json, argument
-from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable
+from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable, utc
 from spanscore.errors import InputError
 from spanscore.time_zones import zone_of
 
@@ -326,7 +326,7 @@ def print_history(found: "Sequence[Score]") -> None:
     """Print a row for each score, in the order of time."""
     rows = []
     for one in found:
-        at = datetime.fromtimestamp(one.evaluated_at_ns // 10**9, UTC)
+        at = utc(one.evaluated_at_ns)
         by = (
             one.evaluator.author
             or one.evaluator.source

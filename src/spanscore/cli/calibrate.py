@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     argument(parser, "--metric NAME", "the metric of labels that name none")
     argument(parser, "--threshold X", "the score from which on the judge passes")
     recorded_labels.add_arguments(parser)
-    add_unsure_arguments(parser)
+    argument(parser, "--unsure FILE", "write each metric's unsure scores as JSON")
     argument(parser, "--json", "print one JSON object for each metric and judge")
     argument(parser, "--no-store", "keep nothing: only report")
     argument(parser, "--list", "list the calibrations in the store and do nothing else")
@@ -119,7 +119,7 @@ def _require_usable(args: argparse.Namespace) -> None:
             "give labels and what they are about: spanscore calibrate LABELS PATH...; see spanscore"
             " calibrate --help"
         )
-    require_usable(args)
+    require_writable(args.unsure)
 
 
 def _print_all(args: argparse.Namespace, found: Sequence[Matched]) -> None:
@@ -360,16 +360,6 @@ def _measured(measure: Callable[[float, float], Estimate], design_effect: float)
         if limits
         else f"{estimate.value:.2f}"
     )
-
-
-def add_unsure_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    argument(parser, "--unsure FILE", "write each metric's unsure scores as JSON")
-
-
-def require_usable(args: argparse.Namespace) -> None:
-    """Refuse options that cannot be. Raises InputError."""
-    require_writable(args.unsure)
 
 
 def unsure_of(matched: Matched) -> Unsure | str:

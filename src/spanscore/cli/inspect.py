@@ -4,7 +4,6 @@ import argparse
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spanscore import config, sources
@@ -20,6 +19,7 @@ from spanscore.cli.terminal import (
     printable,
     shown,
     styled,
+    utc,
 )
 from spanscore.content import ContentWatch
 from spanscore.dialects import Key, Unread
@@ -245,7 +245,7 @@ def _line(name: str, text: str) -> "RenderableType":
 
 
 def _when(trace: AgentTrace) -> str:
-    started = datetime.fromtimestamp(trace.started_ns // 10**9, UTC)
+    started = utc(trace.started_ns)
     return (
         f"{started:%Y-%m-%d %H:%M:%S} UTC, {(trace.ended_ns - trace.started_ns) / 1e9:.2f} s,"
         f" {trace.completeness}"

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,25 +10,16 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from spanscore.api.v1 import monitor_service_pb2 as pb
-from spanscore.api.v1.monitor_service_pb2 import (
-    MONITOR_STATE_PAUSED,
-    Monitor,
-    MonitorFindings,
-    MonitorOverlap,
-    MonitorTick,
-    MonitorTickCause,
-    MonitorTickState,
-)
 from spanscore.cli import server
 from spanscore.cli.options import Action, add_actions, add_limit, argument
 from spanscore.cli.server import print_all, print_one
-from spanscore.cli.terminal import console, on_one_line, plain_table, printable
+from spanscore.cli.terminal import console, on_one_line, plain_table, printable, utc
 from spanscore.errors import InputError
 
 _SETTABLE = ("display_name", "schedule", "watch", "run")
 
 
-def wanted(path: Path) -> "tuple[Monitor, list[str]]":
+def wanted(path: Path) -> tuple[pb.Monitor, list[str]]:
     """The monitor in a file, and the paths of the fields that an update by it changes.
 
     What only a server sets is left out, so that what `get --json` prints can be edited and given
@@ -37,8 +27,8 @@ def wanted(path: Path) -> "tuple[Monitor, list[str]]":
     """
     from spanscore.api.client_requests import with_cleared  # noqa: PLC0415 - --help needs no protobuf
 
-    monitor: Any = Monitor()
-    given = list(_paths(server.read_message(path, monitor), Monitor.DESCRIPTOR))
+    monitor: Any = pb.Monitor()
+    given = list(_paths(server.read_message(path, monitor), pb.Monitor.DESCRIPTOR))
     for field, _ in monitor.ListFields():
         if field.name not in {*_SETTABLE, "etag"}:
             monitor.ClearField(field.name)
@@ -185,7 +175,7 @@ _OF_WIDE_TERMINALS = ("runs", "floor", "evidence", "last tick (UTC)")
 _SHORT_ID = 24
 
 
-def print_monitors(monitors: "Sequence[Monitor]") -> None:
+def print_monitors(monitors: Sequence[pb.Monitor]) -> None:
     """Print a table of monitors."""
     if not monitors:
         print("no monitors; see docs/monitors.md")
@@ -213,15 +203,15 @@ def print_monitors(monitors: "Sequence[Monitor]") -> None:
     output.print(table)
 
 
-def _last_tick(monitor: "Monitor") -> str:
+def _last_tick(monitor: pb.Monitor) -> str:
     return _time(monitor.last_tick.made_ns) if monitor.HasField("last_tick") else "-"
 
 
-def _next_tick(monitor: "Monitor") -> str:
+def _next_tick(monitor: pb.Monitor) -> str:
     return _time(monitor.next_tick_ns) if monitor.HasField("next_tick_ns") else "-"
 
 
-def print_monitor(monitor: "Monitor") -> None:
+def print_monitor(monitor: pb.Monitor) -> None:
     """Print one monitor."""
     print(
         "monitor"
@@ -243,7 +233,7 @@ def print_monitor(monitor: "Monitor") -> None:
         print(f"  etag       {monitor.etag}")
 
 
-def print_ticks(ticks: "Sequence[MonitorTick]") -> None:
+def print_ticks(ticks: Sequence[pb.MonitorTick]) -> None:
     """Print a table of ticks."""
     if not ticks:
         print("it has not ticked yet")
@@ -265,14 +255,14 @@ def print_ticks(ticks: "Sequence[MonitorTick]") -> None:
     console().print(table)
 
 
-def print_tick(tick: "MonitorTick") -> None:
+def print_tick(tick: pb.MonitorTick) -> None:
     """Print one tick."""
     reason = f": {printable(tick.reason)}" if tick.reason else ""
     run = f", run {tick.run.removeprefix('runs/')}" if tick.run else ""
     print(f"tick of {_time(tick.due_ns)} UTC: {_outcome(tick)}{reason}{run}")
 
 
-def _print_findings(monitor: "Monitor") -> None:
+def _print_findings(monitor: pb.Monitor) -> None:
     known = monitor.findings
     print(
         f"  watches    {printable(monitor.watch.metric)}, {known.sessions:,} sessions,"
@@ -290,30 +280,30 @@ def _print_findings(monitor: "Monitor") -> None:
         )
 
 
-def _times(monitor: "Monitor") -> str:
+def _times(monitor: pb.Monitor) -> str:
     schedule = monitor.schedule
     if schedule.HasField("cron"):
         return f"cron {printable(schedule.cron)} {printable(schedule.time_zone or 'UTC')}"
     return f"every {schedule.every_s:g} s" if schedule.HasField("every_s") else "every minute"
 
 
-def _ref(monitor: "Monitor") -> str:
+def _ref(monitor: pb.Monitor) -> str:
     return monitor.name.removeprefix("monitors/")
 
 
-def _state(monitor: "Monitor") -> str:
-    if monitor.state == MONITOR_STATE_PAUSED:
+def _state(monitor: pb.Monitor) -> str:
+    if monitor.state == pb.MONITOR_STATE_PAUSED:
         return "paused"
     return _PHASES.get(monitor.findings.phase, monitor.findings.phase) or "new"
 
 
-def _floor(monitor: "Monitor") -> str:
+def _floor(monitor: pb.Monitor) -> str:
     """What the mean is held against; before the first look what the monitor was given."""
     known = monitor.findings if monitor.HasField("findings") else monitor.watch
     return f"{known.floor:.3f}" if known.HasField("floor") else "-"
 
 
-def _evidence(known: "MonitorFindings") -> str:
+def _evidence(known: pb.MonitorFindings) -> str:
     return (
         f"{known.evidence:.3g} of {known.evidence_for_alert:.0f}"
         if known.HasField("evidence")
@@ -321,7 +311,7 @@ def _evidence(known: "MonitorFindings") -> str:
     )
 
 
-def _window(monitor: "Monitor") -> str:
+def _window(monitor: pb.Monitor) -> str:
     if monitor.run.everything:
         return "over all of the target"
     if monitor.run.HasField("look_back_s"):
@@ -329,18 +319,18 @@ def _window(monitor: "Monitor") -> str:
     return "over what was stored since the one before"
 
 
-def _overlap(monitor: "Monitor") -> str:
-    return MonitorOverlap.Name(monitor.run.overlap).removeprefix("MONITOR_OVERLAP_").lower()
+def _overlap(monitor: pb.Monitor) -> str:
+    return pb.MonitorOverlap.Name(monitor.run.overlap).removeprefix("MONITOR_OVERLAP_").lower()
 
 
-def _cause(tick: "MonitorTick") -> str:
-    return MonitorTickCause.Name(tick.cause).removeprefix("MONITOR_TICK_CAUSE_").lower()
+def _cause(tick: pb.MonitorTick) -> str:
+    return pb.MonitorTickCause.Name(tick.cause).removeprefix("MONITOR_TICK_CAUSE_").lower()
 
 
-def _outcome(tick: "MonitorTick") -> str:
-    state = MonitorTickState.Name(tick.state).removeprefix("MONITOR_TICK_STATE_").lower()
+def _outcome(tick: pb.MonitorTick) -> str:
+    state = pb.MonitorTickState.Name(tick.state).removeprefix("MONITOR_TICK_STATE_").lower()
     return f"{state}: {tick.finding}" if tick.finding else state
 
 
 def _time(ns: int) -> str:
-    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}"
+    return f"{utc(ns):%Y-%m-%d %H:%M:%S}"

@@ -3,12 +3,11 @@
 import argparse
 import dataclasses
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from spanscore import config, local_files
 from spanscore.cli.options import add_config, argument
-from spanscore.cli.terminal import console, plain_table, print_json, printable
+from spanscore.cli.terminal import console, plain_table, print_json, printable, utc
 from spanscore.errors import InputError
 from spanscore.store import quarantine
 
@@ -35,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     table = plain_table(("received (UTC)", "signal", "bytes", "why"), ("bytes",), wrapped={"why"})
     for request in found:
-        received = datetime.fromtimestamp(request.received_ns // 10**9, UTC)
+        received = utc(request.received_ns)
         size = f"{request.size_bytes:,}"
         table.add_row(
             f"{received:%Y-%m-%d %H:%M:%S}", request.signal, size, printable(request.reason)

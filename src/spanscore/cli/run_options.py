@@ -6,15 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spanscore import config
+from spanscore.api.v1 import run_service_pb2 as pb
 from spanscore.api.v1.agent_trace_pb2 import AgentTrace
-from spanscore.api.v1.run_service_pb2 import (
-    Run,
-    RunBudget,
-    RunMeasure,
-    RunSampling,
-    RunTarget,
-    TraceFilter,
-)
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_UNSPECIFIED
 from spanscore.api.v1.trace_service_pb2 import ImportTracesRequest
 from spanscore.cli import server
@@ -28,9 +21,22 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     which = parser.add_argument_group("which traces or sessions")
-    _add_target(which)
-    _add_file_arguments(which)
-    _add_measure(parser.add_argument_group("by what"))
+    argument(which, "--sessions", "evaluate sessions, in place of traces")
+    argument(which, "--source NAME", "from this source of the server, in place of its store")
+    argument(which, "--trace ID", "this trace", repeated=True)
+    argument(which, "--session ID", "this session", repeated=True)
+    argument(which, "--service NAME", "only of this service")
+    argument(which, "--since TIME", "only what started since then: 24h, or 2026-05-01T12:00 (UTC)")
+    argument(which, "--until TIME", "only what started before that")
+    argument(which, "--where FILTER", "only what meets this, as 'label.faithfulness = fail'")
+    argument(which, "--share X", "a random share of them, such as 0.1")
+    argument(which, "--count N", "so many of them, at random")
+    argument(which, "--file PATH", "the traces here or at this URL, sent there", repeated=True)
+    add_config(which, "with --file: a configuration, whose assemble.stitch holds")
+    measure = parser.add_argument_group("by what")
+    argument(measure, "--metric NAME", "this metric", repeated=True)
+    argument(measure, "--model MODEL", "the model that judges, in place of the configured one")
+    argument(measure, "--threshold METRIC=X", "from which score on it passes", repeated=True)
     add_budget(parser)
     argument(parser, "--name TEXT", "a name for people")
     argument(parser, "--export", "export the scores by OTLP, each with the run's id")
@@ -45,12 +51,12 @@ def add_budget(parser: Any) -> None:
     argument(parser, "--max-tokens N", "spend at most so many tokens on the judge in all")
 
 
-def wanted(args: argparse.Namespace) -> "Run":
+def wanted(args: argparse.Namespace) -> pb.Run:
     """The run that the file of `--spec` and, before it, the options ask for. Raises InputError."""
-    found = Run()
+    found = pb.Run()
     if args.spec is not None:
         server.read_message(args.spec, found)
-    given = Run(display_name=args.name or "", export=args.export)
+    given = pb.Run(display_name=args.name or "", export=args.export)
     given.target.CopyFrom(_target(args))
     given.measure.CopyFrom(_measure(args))
     if (limits := budget(args)) is not None:
@@ -59,55 +65,36 @@ def wanted(args: argparse.Namespace) -> "Run":
     return found
 
 
-def budget(args: argparse.Namespace) -> "RunBudget | None":
+def budget(args: argparse.Namespace) -> pb.RunBudget | None:
     """The budget that the options give; None where they give none."""
     if args.max_usd is None and args.max_tokens is None:
         return None
     if args.max_tokens is not None and args.max_tokens < 1:
         raise InputError(f"--max-tokens {args.max_tokens}: give a number of at least 1")
-    return RunBudget(max_usd=args.max_usd, max_tokens=args.max_tokens)
+    return pb.RunBudget(max_usd=args.max_usd, max_tokens=args.max_tokens)
 
 
-def _add_target(group: Any) -> None:
-    argument(group, "--sessions", "evaluate sessions, in place of traces")
-    argument(group, "--source NAME", "from this source of the server, in place of its store")
-    argument(group, "--trace ID", "this trace", repeated=True)
-    argument(group, "--session ID", "this session", repeated=True)
-    argument(group, "--service NAME", "only of this service")
-    argument(group, "--since TIME", "only what started since then: 24h, or 2026-05-01T12:00 (UTC)")
-    argument(group, "--until TIME", "only what started before that")
-    argument(group, "--where FILTER", "only what meets this, as 'label.faithfulness = fail'")
-    argument(group, "--share X", "a random share of them, such as 0.1")
-    argument(group, "--count N", "so many of them, at random")
-
-
-def _add_measure(group: Any) -> None:
-    argument(group, "--metric NAME", "this metric", repeated=True)
-    argument(group, "--model MODEL", "the model that judges, in place of the configured one")
-    argument(group, "--threshold METRIC=X", "from which score on it passes", repeated=True)
-
-
-def _target(args: argparse.Namespace) -> "RunTarget":
+def _target(args: argparse.Namespace) -> pb.RunTarget:
     """The target that the options name. Raises InputError."""
     if (args.count or 0) < 0:
         raise InputError(f"--count {args.count}: give a number of at least 0")
-    conditions = TraceFilter(
+    conditions = pb.TraceFilter(
         service=args.service,
         started_after_ns=server.since_ns(args.since),
         started_before_ns=server.since_ns(args.until, "--until"),
     )
-    return RunTarget(
+    return pb.RunTarget(
         scope=SCOPE_SESSION if args.sessions else SCOPE_UNSPECIFIED,
         source=args.source,
         where=args.where,
         filter=conditions if conditions.ListFields() else None,
         trace_ids=args.trace,
         session_ids=args.session,
-        sampling=RunSampling(share=args.share, count=args.count),
+        sampling=pb.RunSampling(share=args.share, count=args.count),
     )
 
 
-def _measure(args: argparse.Namespace) -> "RunMeasure":
+def _measure(args: argparse.Namespace) -> pb.RunMeasure:
     """What the options have measured. Raises InputError."""
     thresholds = {}
     for text in args.threshold:
@@ -116,21 +103,14 @@ def _measure(args: argparse.Namespace) -> "RunMeasure":
             thresholds[metric] = float(number)
         except ValueError:
             raise InputError(f"--threshold {text}: write METRIC=X, with a number") from None
-    return RunMeasure(metrics=args.metric, model=args.model, thresholds=thresholds)
+    return pb.RunMeasure(metrics=args.metric, model=args.model, thresholds=thresholds)
 
 
 _MAX_BYTES: Final = 3 * 2**20
 _MAX_TRACES: Final = 1000
 
 
-def _add_file_arguments(group: Any) -> None:
-    argument(
-        group, "--file PATH", "the traces here or at this URL, sent to the server", repeated=True
-    )
-    add_config(group, "with --file: a configuration, whose assemble.stitch holds")
-
-
-def check_files(args: argparse.Namespace, target: "RunTarget") -> None:
+def check_files(args: argparse.Namespace, target: pb.RunTarget) -> None:
     """Refuse what does not go together with files. Raises InputError."""
     given = [x.name for x, _ in target.ListFields() if x.name not in {"scope", "sampling"}]
     if given:
@@ -144,7 +124,7 @@ def check_files(args: argparse.Namespace, target: "RunTarget") -> None:
         )
 
 
-def send_files(args: argparse.Namespace, ask: "server.Ask", wanted: "Run") -> None:
+def send_files(args: argparse.Namespace, ask: "server.Ask", wanted: pb.Run) -> None:
     """Send the traces of all files, and have `wanted` name them, or their sessions.
 
     Raises InputError.
@@ -205,7 +185,7 @@ def _requests(found: "Recordings") -> Iterator[list["AgentTrace"]]:
         yield waiting
 
 
-def _name(wanted: "Run", names: Sequence[str], *, are_sessions: bool) -> None:
+def _name(wanted: pb.Run, names: Sequence[str], *, are_sessions: bool) -> None:
     from spanscore.api.requests import id_in  # noqa: PLC0415 - as above
 
     if are_sessions:

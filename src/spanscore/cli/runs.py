@@ -4,24 +4,14 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from spanscore.api.v1 import run_service_pb2 as pb
-from spanscore.api.v1.run_service_pb2 import (
-    MissingScores,
-    Run,
-    RunBudget,
-    RunEstimate,
-    RunItem,
-    RunProgress,
-    RunState,
-)
 from spanscore.cli import run_options, server
 from spanscore.cli.options import Action, add_actions, add_limit, argument
 from spanscore.cli.server import as_json, print_all, print_one
-from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable
+from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable, utc
 from spanscore.errors import InputError
 
 _STATES = ("pending", "running", "paused", "succeeded", "failed", "cancelled")
@@ -59,7 +49,7 @@ def _create(args: argparse.Namespace, ask: "server.Ask") -> int:
     return 0
 
 
-def _send_files(args: argparse.Namespace, wanted: "Run") -> None:
+def _send_files(args: argparse.Namespace, wanted: pb.Run) -> None:
     run_options.check_files(args, wanted.target)
     with server.service(args, "Trace") as ask:
         run_options.send_files(args, ask, wanted)
@@ -113,7 +103,7 @@ def _watched(args: argparse.Namespace, ask: "server.Ask", name: str) -> int:
     """Show a run until it has ended or is paused; the exit code is 1 where it failed or was
     cancelled.
     """
-    last: Run | None = None
+    last: pb.Run | None = None
     shown = Watched(is_terminal=sys.stderr.isatty() and not args.json)
     for last in _states(ask, pb.WatchRunRequest(name=name)):
         if args.json:
@@ -130,7 +120,7 @@ def _watched(args: argparse.Namespace, ask: "server.Ask", name: str) -> int:
 
 def _states(
     ask: "server.Ask", request: Any, sleep: Callable[[float], Any] = time.sleep
-) -> "Iterator[Run]":
+) -> Iterator[pb.Run]:
     """What WatchRun answers; where the server restarts meanwhile, again, for a minute without an
     answer.
     """
@@ -209,7 +199,7 @@ _ACTIONS = {
 }
 
 
-def print_runs(runs: "Sequence[Run]") -> None:
+def print_runs(runs: Sequence[pb.Run]) -> None:
     """Print a table of runs."""
     if not runs:
         print("no runs")
@@ -234,7 +224,7 @@ def print_runs(runs: "Sequence[Run]") -> None:
     console().print(table)
 
 
-def print_run(run: "Run") -> None:
+def print_run(run: pb.Run) -> None:
     """Print one run: how far it is, and what is missing and why."""
     progress = run.progress
     print(f"run {_id(run)}{f'  {printable(run.display_name)}' if run.display_name else ''}")
@@ -253,7 +243,7 @@ def print_run(run: "Run") -> None:
             print(f"  {what:<9} {cause.count:,}  {_cause(cause)}")
 
 
-def print_items(items: "Sequence[RunItem]") -> None:
+def print_items(items: Sequence[pb.RunItem]) -> None:
     """Print a table of a run's traces or sessions."""
     if not items:
         print("none")
@@ -266,7 +256,7 @@ def print_items(items: "Sequence[RunItem]") -> None:
     console().print(table)
 
 
-def print_estimate(estimate: "RunEstimate") -> None:
+def print_estimate(estimate: pb.RunEstimate) -> None:
     """Print what a run would cost."""
     models = ", ".join(printable(x) for x in estimate.models)
     cost = (
@@ -295,7 +285,7 @@ class Watched:
         self._is_terminal = is_terminal
         self._state = ""
 
-    def show(self, run: "Run") -> None:
+    def show(self, run: pb.Run) -> None:
         """Show a run as it is now."""
         if self._is_terminal:
             sys.stderr.write(f"\r\x1b[K{_state(run)}  {_counts(run.progress)}{_eta(run.progress)}")
@@ -311,15 +301,15 @@ class Watched:
             sys.stderr.flush()
 
 
-def _id(run: "Run") -> str:
+def _id(run: pb.Run) -> str:
     return run.name.removeprefix("runs/")
 
 
-def _state(run: "Run") -> str:
-    return RunState.Name(run.state).removeprefix("RUN_STATE_").lower()
+def _state(run: pb.Run) -> str:
+    return pb.RunState.Name(run.state).removeprefix("RUN_STATE_").lower()
 
 
-def _counts(progress: "RunProgress") -> str:
+def _counts(progress: pb.RunProgress) -> str:
     worked = progress.done + progress.failed + progress.gone
     drawn = "" if progress.listed else " so far"
     parts = [f"{worked:,} of {progress.items:,}{drawn}"]
@@ -330,31 +320,31 @@ def _counts(progress: "RunProgress") -> str:
     return ", ".join(parts)
 
 
-def _eta(progress: "RunProgress") -> str:
+def _eta(progress: pb.RunProgress) -> str:
     if not progress.HasField("eta_s"):
         return ""
     minutes, seconds = divmod(round(progress.eta_s), 60)
     return f"  {minutes // 60}:{minutes % 60:02}:{seconds:02} left"
 
 
-def _usd(progress: "RunProgress") -> str:
+def _usd(progress: pb.RunProgress) -> str:
     usage = progress.usage
     if usage.HasField("cost_usd"):
         return f"{usage.cost_usd:.4f}"
     return "?" if usage.calls else f"{0:.4f}"
 
 
-def _budget(budget: "RunBudget") -> str:
+def _budget(budget: pb.RunBudget) -> str:
     usd = [f"{budget.max_usd:.4f} USD"] if budget.HasField("max_usd") else []
     tokens = [f"{budget.max_tokens:,} tokens"] if budget.HasField("max_tokens") else []
     return f"at most {' and '.join(usd + tokens)}"
 
 
-def _cause(missing: "MissingScores") -> str:
+def _cause(missing: pb.MissingScores) -> str:
     where = f"{missing.metric}: " if missing.metric else ""
     return printable(f"{where}{missing.cause}")
 
 
 def _time(ns: int) -> str:
     """Month, day and time in UTC, as lists of scores have it."""
-    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%m-%d %H:%M}"
+    return f"{utc(ns):%m-%d %H:%M}"

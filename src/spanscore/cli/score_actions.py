@@ -1,14 +1,12 @@
 """Actions of `spanscore scores` that ask a server."""
 
 import argparse
-from datetime import UTC, datetime
 from typing import Any
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from spanscore.api.v1 import annotation_service_pb2 as annotation_pb
 from spanscore.api.v1 import score_service_pb2 as pb
-from spanscore.api.v1.annotation_service_pb2 import AgreementTable, AnnotationItem, JudgeAgreement
 from spanscore.api.v1.score_pb2 import (
     SCOPE_SESSION,
     SCOPE_TRACE,
@@ -19,7 +17,7 @@ from spanscore.api.v1.score_pb2 import (
 from spanscore.cli import score_import, server
 from spanscore.cli.options import Action, add_limit, argument
 from spanscore.cli.server import as_json
-from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable
+from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable, utc
 from spanscore.errors import InputError
 
 _STATES = {
@@ -127,7 +125,7 @@ def _print(args: argparse.Namespace, score: "Score") -> None:
         x for x in (score.label, f"{score.value:g}" if score.HasField("value") else "") if x
     )
     subject = f"session {score.session_id}" if not score.trace_id else f"trace {score.trace_id}"
-    given = datetime.fromtimestamp(score.evaluated_at_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")
+    given = utc(score.evaluated_at_ns).strftime("%Y-%m-%d %H:%M")
     print(
         f"{score.name}  {printable(score.metric)} {printable(outcome)}  {printable(subject)} "
         f" {given}"
@@ -223,7 +221,7 @@ def _agreement(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print_items(args: argparse.Namespace, items: "list[AnnotationItem]") -> None:
+def _print_items(args: argparse.Namespace, items: list[annotation_pb.AnnotationItem]) -> None:
     for item in items:
         if args.json:
             print_json(as_json(item))
@@ -233,7 +231,7 @@ def _print_items(args: argparse.Namespace, items: "list[AnnotationItem]") -> Non
         print("nothing is to be labelled")
 
 
-def _print_judge(judge: "JudgeAgreement") -> None:
+def _print_judge(judge: annotation_pb.JudgeAgreement) -> None:
     threshold = f", passes from {judge.threshold:g}" if judge.HasField("threshold") else ""
     print(f"{printable(judge.metric)} by {printable(judge.model or judge.evaluator)}{threshold}")
     if judge.HasField("at_random"):
@@ -246,7 +244,7 @@ def _print_judge(judge: "JudgeAgreement") -> None:
         print(f"  after {point.n:>5,} labels: agreement {point.agreement.value:.2f}{kappa}")
 
 
-def _print_table(title: str, table: "AgreementTable") -> None:
+def _print_table(title: str, table: annotation_pb.AgreementTable) -> None:
     passed, failed = table.true_pass + table.false_fail, table.false_pass + table.true_fail
     print(
         f"  {title}: {passed + failed:,}; people pass {passed:,}, of which the judge passes"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spanscore import calibration
+from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.api.v1.score_pb2 import Evaluator, Score
-from spanscore.api.v1.score_service_pb2 import BatchCreateScoresRequest, CreateScoreRequest
 from spanscore.cli import server
 from spanscore.cli.terminal import print_json
 from spanscore.errors import FieldError, InputError, SpanscoreError
@@ -50,7 +50,7 @@ _PLACE = re.compile(r"requests\[(\d+)\]\.(?:score\.)?")
 
 class _Line(NamedTuple):
     number: int
-    request: "CreateScoreRequest"
+    request: pb.CreateScoreRequest
 
 
 def run(args: argparse.Namespace) -> int:
@@ -108,7 +108,7 @@ def _lines(args: argparse.Namespace) -> list[_Line]:
 
 def _request(
     args: argparse.Namespace, where: str, fields: Mapping[str, Any]
-) -> "CreateScoreRequest":
+) -> pb.CreateScoreRequest:
     """The request of a line. Raises InputError."""
     given = _by_name(where, fields)
     texts = {name: _text(where, name, given[name]) for name in _TEXTS if name in given}
@@ -117,7 +117,7 @@ def _request(
     for name, text in texts.items():
         setattr(score, name, text)
     _set_others(score, where, given)
-    return CreateScoreRequest(score=score, request_id=_request_id(score))
+    return pb.CreateScoreRequest(score=score, request_id=_request_id(score))
 
 
 def _by_name(where: str, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,7 +169,9 @@ def _check(file: Path, batches: Sequence[Sequence[_Line]]) -> None:
     wrong: list[str] = []
     for batch in batches:
         try:
-            score_drafts.drafts(BatchCreateScoresRequest(requests=[x.request for x in batch]), "")
+            score_drafts.drafts(
+                pb.BatchCreateScoresRequest(requests=[x.request for x in batch]), ""
+            )
         except FieldError as error:
             wrong += [
                 _of_line(file, batch, f"{x.field}: {x.problem}") for x in (error, *error.others)
@@ -181,7 +183,7 @@ def _send(args: argparse.Namespace, batches: Sequence[Sequence[_Line]], count: i
     """Send all batches; returns how many scores were there already."""
     there = sent = 0
     for batch in batches:
-        request = BatchCreateScoresRequest(requests=[x.request for x in batch])
+        request = pb.BatchCreateScoresRequest(requests=[x.request for x in batch])
         try:
             with server.service(args, "Score") as ask:
                 there += ask("BatchCreateScores", request).already_there

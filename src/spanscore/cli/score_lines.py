@@ -1,18 +1,16 @@
 """Lists of scores and of traces, two lines each."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from spanscore.api.decoder import decode_score as evaluation
+from spanscore.api.decoder import decode_score
 from spanscore.api.v1.trace_service_pb2 import TraceSummary
-from spanscore.cli.terminal import console, on_one_line, styled
+from spanscore.cli.terminal import console, on_one_line, styled, utc
 from spanscore.model.score import Evaluation
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["evaluation", "print_scores", "print_traces"]
 
 _STYLES = {"pass": "green", "fail": "red", "failed": "bold red", "skipped": "yellow"}
 _INDENT = 13
@@ -54,7 +52,7 @@ def _print_score(output: "Console", score: Evaluation) -> None:
 
 
 def _print_trace(output: "Console", trace: TraceSummary) -> None:
-    scores = [evaluation(x) for x in trace.scores]
+    scores = [decode_score(x) for x in trace.scores]
     failing = [x for x in scores if x.is_failing]
     passing = [x for x in scores if x.passed]
     seconds = max(trace.ended_ns - trace.started_ns, 0) / 1e9
@@ -121,5 +119,5 @@ def _source(score: Evaluation) -> str:
 
 def _when(moment_ns: int) -> str:
     """Month, day and time in UTC; as wide whatever it is."""
-    moment = datetime.fromtimestamp(moment_ns // 10**9, UTC)
+    moment = utc(moment_ns)
     return f"{moment:%m-%d %H:%M}" if moment_ns else "-".ljust(11)

@@ -3,7 +3,6 @@
 import argparse
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,8 @@ from spanscore.api.v1.run_service_pb2 import GetRunRequest
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest
 from spanscore.cli import score_actions, score_lines, server
 from spanscore.cli.options import argument
-from spanscore.cli.score_summary import number, table
-from spanscore.cli.terminal import console, on_one_line, print_json, styled
+from spanscore.cli.score_summary import number
+from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, styled, utc
 from spanscore.errors import InputError
 from spanscore.model.score import Evaluation
 from spanscore.store import undelivered
@@ -36,7 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     argument(parser, "--source NAME", "only from spanscore, human, programmatic or another source")
     argument(parser, "--run ID", "only what this evaluation run scored", default="")
     argument(parser, "--skipped", "also what could not be measured for want of something")
-    add_undelivered_arguments(parser)
+    choice = parser.add_mutually_exclusive_group()
+    argument(choice, "--undelivered", "list the scores that exporters could not deliver")
+    argument(choice, "--resend", "have the server send them again")
+    argument(choice, "--forget", "list them no more, and do not send them again")
+    argument(parser, "--exporter NAME", "with these three: only of this exporter", repeated=True)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -167,15 +170,6 @@ _REASONS = {
 }
 
 
-def add_undelivered_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that are about scores which exporters could not deliver."""
-    choice = parser.add_mutually_exclusive_group()
-    argument(choice, "--undelivered", "list the scores that exporters could not deliver")
-    argument(choice, "--resend", "have the server send them again")
-    argument(choice, "--forget", "list them no more, and do not send them again")
-    argument(parser, "--exporter NAME", "with these three: only of this exporter", repeated=True)
-
-
 def run_undelivered(args: argparse.Namespace) -> int:
     """List them, or note what is to become of them. Returns the exit code."""
     _refuse_unfit(args)
@@ -278,14 +272,10 @@ def _print_group(
         styled(f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}", "bold")
     )
     output.print(styled(on_one_line(error, _MAX_ERROR_CHARS)))
-    rows = table("since (UTC)", "metric", "score", "label", "trace or session", "missing")
-    for column, heading in zip(
-        rows.columns, ("since", "metric", "score", "label", "of", "missing"), strict=True
-    ):
-        column.justify = "right" if heading == "score" else "left"
-        column.no_wrap, column.overflow = heading not in {"metric", "of"}, "fold"
+    columns = ("since (UTC)", "metric", "score", "label", "trace or session", "missing")
+    rows = plain_table(columns, ("score",), wrapped={"metric", "trace or session"})
     for note, evaluation, is_superseded in listed:
-        since = datetime.fromtimestamp(note.since_ns // 10**9, UTC)
+        since = utc(note.since_ns)
         state = (
             "to be sent again"
             if note.to_resend

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TextIO, cast
 
@@ -54,6 +55,11 @@ def on_one_line(text: str, max_chars: int) -> str:
         if len(line) <= max_chars and len(text) <= max_chars * 4
         else f"{line[: max_chars - 1].rstrip()}…"
     )
+
+
+def utc(ns: int) -> datetime:
+    """A time in Unix nanoseconds."""
+    return datetime.fromtimestamp(ns // 10**9, UTC)
 
 
 def print_json(value: object) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spanscore.api import listing as messages
+from spanscore.api.decoder import decode_score
 from spanscore.api.v1.trace_service_pb2 import ListTracesRequest, TraceSummary
 from spanscore.cli import score_lines, server
 from spanscore.cli.options import argument
@@ -62,7 +63,7 @@ def _found(args: argparse.Namespace) -> Iterator[TraceSummary]:
 
 
 def _as_json(trace: TraceSummary) -> dict[str, Any]:
-    scores = [score_lines.evaluation(x) for x in trace.scores]
+    scores = [decode_score(x) for x in trace.scores]
     return {
         **dict.fromkeys(_OPTIONAL),
         "id": trace.id,
