@@ -173,8 +173,3 @@ def test_an_action_is_documented_with_all_its_options(action):
     scores.ACTIONS[action].add_arguments(parser)
     words = [word for x in parser._actions for word in (*x.option_strings, x.metavar)]
     assert [word for word in (action, *words) if word and word not in _SECTION] == []
-
-
-def test_the_list_of_scores_takes_files_as_before(tmp_path, capsys):
-    assert main.main(["scores", str(tmp_path / "nothing.jsonl")]) == 2
-    assert "nothing.jsonl" in capsys.readouterr().err
