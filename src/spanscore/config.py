@@ -321,11 +321,13 @@ class Settings(Options):
         return self
 
 
-def load(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Read a configuration file.
+def load(path: Path | None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read a configuration file; without one, the defaults.
 
     Raises ConfigError: one line for each thing that is wrong, with file and key.
     """
+    if path is None:
+        return default(environ)
     try:
         if path.stat().st_size > _MAX_CONFIG_BYTES:
             raise ConfigError(
@@ -381,15 +383,6 @@ def default(environ: Mapping[str, str] = os.environ) -> Settings:
     Raises ConfigError when an environment variable has an unusable value.
     """
     return _validate({}, "environment", environ, Path())
-
-
-def with_workers(settings: Settings, workers: int) -> Settings:
-    """The settings with another number of `workers`. Raises ConfigError where it cannot be one."""
-    if not 0 <= workers <= MAX_WORKERS:
-        raise ConfigError(
-            f"--workers: {workers} is out of range; give a number from 0 to {MAX_WORKERS}"
-        )
-    return settings.model_copy(update={"workers": workers})
 
 
 def json_schema() -> dict[str, Any]:

@@ -94,10 +94,8 @@ def test_options_name_scores(capsys, file):
         "summary",
         "--service",
         'shop "a"',
-        "--tool",
-        "search",
-        "--source",
-        "spanscore",
+        "--filter",
+        "tool:search AND source = spanscore",
     )
     assert (found["metric"], found["scores"]) == ("judged", "4")
     assert objects(capsys, file, "summary", "--service", "shop", "--service", "bank") == []
@@ -228,7 +226,6 @@ def test_no_such_scores_are_said(capsys, file):
         (["compare", "--at", "soon"], "--at soon: give a duration such as 24h"),
         (["summary", "--until", "soon"], "--until soon: give a duration such as 24h"),
         (["summary", "--by", "colour"], "group_by: there is no group 'colour'"),
-        (["summary", "--level", "2"], "level: 2: give a share of intervals"),
         (["trend", "--time-zone", "Nowhere"], "time_zone: 'Nowhere' is no time zone"),
         (["distribution", "--bins", "0"], "--bins 0: give a number of at least 1"),
         (["sessions", "-n", "0"], "--limit 0: give a number from 1 to 1000"),

@@ -265,7 +265,6 @@ def test_labels_of_one_class_leave_out_what_they_cannot_tell(ran, files):
             "there is no score of 'coherance'",
         ),
         ('{"trace_id": "a", "label": "pass"}', (), "labels.jsonl:1: no metric"),
-        ('{"trace_id": "a", "label": "pass"}', ("--level", "95"), "--level 95: give a share"),
         (
             '{"trace_id": "a", "label": "pass"}',
             ("--metric", METRIC, "--threshold", "7"),
@@ -328,7 +327,7 @@ def test_a_score_that_is_no_number_of_its_scale_is_refused(ran, place, value, wh
 
 @pytest.mark.slow
 def test_the_scores_on_which_the_judge_is_unsure_are_reported(ran, files):
-    out = ran("calibrate", "labels.jsonl", "scores.jsonl", "--most-wrong", "0.45")[1]
+    out = ran("calibrate", "labels.jsonl", "scores.jsonl")[1]
     assert "unsure scores: " in out
 
 
@@ -348,14 +347,6 @@ def test_unsure_scores_of_two_judges_of_one_metric_are_not_written(ran, place):
     write(place / "labels.jsonl", [label(0, "pass"), label(1, "pass")])
     code, _, err = ran("calibrate", "labels.jsonl", "scores.jsonl", "--unsure", "unsure.json")
     assert (code, "a metric was scored by several judges" in err) == (2, True)
-
-
-def test_a_share_of_errors_that_cannot_be_is_refused(ran, files):
-    code, _, err = ran("calibrate", "labels.jsonl", "scores.jsonl", "--most-wrong", "1.5")
-    assert (code, err) == (
-        2,
-        "spanscore: error: --most-wrong 1.5: give a share between 0 and 1, such as 0.05\n",
-    )
 
 
 def thumbs(number, value, *, name="helpful", at_ns=1, **more):

@@ -389,7 +389,7 @@ def test_bad_input_is_told_in_one_line(compared, a, b, problem):
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("option", ["--max-score-drop=-1", "--max-latency-rise=nan", "--level=1"])
+@pytest.mark.parametrize("option", ["--max-score-drop=-1", "--max-latency-rise=nan"])
 def test_a_limit_that_cannot_be_is_bad_input(compared, option):
     code, _, error = compared(BEFORE, BEFORE, option)
     assert code == 2

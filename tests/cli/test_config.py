@@ -32,15 +32,6 @@ def test_init_writes_a_file_that_can_be_used(folder, capsys):
     assert main(["config", "check", "spanscore.yaml"]) == 0
 
 
-def test_a_file_to_check_is_named_as_other_commands_have_it_too(folder, capsys):
-    main(["config", "init"])
-    assert main(["config", "check", "-c", "spanscore.yaml"]) == 0
-    assert main(["config", "check", "--config", "missing.yaml"]) == 2
-    assert "missing.yaml: No such file" in capsys.readouterr().err
-    assert main(["config", "check"]) == 2
-    assert main(["config", "check", "spanscore.yaml", "-c", "spanscore.yaml"]) == 2
-
-
 def test_init_writes_where_it_is_asked_to(folder, capsys):
     assert main(["config", "init", "other.yaml"]) == 0
     assert (folder / "other.yaml").read_text() == example().read_text()
@@ -53,16 +44,8 @@ def test_init_replaces_no_file(folder, capsys):
     assert (folder / "spanscore.yaml").read_text() == "mode: inline"
     assert (
         capsys.readouterr().err
-        == "spanscore: error: spanscore.yaml: is there already; name another file, or replace it"
-        " with --force\n"
+        == "spanscore: error: spanscore.yaml: is there already; name another file, or delete it\n"
     )
-
-
-def test_init_replaces_a_file_with_force(folder, capsys):
-    (folder / "spanscore.yaml").write_text("mode: inline")
-
-    assert main(["config", "init", "--force"]) == 0
-    assert (folder / "spanscore.yaml").read_text() == example().read_text()
 
 
 def test_init_prints_to_standard_output(capsys):

@@ -158,7 +158,7 @@ def test_a_command_imports_no_other_commands_module():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stderr.strip() == str(
-        [f"spanscore.cli.{x}" for x in ("main", "metrics", "terminal")]
+        [f"spanscore.cli.{x}" for x in ("main", "metrics", "options", "terminal")]
     )
 
 

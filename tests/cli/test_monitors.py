@@ -1,6 +1,4 @@
-"""`spanscore monitors`: what its options ask for, and what it prints, against the services of a
-real server.
-"""
+"""`spanscore monitors`: what its files ask for, and what it prints, against a real server."""
 
 import json
 import re
@@ -8,11 +6,10 @@ import re
 import pytest
 
 from spanscore.cli import main
-from spanscore.cli import monitors as monitor_options
-from spanscore.cli.main import _parser
 
 METRIC = "check.errors_recovered"
-RUN = ("--run", "--metric", METRIC, "--everything")
+RUN = {"measure": {"metrics": [METRIC]}, "everything": True}
+WATCH = {"metric": METRIC, "floor": 0.5}
 
 
 @pytest.fixture
@@ -27,12 +24,24 @@ def monitors(serving, capsys):
 
 
 @pytest.fixture
-def created(monitors):
-    """`created(OPTION…)`: a monitor as JSON; all are deleted at the end."""
+def told(monitors, tmp_path):
+    """`told(ACTION, ID, OPTION…, field=…)`: an action that takes a file with these fields."""
+
+    def tell(action, monitor, *options, **fields):
+        file = tmp_path / "monitor.yaml"
+        file.write_text(json.dumps(fields))
+        return monitors(action, monitor, str(file), *options)
+
+    return tell
+
+
+@pytest.fixture
+def created(monitors, told):
+    """`created(ID, field=…)`: a monitor as JSON; all are deleted at the end."""
     made = []
 
-    def create(*options):
-        code, printed = monitors("create", *options, "--json")
+    def create(monitor, **fields):
+        code, printed = told("create", monitor, "--json", **fields)
         assert code == 0, printed.err
         made.append(json.loads(printed.out))
         return made[-1]
@@ -42,76 +51,35 @@ def created(monitors):
         monitors("delete", monitor["name"])
 
 
-def asked(*words):
-    return monitor_options.wanted(_parser(["monitors"]).parse_args(["monitors", "create", *words]))
-
-
-def test_options_are_the_monitor_that_is_asked_for():
-    words = [
-        "--watch",
-        "coherence",
-        "--reference",
-        "50",
-        "--tolerance",
-        "0.1",
-        "--label",
-        "severity=page",
-        "--cron",
-    ]
-    found = asked(*words, "0 3 * * *", "--time-zone", "Europe/Berlin", "--no-catch-up")
-    assert (found.watch.metric, found.watch.reference.sessions, found.watch.labels["severity"]) == (
-        "coherence",
-        50,
-        "page",
-    )
-    assert (found.schedule.cron, found.schedule.time_zone, found.schedule.catch_up) == (
-        "0 3 * * *",
-        "Europe/Berlin",
-        False,
-    )
-    assert not found.HasField("run")
-
-
-def test_options_of_runs_are_those_of_the_runs_it_starts():
-    found = asked(
-        "--run",
-        "--service",
-        "shop",
-        "--count",
-        "9",
-        "--max-usd",
-        "2",
-        "--look-back",
-        "1d",
-        "--overlap",
-        "queue",
-    )
-    assert (found.run.target.filter.service, found.run.target.sampling.count) == ("shop", 9)
-    assert (found.run.budget.max_usd, found.run.look_back_s, found.run.overlap) == (2.0, 86400.0, 2)
-    assert not found.HasField("watch")
-
-
 WRONG = [
-    (["--every", "5"], "--every 5: '5' is no duration"),
-    (["--service", "shop"], "no --run"),
-    (["--label", "page", "--watch", METRIC], "--label page: write NAME=VALUE"),
-    (["--watch", METRIC, "--cron", "61 * * * *"], "monitor.schedule.cron: cron '61 * * * *'"),
-    (["--watch", "nonsense"], "monitor.watch.metric: there is no metric 'nonsense'"),
-    ([], "give watch"),
+    ("watch: {metrik: coherence}", 'no field named "metrik"'),
+    ("watch: {floor: low}", "floor"),
+    ("watch", "monitor.yaml: "),
+    ("watch: [", "monitor.yaml: "),
+    (f"{{watch: {{metric: {METRIC}}}, schedule: {{cron: 61 * * * *}}}}", "monitor.schedule.cron: "),
+    ("watch: {metric: nonsense}", "monitor.watch.metric: there is no metric 'nonsense'"),
+    ("{}", "give watch"),
 ]
 
 
-@pytest.mark.parametrize(("words", "why"), WRONG, ids=lambda x: str(x)[:40])
-def test_an_option_that_is_wrong_is_named(words, why, monitors):
-    code, printed = monitors("create", *words)
+@pytest.mark.parametrize(("text", "why"), WRONG, ids=lambda x: str(x)[:40])
+def test_what_is_wrong_with_a_file_is_named(text, why, monitors, tmp_path):
+    file = tmp_path / "monitor.yaml"
+    file.write_text(text)
+    code, printed = monitors("create", "mine", str(file))
     assert (code, why in printed.err) == (2, True), printed.err
+
+
+def test_a_file_that_is_not_there_is_named(monitors):
+    code, printed = monitors("create", "mine", "/nowhere")
+    assert (code, "/nowhere: cannot be read" in printed.err) == (2, True)
 
 
 def test_those_of_the_configuration_and_those_that_were_created_are_listed(
     monitors, created, monkeypatch
 ):
     monkeypatch.setenv("COLUMNS", "200")
-    created("mine", "--watch", METRIC, "--floor", "0.5")
+    created("mine", watch=WATCH)
     _, printed = monitors("list")
     assert [line.split()[0] for line in printed.out.splitlines()] == [
         "monitor",
@@ -124,8 +92,8 @@ def test_a_list_on_a_narrow_terminal_has_the_whole_id_and_next_tick_of_each_moni
     monitors, created, monkeypatch
 ):
     monkeypatch.setenv("COLUMNS", "80")
-    created("0123456789ab", "--watch", METRIC, "--floor", "0.5")
-    created("another-one-of-these", *RUN, "--every", "1h")
+    created("0123456789ab", watch=WATCH)
+    created("another-one-of-these", run=RUN, schedule={"every_s": 3600})
     _, printed = monitors("list")
     lines = printed.out.splitlines()
     assert max(map(len, lines)) <= 80
@@ -135,9 +103,7 @@ def test_a_list_on_a_narrow_terminal_has_the_whole_id_and_next_tick_of_each_moni
 
 
 def test_a_monitor_is_shown_with_what_it_does(monitors, created):
-    created(
-        "nightly", *RUN, "--every", "1h", "--watch", METRIC, "--floor", "0.5", "--name", "by night"
-    )
+    created("nightly", run=RUN, schedule={"every_s": 3600}, watch=WATCH, display_name="by night")
     _, printed = monitors("get", "nightly")
     for line in (
         "monitor nightly  by night",
@@ -148,18 +114,16 @@ def test_a_monitor_is_shown_with_what_it_does(monitors, created):
         assert line in printed.out
 
 
-def test_an_update_of_the_tolerance_keeps_the_number_of_first_sessions(monitors, created):
-    created("mine", "--watch", METRIC, "--reference", "50", "--tolerance", "0.1")
-    _, printed = monitors("update", "mine", "--tolerance", "0.05", "--json")
+def test_an_update_of_the_tolerance_keeps_the_number_of_first_sessions(told, created):
+    created("mine", watch={"metric": METRIC, "reference": {"sessions": 50, "tolerance": 0.1}})
+    _, printed = told("update", "mine", "--json", watch={"reference": {"tolerance": 0.05}})
     assert json.loads(printed.out)["watch"]["reference"] == {"sessions": 50, "tolerance": 0.05}
 
 
-def test_an_update_changes_what_its_options_name(monitors, created):
-    created(
-        "mine", "--watch", METRIC, "--floor", "0.5", "--every", "1h", "--watch-agent", "planner"
-    )
-    options = ("--reference", "50", "--cron", "0 3 * * *", "--clear", "watch.agent", "--json")
-    _, printed = monitors("update", "mine", *options)
+def test_an_update_changes_what_its_file_names_and_clears_what_is_null(told, created):
+    created("mine", watch={**WATCH, "agent": "planner"}, schedule={"every_s": 3600})
+    watch = {"reference": {"sessions": 50}, "agent": None}
+    _, printed = told("update", "mine", "--json", watch=watch, schedule={"cron": "0 3 * * *"})
     found = json.loads(printed.out)
     assert found["watch"]["reference"]["sessions"] == 50
     assert found["schedule"]["cron"] == "0 3 * * *"
@@ -167,16 +131,32 @@ def test_an_update_changes_what_its_options_name(monitors, created):
     assert "every_s" not in found["schedule"]
 
 
-def test_an_update_of_an_old_etag_is_refused(monitors, created):
-    etag = created("mine", "--watch", METRIC, "--floor", "0.5")["etag"]
-    assert monitors("update", "mine", "--floor", "0.6", "--etag", etag)[0] == 0
-    code, printed = monitors("update", "mine", "--floor", "0.7", "--etag", etag)
+def test_what_get_prints_can_be_edited_and_given_back(told, created, monitors):
+    created("mine", watch={**WATCH, "labels": {"severity": "page"}}, run=RUN)
+    found = json.loads(monitors("get", "mine", "--json")[1].out)
+    found["watch"]["floor"] = 0.7
+    code, printed = told("update", "mine", "--json", **found)
+    assert code == 0, printed.err
+    changed = json.loads(printed.out)
+    assert (changed["watch"], changed["run"]) == (found["watch"], found["run"])
+
+
+def test_an_update_of_an_old_etag_is_refused(told, created):
+    etag = created("mine", watch=WATCH)["etag"]
+    assert told("update", "mine", watch={"floor": 0.6}, etag=etag)[0] == 0
+    code, printed = told("update", "mine", watch={"floor": 0.7}, etag=etag)
     assert (code, "was changed since" in printed.err) == (2, True)
+
+
+def test_an_update_that_names_nothing_is_refused(told, created):
+    created("mine", watch=WATCH)
+    code, printed = told("update", "mine")
+    assert (code, "give what is to change" in printed.err) == (2, True)
 
 
 def test_a_monitor_is_paused_resumed_and_triggered(monitors, created, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    created("mine", *RUN, "--every", "1d")
+    created("mine", run=RUN, schedule={"every_s": 86400})
     assert "state      paused" in monitors("pause", "mine")[1].out
     assert "run " in monitors("trigger", "mine")[1].out
     assert "state      new" in monitors("resume", "mine")[1].out
@@ -190,6 +170,6 @@ def test_what_is_not_there_is_named(monitors):
     assert (code, "there is no monitor 'nothing'" in printed.err) == (2, True)
 
 
-def test_those_of_the_configuration_are_not_changed_here(monitors):
-    code, printed = monitors("update", "configured", "--floor", "0.1")
+def test_those_of_the_configuration_are_not_changed_here(told):
+    code, printed = told("update", "configured", watch={"floor": 0.1})
     assert (code, "configuration file" in printed.err) == (2, True)

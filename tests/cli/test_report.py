@@ -130,10 +130,6 @@ def test_runs_with_nothing_in_common_are_said_to_have_nothing_in_common(report, 
     )
 
 
-def test_the_title_is_what_is_asked_for(report, run):
-    assert "<title>Nightly · spanscore</title>" in report(run, "--title", "Nightly").html
-
-
 def test_the_file_is_its_owners_alone_and_that_is_said(report, scores, tmp_path, capsys):
     report(scores)
     assert stat.S_IMODE((tmp_path / "report.html").stat().st_mode) == 0o600
@@ -145,7 +141,6 @@ def test_the_file_is_its_owners_alone_and_that_is_said(report, scores, tmp_path,
     ("words", "said"),
     [
         (["nowhere.pb"], "nowhere.pb"),
-        (["{scores}", "--max-size", "0"], "--max-size 0: give a number of MiB from 1 on"),
         (["{scores}", "-o", "nowhere/report.html"], "there is no folder nowhere"),
         (["{scores}", "--baseline", "{run}"], "give two of a kind"),
         (["{run}", "{run}"], "give the other one as --baseline"),

@@ -52,32 +52,14 @@ def given_file(tmp_path):
 
 
 def test_a_score_is_created_with_what_the_options_say(create):
-    found = create(
-        "--value",
-        "4",
-        "--scale",
-        "1:5",
-        "--author",
-        "ada",
-        "--reason",
-        "quick",
-        "--time",
-        "2026-05-01T12:00",
-    )
-    assert (found["value"], found["scale"], found["reason"]) == (
-        4.0,
-        {"low": 1.0, "high": 5.0},
-        "quick",
-    )
+    found = create("--value", "4", "--author", "ada", "--reason", "quick")
+    assert (found["value"], found["reason"]) == (4.0, "quick")
     assert found["evaluator"]["source"] == "human"
     assert found["evaluator"]["author"] == "ada"
-    assert found["evaluated_at_ns"] == "1777636800000000000"
 
 
 def test_that_a_trace_is_not_stored_is_said(act):
-    _, printed = act(
-        "create", "--trace", TRACE, "--metric", "helpful", "--label", "pass", "--request-id", "said"
-    )
+    _, printed = act("create", "--trace", TRACE, "--metric", "helpful", "--label", "pass")
     assert "what it is of is not stored (yet)" in printed.out
     act("delete", printed.out.split()[0])
 
@@ -92,14 +74,6 @@ def test_a_score_is_changed(act, create):
     name = create("--label", "pass")["name"]
     code, printed = act("update", name.removeprefix("scores/"), "--label", "fail", "--json")
     assert (code, json.loads(printed.out)["label"]) == (0, "fail")
-
-
-def test_what_somebody_else_has_changed_is_not(act, create):
-    made = create("--label", "pass")
-    act("update", made["name"], "--label", "fail")
-    code, printed = act("update", made["name"], "--label", "pass", "--etag", made["etag"])
-    assert code == 2
-    assert "was changed since it was read" in printed.err
 
 
 def test_a_change_of_nothing_is_refused(act):
@@ -195,8 +169,3 @@ def test_an_action_is_documented_with_all_its_options(action):
     scores.ACTIONS[action].add_arguments(parser)
     words = [word for x in parser._actions for word in (*x.option_strings, x.metavar)]
     assert [word for word in (action, *words) if word and word not in _SECTION] == []
-
-
-def test_the_list_of_scores_takes_files_as_before(tmp_path, capsys):
-    assert main.main(["scores", str(tmp_path / "nothing.jsonl")]) == 2
-    assert "nothing.jsonl" in capsys.readouterr().err

@@ -7,7 +7,6 @@ import pytest
 
 from spanscore.cli import server
 from spanscore.cli.main import main
-from spanscore.export import spans
 from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Evaluation, Evaluator, Score, Undelivered
 from spanscore.model.trace import Target
@@ -165,14 +164,6 @@ def test_json_lines_name_the_score_its_agent_and_its_service(store, run):
     assert (first["agent_name"], first["service_name"]) == (known.agent_name, known.service_name)
 
 
-def test_scores_in_a_file_of_json_lines_are_found_by_their_service(store, run, tmp_path, capsys):
-    lines = tmp_path / "scores.jsonl"
-    lines.write_text(run("--json")[1])
-    main(["scores", str(lines), "--json", "--service", "shop"])
-    main(["scores", str(lines), "--json", "--service", "another"])
-    assert capsys.readouterr().out == lines.read_text()
-
-
 @pytest.mark.parametrize(
     "moment", ["9999-12-31", "0001-01-01", "1000000d", "1969-12-31T23:59+01:00"]
 )
@@ -195,8 +186,6 @@ def test_where_nothing_meets_the_conditions_that_is_said(store, run, words):
 
 def test_the_limit_says_that_there_may_be_more(store, run):
     assert run("--limit", "1")[1].splitlines()[-1] == "the newest 1; --limit shows more"
-    ordered = run("--limit", "1", "--order-by", "value")[1]
-    assert ordered.splitlines()[-1] == "the first 1; --limit shows more"
 
 
 def test_a_store_can_be_named_by_its_file(store, tmp_path, capsys):
@@ -211,7 +200,6 @@ def test_a_store_can_be_named_by_its_file(store, tmp_path, capsys):
         (("--limit", "-1"), "0 shows all"),
         (("--token-file", "x"), "go with --server"),
         (("--exporter", "phoenix"), "goes with --undelivered"),
-        (("scores.jsonl", "--store", "x.db"), "one of them is read"),
         (("--server", "127.0.0.1:1"), "is a server running there"),
     ],
 )
@@ -219,27 +207,6 @@ def test_what_cannot_be_is_said_with_what_to_do(store, run, words, hint):
     code, out, err = run(*words)
     assert (code in {1, 2}, out) == (True, "")
     assert hint in err
-
-
-def test_scores_that_eval_printed_are_listed_from_their_file(store, run, tmp_path, capsys):
-    lines = tmp_path / "scores.jsonl"
-    lines.write_text(run("--json")[1])
-    main(["scores", str(lines), "--json"])
-    assert capsys.readouterr().out == lines.read_text()
-
-
-def test_scores_that_a_server_exported_are_listed(tmp_path, capsys):
-    file = tmp_path / "exported.pb"
-    file.write_bytes(spans.request([_score("task_completion")], "child", 8192))
-    assert main(["scores", str(file)]) == 0
-    assert "task_completion" in capsys.readouterr().out
-
-
-def test_a_file_without_scores_is_refused(tmp_path, capsys):
-    file = tmp_path / "traces.jsonl"
-    file.write_text('{"resourceSpans": []}')
-    assert main(["scores", str(file)]) == 2
-    assert "contains no scores" in capsys.readouterr().err
 
 
 def test_without_a_store_it_is_bad_input(run):
@@ -278,45 +245,3 @@ def test_the_scores_of_a_run_that_was_deleted_are_listed(run, store):
     store.commit([], [replace(_score("goal_accuracy"), run="a1")])
     code, out, _ = run("--run", "a1", "--json")
     assert (code, json.loads(out)["metric"]) == (0, "goal_accuracy")
-
-
-def test_scores_are_listed_in_the_order_that_is_asked_for(store, run):
-    store.commit(
-        [],
-        [
-            replace(_score("coherence"), outcome=Score(0.9, "")),
-            replace(_score("confidence"), subject_id="d"),
-        ],
-    )
-    values = [
-        json.loads(x)["value"]
-        for x in run("--json", "--order-by", "value desc", "-n", "2")[1].splitlines()
-    ]
-    assert values == [0.9, 0.25]
-
-
-def test_an_order_that_there_is_not_is_refused_with_those_that_there_are(store, run):
-    code, _, said = run("--order-by", "reason")
-    assert code == 2
-    assert "value, evaluated_at_ns" in said
-
-
-@pytest.mark.parametrize(
-    ("order", "wanted"), [("stored_ns", [1, 2, 3]), ("stored_ns desc", [3, 2, 1])]
-)
-def test_scores_of_a_file_are_listed_as_they_were_stored(tmp_path, run, order, wanted):
-    file = tmp_path / "scores.jsonl"
-    scores = [replace(_score("coherence"), subject_id=f"{x}") for x in (1, 2, 3)]
-    file.write_text("".join(f"{json.dumps(x.to_json())}\n" for x in scores))
-    _, printed, _ = run(str(file), "--json", "--order-by", order)
-    assert [int(json.loads(x)["subject_id"]) for x in printed.splitlines()] == wanted
-
-
-def test_scores_of_a_store_are_listed_as_they_were_stored(store, run):
-    rising, falling = (
-        [json.loads(x)["metric"] for x in run("--json", "--order-by", x)[1].splitlines()]
-        for x in ("stored_ns", "stored_ns desc")
-    )
-    assert len(set(rising)) > 1
-    assert rising == falling[::-1]
-    assert falling == [json.loads(x)["metric"] for x in run("--json")[1].splitlines()]

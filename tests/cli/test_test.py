@@ -68,6 +68,12 @@ def written(tmp_path):
     return write
 
 
+@pytest.fixture
+def bayesian(written):
+    """The suite of the example with Bayesian statistics."""
+    return written(f"{Path(_SUITE).read_text()}\nagentic: {{statistics: bayesian}}\n")
+
+
 def test_the_table_has_a_row_for_each_case(tested):
     rows = tested()[1].splitlines()[2:5]
     assert [row.split()[:3] for row in rows] == [
@@ -77,9 +83,9 @@ def test_the_table_has_a_row_for_each_case(tested):
     ]
 
 
-def test_a_narrow_terminal_shows_names_and_intervals_whole(tested, monkeypatch):
+def test_a_narrow_terminal_shows_names_and_intervals_whole(tested, bayesian, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    _, out, _ = tested(_SUITE, "--statistics", "bayesian")
+    _, out, _ = tested(bayesian)
     lines = out.splitlines()
     row = next(place for place, line in enumerate(lines) if line.startswith("dinner-in-tokyo"))
     assert lines[row + 1].split("  ")[-1] == "[0.16, 0.99]"
@@ -88,7 +94,7 @@ def test_a_narrow_terminal_shows_names_and_intervals_whole(tested, monkeypatch):
 def test_the_output_says_the_k_of_its_odds_and_how_they_are_estimated(tested, written):
     assert (
         "\nk = 2; pass@k and pass^k of a case: frequentist\n"
-        in tested(written(_OF_TOOLS), "--k", "2")[1]
+        in tested(written(f"{_OF_TOOLS}k: 2\n"))[1]
     )
 
 
@@ -98,7 +104,7 @@ def test_where_cases_have_different_k_the_output_says_why_there_are_no_odds_over
     text = _OF_TOOLS.replace("- id: cities", "- id: cities\n  k: 3")
     out = tested(written(text))[1]
     assert "\nk = 1, 3; pass@k and pass^k of a case: frequentist\n" in out
-    assert "since the cases have different k; --k sets one for all" in out
+    assert "since the cases have different k" in out
 
 
 def test_a_case_that_fails_makes_the_exit_code_1_and_is_counted(tested):
@@ -115,19 +121,12 @@ def test_a_share_of_the_cases_may_be_enough(tested):
     assert [tested(_SUITE, "--fail-under", x)[0] for x in ("0.6", "0.7")] == [0, 1]
 
 
-def test_the_pass_rate_that_trials_need_can_be_given(tested):
-    assert tested(_SUITE, "--required-pass-rate", "0")[0] == 0
-
-
 def test_the_run_file_has_cases_trials_and_their_scores(tested, tmp_path):
-    tested(_SUITE, "--output", tmp_path / "run.json", "--run-id", "r1")
+    tested(_SUITE, "--output", tmp_path / "run.json")
     run = json.loads((tmp_path / "run.json").read_text())
     [trial] = run["cases"][0]["trials"]
-    assert (run["schema"], run["suite"], run["run_id"]) == (
-        "spanscore.run/1",
-        "travel-assistant",
-        "r1",
-    )
+    assert (run["schema"], run["suite"]) == ("spanscore.run/1", "travel-assistant")
+    assert run["run_id"]
     assert (trial["session_id"], trial["passed"], trial["test"]["test.case.result.status"]) == (
         "session-42",
         True,
@@ -137,8 +136,8 @@ def test_the_run_file_has_cases_trials_and_their_scores(tested, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_run_file_holds_numbers_as_numbers(tested, tmp_path):
-    tested(_SUITE, "--output", tmp_path / "run.json", "--k", "2", "--statistics", "bayesian")
+def test_the_run_file_holds_numbers_as_numbers(tested, bayesian, tmp_path):
+    tested(bayesian, "--output", tmp_path / "run.json")
     run = json.loads((tmp_path / "run.json").read_text())
     assert all(
         isinstance(run["cases"][0][x], float) for x in ("pass_at_k_ci_low", "pass_pow_k_ci_high")
@@ -219,8 +218,9 @@ def test_a_selector_looks_at_the_attributes_of_spans(tested, written):
     assert tested(written(text))[0] == 0
 
 
-def test_interactions_as_the_unit_are_said(tested):
-    assert "turns of one conversation are not" in tested(_SUITE, "--unit", "interaction")[1]
+def test_interactions_as_the_unit_are_said(tested, written):
+    suite = written(f"{_OF_TOOLS}agentic: {{unit: interaction}}\n")
+    assert "turns of one conversation are not" in tested(suite)[1]
 
 
 def test_the_schema_needs_no_suite(capsys):
@@ -272,10 +272,7 @@ def test_a_suite_that_cannot_be_used_is_told_in_one_line(tested, written, text, 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--k", "0"], "argument --k: 0 is no whole number from 1 on"),
-        (["--trials", "x"], "argument --trials: x is no whole number from 1 on"),
         (["--fail-under", "2"], "--fail-under 2: give a share from 0 to 1"),
-        (["--required-pass-rate", "nan"], "--required-pass-rate nan: give a share from 0 to 1"),
         (["--output", "/nowhere/at/all.json"], "/nowhere/at/all.json: cannot be written"),
         (["--junit", "/"], "/: cannot be written (it is a folder)"),
         (["--output", "-"], "-: name a file; standard output has the table"),

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from spanscore.cli.main import main
-from spanscore.cli.trace_files import agent_traces
-from spanscore.export import spans
 from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip
 from spanscore.model.trace import AgentTrace, Target, ToolCall
 from spanscore.store.config import Config
@@ -120,61 +118,3 @@ def test_traces_are_listed_in_the_order_that_is_asked_for(run, field):
 def test_an_order_that_there_is_not_is_refused_with_those_that_there_are(run, capsys):
     assert main(["traces", "--store", "nowhere.db", "--order-by", "cost"]) == 2
     assert "there is stored_ns, started_ns, latency, tokens, tool_errors" in capsys.readouterr().err
-
-
-@pytest.fixture
-def exported(tmp_path):
-    """Write scores as a server exports them; gives the file."""
-
-    def write(*scores):
-        file = tmp_path / "exported.pb"
-        file.write_bytes(spans.request(list(scores), "child", 8192))
-        return str(file)
-
-    return write
-
-
-def test_recorded_traces_are_listed_with_the_scores_that_a_server_exported(exported, capsys):
-    trace, *others = agent_traces([RECORDING])
-    exports = exported(_score(trace, "coherence", 0.1), _score(trace, "confidence", 0.8))
-    assert main(["traces", str(RECORDING), exports, "--json"]) == 0
-    found = [json.loads(x) for x in capsys.readouterr().out.splitlines()]
-    assert {x["id"]: x["failing"] for x in found} == {
-        trace.id: ["coherence"],
-        **{x.id: [] for x in others},
-    }
-    assert {x["user_input"] for x in found} == {x.user_input for x in (trace, *others)}
-
-
-def test_a_trace_is_listed_by_its_scores_where_the_files_contain_nothing_else(exported, capsys):
-    trace = _trace(7, session_id="s-7")
-    assert main(["traces", exported(_score(trace, "coherence", 0.1)), "--failing"]) == 0
-    first, below = capsys.readouterr().out.splitlines()
-    assert "1 of 1 failing" in first
-    assert f"trace {7:032x}" in first
-    assert "session s-7" in first
-    assert below.strip() == "failing: coherence"
-
-
-def test_the_lines_that_eval_prints_are_listed_by_their_traces(run, tmp_path, capsys):
-    lines = tmp_path / "scores.jsonl"
-    main(["scores", "--store", f"{tmp_path}/spanscore.db", "--json"])
-    lines.write_text(capsys.readouterr().out)
-    assert main(["traces", str(lines), "--json", "--order-by", "latency desc"]) == 0
-    found = [json.loads(x) for x in capsys.readouterr().out.splitlines()]
-    assert {x["trace_ids"][0]: x["failing"] for x in found} == {
-        f"{1:032x}": [],
-        f"{2:032x}": ["coherence"],
-    }
-
-
-def test_a_file_without_traces_and_scores_is_refused(tmp_path, capsys):
-    file = tmp_path / "traces.jsonl"
-    file.write_text('{"resourceSpans": []}')
-    assert main(["traces", str(file)]) == 2
-    assert str(file) in capsys.readouterr().err
-
-
-def test_files_and_a_store_are_not_read_together(run, capsys):
-    assert main(["traces", "traces.jsonl", "--store", "spanscore.db"]) == 2
-    assert "one of them is read" in capsys.readouterr().err

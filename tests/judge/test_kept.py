@@ -113,7 +113,7 @@ def test_a_folder_that_cannot_be_made_loses_no_score(tmp_path, caplog):
     cache = FileCache(tmp_path / "file" / "answers.db", 10**6)
     cache.put({"k": "answer"})
 
-    assert (cache.get(["k"]), "--cache" in caplog.text) == ({}, True)
+    assert (cache.get(["k"]), "judge.cache.path" in caplog.text) == ({}, True)
 
 
 def test_threads_share_it(path):

@@ -73,19 +73,18 @@ def test_without_the_file_one_run_still_asks_nothing_twice(run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["option", "configuration"])
-def test_the_file_can_be_named(run, tmp_path, how):
+def test_the_file_can_be_named(run, tmp_path):
     file = tmp_path / "mine.db"
-    run(EVAL, "--cache", str(file)) if how == "option" else run(EVAL, path=str(file))
+    run(EVAL, path=str(file))
 
     assert (stat.S_IMODE(file.stat().st_mode) if os.name == "posix" else 0o600) == 0o600
 
 
 @pytest.mark.slow
 def test_another_file_knows_nothing_of_the_first(run, tmp_path):
-    first = run(EVAL, "--cache", str(tmp_path / "one.db"))
+    first = run(EVAL, path=str(tmp_path / "one.db"))
 
-    assert run(EVAL, "--cache", str(tmp_path / "two.db"))[0] == first[0]
+    assert run(EVAL, path=str(tmp_path / "two.db"))[0] == first[0]
 
 
 @pytest.mark.slow
@@ -96,16 +95,12 @@ def test_what_eval_asked_is_not_asked_by_another_metric_selection(run):
 
 
 def test_no_file_is_made_where_nobody_is_asked(tmp_path, capsys):
-    main(["eval", RECORDING, "--cache", str(tmp_path / "mine.db")])
+    config = tmp_path / "spanscore.yaml"
+    config.write_text(f"judge: {{cache: {{path: {tmp_path / 'mine.db'}}}}}")
+    main(["eval", RECORDING, "-c", str(config)])
     capsys.readouterr()
 
     assert not (tmp_path / "mine.db").exists()
-
-
-def test_both_options_at_once_are_refused(capsys):
-    code = main(["eval", RECORDING, "--cache", "x", "--no-cache"])
-
-    assert (code, "not allowed with" in capsys.readouterr().err) == (2, True)
 
 
 @pytest.mark.slow

@@ -15,8 +15,6 @@ def test_one_worker_is_the_server_itself(workers, processes):
 def test_a_number_that_cannot_be_is_refused(workers):
     with pytest.raises(ConfigError, match="workers"):
         config.parse(f"workers: {workers}")
-    with pytest.raises(ConfigError, match="--workers"):
-        config.with_workers(config.parse(""), workers)
 
 
 def test_zero_is_one_for_each_cpu_where_there_are_several():

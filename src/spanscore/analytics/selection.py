@@ -235,9 +235,7 @@ def _split(text: str) -> tuple[_Wants | None, _Wants | None, Node | None]:
     None: there are none of these.
     """
     found = parse(text, FILTER_FIELDS)
-    conditions = (
-        () if found is None else found.node.parts if isinstance(found.node, And) else (found.node,)
-    )
+    conditions = () if found is None else _joined(found.node)
     kinds: tuple[Fields[Any], ...] = (PROCEDURE_FIELDS, SUBJECT_FIELDS, TAG_FIELDS)
     of_kinds: list[list[Node]] = [[] for _ in kinds]
     for condition in conditions:
@@ -255,6 +253,15 @@ def _split(text: str) -> tuple[_Wants | None, _Wants | None, Node | None]:
         None if of_contexts is None else test_of(of_contexts, SUBJECT_FIELDS),
         of_tags,
     )
+
+
+def _joined(node: Node) -> Iterator[Node]:
+    """The conditions that AND joins, also in parentheses."""
+    if isinstance(node, And):
+        for part in node.parts:
+            yield from _joined(part)
+    else:
+        yield node
 
 
 def _names(node: Node) -> Iterator[str]:

@@ -2,58 +2,43 @@
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from spanscore.api.v1 import analytics_service_pb2 as pb
+from spanscore.api.v1.score_pb2 import Score
 from spanscore.cli import server, terminal
-from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable
+from spanscore.cli.options import Action, add_actions, add_json, argument
+from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable, utc
 from spanscore.errors import InputError
 from spanscore.time_zones import zone_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from spanscore.api.v1 import analytics_service_pb2 as pb
-    from spanscore.api.v1.score_pb2 import Score
-
 
 _UNITS: Final = ("hour", "day", "week", "month", "quarter", "year")
 _CONDITIONS: Final = {
     "metric": "of this metric",
-    "source": "from this source: spanscore, human, programmatic or another evaluator",
     "service": "of the service with this service.name",
-    "agent": "of this agent",
-    "environment": "of this deployment.environment.name",
-    "service-version": "of this service.version",
-    "model": "of traces whose first model call was of this model",
-    "tool": "of traces that called this tool",
-    "tag": "of traces with this tag",
-    "evaluator": "by this evaluator",
-    "judge-model": "by this model as judge",
-    "rule": "by this rule of evaluation.rules",
 }
-_FIELDS: Final = {"service-version": "version", "judge-model": "judge_model", "tag": "tags"}
-_LISTS: Final = frozenset({"tool", "tags"})
-"""Fields with several values, of which one is to be this."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's actions and their options."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions")
-    for name, (summary, declare) in _ACTIONS.items():
-        action = actions.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
-        )
-        server.add_arguments(action)
-        action.add_argument("--json", action="store_true", help="print JSON, one object a line")
-        declare(action)
+    add_actions(parser, _ACTIONS, _add_where)
+
+
+def _add_where(parser: argparse.ArgumentParser) -> None:
+    server.add_arguments(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print what is asked for. Returns the exit code."""
     if not args.server and (args.token_file or args.ca_file):
         raise InputError("--token-file and --ca-file: go with --server")
-    method, request, items, show = _QUESTIONS[args.action](args)
+    method, request, items, show = _ACTIONS[args.action].run(args)
     found = list(getattr(_answer(args, method, request), items))
     if args.json:
         from spanscore.cli.server import as_json  # noqa: PLC0415 - tables need none
@@ -69,11 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _answer(args: argparse.Namespace, method: str, request: Any) -> Any:
     if args.server:
-        from spanscore.api.v1.analytics_service_pb2_grpc import (  # noqa: PLC0415 - as above
-            AnalyticsServiceStub,
-        )
-
-        with server.service(args, AnalyticsServiceStub) as ask:
+        with server.service(args, "Analytics") as ask:
             return ask(method, request)
     from spanscore.api.analytics import (  # noqa: PLC0415 - SQLAlchemy, which --server does not need
         ANSWERS,
@@ -89,23 +70,14 @@ _Question = tuple[str, Any, str, Callable[[list[Any]], None]]
 
 
 def _summary(args: argparse.Namespace) -> _Question:
-    from spanscore.api.v1 import (  # noqa: PLC0415 - --help needs no protobuf
-        analytics_service_pb2 as pb,
-    )
-
-    request = pb.SummarizeScoresRequest(
-        selection=_selection(args), group_by=args.by or (), level=args.level
-    )
+    request = pb.SummarizeScoresRequest(selection=_selection(args), group_by=args.by or ())
     return "SummarizeScores", request, "summaries", print_summaries
 
 
 def _trend(args: argparse.Namespace) -> _Question:
-    from spanscore.api.v1 import analytics_service_pb2 as pb  # noqa: PLC0415 - as above
-
     request = pb.QueryScoreTrendRequest(
         selection=_selection(args),
         group_by=args.by or (),
-        level=args.level,
         unit=pb.TimeUnit.Value(f"TIME_UNIT_{args.unit.upper()}"),
         time_zone=args.time_zone or "",
     )
@@ -118,19 +90,15 @@ def _trend(args: argparse.Namespace) -> _Question:
 
 
 def _distribution(args: argparse.Namespace) -> _Question:
-    from spanscore.api.v1 import analytics_service_pb2 as pb  # noqa: PLC0415 - as above
-
     if args.bins < 1:
         raise InputError(f"--bins {args.bins}: give a number of at least 1")
     request = pb.QueryScoreDistributionRequest(
-        selection=_selection(args), level=args.level, bins=args.bins, quantiles=args.quantile or ()
+        selection=_selection(args), bins=args.bins, quantiles=args.quantile or ()
     )
     return "QueryScoreDistribution", request, "distributions", print_distributions
 
 
 def _compare(args: argparse.Namespace) -> _Question:
-    from spanscore.api.v1 import analytics_service_pb2 as pb  # noqa: PLC0415 - as above
-
     if args.at is None and not (args.before and args.after):
         raise InputError(
             "give --at TIME to compare what was before with what came after, or --before and"
@@ -140,15 +108,11 @@ def _compare(args: argparse.Namespace) -> _Question:
     at_ns = server.since_ns(args.at, "--at")
     if at_ns is not None:
         before.end_ns = after.start_ns = at_ns
-    request = pb.CompareScoresRequest(
-        before=before, after=after, group_by=args.by or (), level=args.level
-    )
+    request = pb.CompareScoresRequest(before=before, after=after, group_by=args.by or ())
     return "CompareScores", request, "comparisons", print_comparisons
 
 
 def _sessions(args: argparse.Namespace) -> _Question:
-    from spanscore.api.v1 import analytics_service_pb2 as pb  # noqa: PLC0415 - as above
-
     if not 1 <= args.limit <= _MAX_SESSIONS:
         raise InputError(f"--limit {args.limit}: give a number from 1 to {_MAX_SESSIONS}")
     request = pb.RankSessionsRequest(selection=_selection(args), page_size=args.limit)
@@ -156,8 +120,6 @@ def _sessions(args: argparse.Namespace) -> _Question:
 
 
 def _history(args: argparse.Namespace) -> _Question:
-    from spanscore.api.v1 import analytics_service_pb2 as pb  # noqa: PLC0415 - as above
-
     request = pb.ListScoreHistoryRequest(
         metric=args.metric, trace_id=args.trace, session_id=args.session
     )
@@ -166,14 +128,9 @@ def _history(args: argparse.Namespace) -> _Question:
 
 def _selection(args: argparse.Namespace, more: str | None = None) -> "pb.ScoreSelection":
     """The scores that the options name; `more` is a further filter."""
-    from spanscore.api.v1 import analytics_service_pb2 as pb  # noqa: PLC0415 - as above
-
     conditions = []
     for option in _CONDITIONS:
-        values = getattr(args, option.replace("-", "_")) or ()
-        field = _FIELDS.get(option, option)
-        operator = ":" if field in _LISTS else " = "
-        either = [f"{field}{operator}{_quoted(value)}" for value in values]
+        either = [f"{option} = {_quoted(value)}" for value in getattr(args, option) or ()]
         conditions += [f"({' OR '.join(either)})"] if either else []
     conditions += [f"({x})" for x in (args.filter, more) if x]
     run_id = args.run.removeprefix("runs/")
@@ -198,105 +155,61 @@ def _of_selection(parser: argparse.ArgumentParser) -> None:
             action="append",
             help=f"only scores {what}; may be repeated",
         )
-    parser.add_argument(
-        "--filter", metavar="TEXT", help="only scores that meet this filter; see docs/analytics.md"
-    )
-    parser.add_argument("--run", metavar="ID", default="", help="the scores of this evaluation run")
-    parser.add_argument(
-        "--since",
-        metavar="TIME",
-        help="only what was scored since: 24h, or a UTC time as 2026-05-01",
-    )
-    parser.add_argument("--until", metavar="TIME", help="only what was scored before that time")
+    argument(parser, "--filter TEXT", "only scores that meet this filter; see docs/analytics.md")
+    argument(parser, "--run ID", "the scores of this evaluation run", default="")
+    argument(parser, "--since TIME", "only what was scored since: 24h, or a UTC time as 2026-05-01")
+    argument(parser, "--until TIME", "only what was scored before that time")
 
 
 def _of_figures(parser: argparse.ArgumentParser) -> None:
     _of_selection(parser)
-    parser.add_argument(
-        "--by",
-        metavar="NAME",
-        action="append",
-        help="keep apart: service, agent, model, tool, …; may be repeated",
-    )
-    _add_level(parser)
-
-
-def _add_level(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--level", metavar="SHARE", type=float, help="the level of the intervals; default: 0.95"
-    )
+    argument(parser, "--by NAME", "keep apart: service, agent, model, tool, …", repeated=True)
 
 
 def _of_trend(parser: argparse.ArgumentParser) -> None:
     _of_figures(parser)
-    parser.add_argument(
-        "--unit", choices=_UNITS, default="day", help="how long each time is; default: day"
-    )
-    parser.add_argument(
-        "--time-zone",
-        metavar="ZONE",
-        help="by whose clocks days begin, as Europe/Berlin; default: UTC",
-    )
+    argument(parser, "--unit", "how long each time is; default: day", choices=_UNITS, default="day")
+    argument(parser, "--time-zone ZONE", "whose days, such as Europe/Berlin; default: UTC")
 
 
 def _of_distribution(parser: argparse.ArgumentParser) -> None:
     _of_selection(parser)
-    _add_level(parser)
-    parser.add_argument(
-        "--bins", metavar="N", type=int, default=10, help="into how many bins; default: 10"
-    )
-    parser.add_argument(
-        "--quantile",
-        metavar="SHARE",
-        type=float,
-        action="append",
-        help="such as 0.9; may be repeated",
-    )
+    argument(parser, "--bins N", "into how many bins; default: 10", default=10)
+    argument(parser, "--quantile SHARE", "such as 0.9", repeated=True)
 
 
 def _of_compare(parser: argparse.ArgumentParser) -> None:
     _of_figures(parser)
-    parser.add_argument(
-        "--at", metavar="TIME", help="compare what was scored before that time with what came after"
-    )
-    parser.add_argument(
-        "--before", metavar="FILTER", help="""the first side, such as 'version = "1.4"'"""
-    )
-    parser.add_argument("--after", metavar="FILTER", help="the second side")
+    argument(parser, "--at TIME", "compare what was scored before that time with what came after")
+    argument(parser, "--before FILTER", """the first side, such as 'version = "1.4"'""")
+    argument(parser, "--after FILTER", "the second side")
 
 
 def _of_sessions(parser: argparse.ArgumentParser) -> None:
     _of_selection(parser)
-    parser.add_argument(
-        "-n", "--limit", metavar="N", type=int, default=20, help="show so many at most; default: 20"
-    )
+    argument(parser, "-n/--limit N", "show so many at most; default: 20", default=20)
 
 
 def _of_history(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("metric", metavar="METRIC", help="the metric whose scores to list")
+    argument(parser, "metric METRIC", "the metric whose scores to list")
     subject = parser.add_mutually_exclusive_group(required=True)
-    subject.add_argument("--trace", metavar="ID", help="of this agent trace or OpenTelemetry trace")
-    subject.add_argument("--session", metavar="ID", help="of this session")
+    argument(subject, "--trace ID", "of this agent trace or OpenTelemetry trace")
+    argument(subject, "--session ID", "of this session")
 
 
 _MAX_SESSIONS: Final = 1000
 
-_ACTIONS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
-    "summary": ("what the scores of each metric come to", _of_figures),
-    "trend": ("the same for each day, or another unit of time", _of_trend),
-    "distribution": ("how values and labels are spread", _of_distribution),
-    "compare": ("how two periods, two versions or any two filters differ", _of_compare),
-    "sessions": ("the sessions of which most fails, first", _of_sessions),
-    "history": ("all that was ever said of one trace or session by one metric", _of_history),
-}
-
-_QUESTIONS: dict[str, Callable[[argparse.Namespace], _Question]] = {
-    "summary": _summary,
-    "trend": _trend,
-    "distribution": _distribution,
-    "compare": _compare,
-    "sessions": _sessions,
-    "history": _history,
+_ACTIONS = {
+    "summary": Action("what the scores of each metric come to", _of_figures, _summary),
+    "trend": Action("the same for each day, or another unit of time", _of_trend, _trend),
+    "distribution": Action("how values and labels are spread", _of_distribution, _distribution),
+    "compare": Action(
+        "how two periods, two versions or any two filters differ", _of_compare, _compare
+    ),
+    "sessions": Action("the sessions of which most fails, first", _of_sessions, _sessions),
+    "history": Action(
+        "all that was ever said of one trace or session by one metric", _of_history, _history
+    ),
 }
 
 
@@ -413,7 +326,7 @@ def print_history(found: "Sequence[Score]") -> None:
     """Print a row for each score, in the order of time."""
     rows = []
     for one in found:
-        at = datetime.fromtimestamp(one.evaluated_at_ns // 10**9, UTC)
+        at = utc(one.evaluated_at_ns)
         by = (
             one.evaluator.author
             or one.evaluator.source

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from spanscore import config, suites
 from spanscore.cli import measurement, trace_files
-from spanscore.cli.terminal import console, on_one_line, progress, require_writable, write_file
+from spanscore.cli.options import add_judge, argument
+from spanscore.cli.terminal import (
+    console,
+    on_one_line,
+    plain_table,
+    progress,
+    require_writable,
+    write_file,
+)
 from spanscore.cli.test import attributes_of, estimated, require_models
 from spanscore.config import Settings
 from spanscore.errors import InputError
@@ -26,46 +34,19 @@ _MODES: dict[str, Mode] = {"round-robin": "round_robin", "linear": "linear"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("suite", metavar="SUITE", type=Path, help="the suite's YAML file")
-    parser.add_argument(
-        "agent",
-        metavar="NAME=PATH",
-        nargs="+",
-        help="an agent's name and what was recorded of it, two agents at least",
-    )
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="the configuration; without it, the defaults",
-    )
-    parser.add_argument(
-        "--model", metavar="MODEL", help="the model that judges, in place of the configured one"
-    )
-    parser.add_argument(
+    argument(parser, "suite SUITE", "the suite's YAML file", type=Path)
+    argument(parser, "agent NAME=PATH", "two agents at least, and what was recorded", nargs="+")
+    add_judge(parser)
+    argument(
+        parser,
         "--mode",
+        "who meets whom; default: %(default)s",
         choices=tuple(_MODES),
         default="round-robin",
-        help=(
-            "who meets whom: every two agents, or only the champion so far and the next one;"
-            " default: %(default)s"
-        ),
     )
-    measurement.add_cache_arguments(parser)
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="print how many calls there would be and send nothing",
-    )
-    parser.add_argument(
-        "--skip-unmatched",
-        action="store_true",
-        help="leave out cases that an agent has no recording of",
-    )
-    parser.add_argument(
-        "--output", metavar="FILE", type=Path, help="write contests and ranking as JSON"
-    )
+    argument(parser, "--dry-run", "print how many calls there would be and send nothing")
+    argument(parser, "--skip-unmatched", "leave out cases that an agent has no recording of")
+    argument(parser, "--output FILE", "write contests and ranking as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     paths = _paths(args.agent)
     require_writable(args.output)
     suite = suites.load(args.suite)
-    given = config.load(args.config) if args.config else config.default()
+    given = config.load(args.config)
     settings = measurement.with_cache(suites.with_judge(given, args.model), args)
     judge = open_judge(settings.judge, answers_file(settings.judge))
     if judge is None and not args.dry_run:
@@ -193,12 +174,10 @@ def _print_contest(output: "Console", contest: Contest) -> None:
 
 
 def _ranking(tournament: Tournament) -> "Table":
-    from rich.table import Table  # noqa: PLC0415 - --help needs no rich
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     each = "points per case" if tournament.mode == "linear" else "points per contest"
-    for heading in ("rank", "agent", "points", "won", "tied", "lost", each, "cases"):
-        table.add_column(heading, justify="left" if heading in {"agent", each} else "right")
+    numbers = ("rank", "points", "won", "tied", "lost", "cases")
+    columns = ("rank", "agent", "points", "won", "tied", "lost", each, "cases")
+    table = plain_table(columns, numbers, wrapped={"agent", each})
     for place in tournament.ranking:
         share, cases = "-", "-"
         if place.share is not None:

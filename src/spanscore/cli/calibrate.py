@@ -11,10 +11,19 @@ from sqlalchemy.engine import make_url
 
 from spanscore import calibration
 from spanscore.calibration import Calibration, Label, Matched, Measure, Verdict
-from spanscore.cli import eval, measurement, recorded_labels, score_files, trace_files  # noqa: A004 - the command's name
+from spanscore.cli import eval, recorded_labels, score_files, trace_files  # noqa: A004 - the command's name
 from spanscore.cli.measurement import measured
+from spanscore.cli.options import add_judge, argument
 from spanscore.cli.score_summary import as_texts
-from spanscore.cli.terminal import console, on_one_line, print_json, require_writable, write_file
+from spanscore.cli.terminal import (
+    console,
+    on_one_line,
+    plain_table,
+    print_json,
+    require_writable,
+    styled,
+    write_file,
+)
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.model.json import dumps
@@ -29,53 +38,29 @@ if TYPE_CHECKING:
 
 _Seen = list[tuple[str, bool, str]]
 
+_LEVEL = 0.95
+_MOST_WRONG = 0.05
+"""Scores are unsure where people contradict more of the verdicts than this share."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "labels",
-        metavar="LABELS",
-        nargs="?",
+    argument(parser, "labels LABELS", "what people say, as JSON Lines or CSV", type=Path, nargs="?")
+    argument(
+        parser,
+        "path PATH",
+        f"scores, or what to score: {trace_files.PATH_HELP}",
         type=Path,
-        help="what people say, as JSON Lines or CSV",
-    )
-    parser.add_argument(
-        "path",
-        metavar="PATH",
         nargs="*",
-        type=Path,
-        help=(
-            "scores, as `spanscore eval --jsonl` and `spanscore test --output` write them, or what"
-            f" to score now: {trace_files.PATH_HELP}"
-        ),
     )
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="the configuration; without it, the defaults",
-    )
-    parser.add_argument("--metric", metavar="NAME", help="the metric of labels that name none")
-    parser.add_argument(
-        "--model", metavar="MODEL", help="the model that judges, in place of the configured one"
-    )
-    parser.add_argument(
-        "--threshold", metavar="X", type=float, help="the score from which on the judge passes"
-    )
-    parser.add_argument(
-        "--level", metavar="SHARE", type=float, default=0.95, help="the level of all intervals"
-    )
+    add_judge(parser)
+    argument(parser, "--metric NAME", "the metric of labels that name none")
+    argument(parser, "--threshold X", "the score from which on the judge passes")
     recorded_labels.add_arguments(parser)
-    measurement.add_cache_arguments(parser)
-    add_unsure_arguments(parser)
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object for each metric and judge"
-    )
-    parser.add_argument("--no-store", action="store_true", help="keep nothing: only report")
-    parser.add_argument(
-        "--list", action="store_true", help="list the calibrations in the store and do nothing else"
-    )
+    argument(parser, "--unsure FILE", "write each metric's unsure scores as JSON")
+    argument(parser, "--json", "print one JSON object for each metric and judge")
+    argument(parser, "--no-store", "keep nothing: only report")
+    argument(parser, "--list", "list the calibrations in the store and do nothing else")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -134,9 +119,7 @@ def _require_usable(args: argparse.Namespace) -> None:
             "give labels and what they are about: spanscore calibrate LABELS PATH...; see spanscore"
             " calibrate --help"
         )
-    require_usable(args)
-    if not 0 < args.level < 1:
-        raise InputError(f"--level {args.level:g}: give a share between 0 and 1, such as 0.95")
+    require_writable(args.unsure)
 
 
 def _print_all(args: argparse.Namespace, found: Sequence[Matched]) -> None:
@@ -149,7 +132,7 @@ def _print_all(args: argparse.Namespace, found: Sequence[Matched]) -> None:
         )
     by_metric = {}
     for matched in found:
-        measures, scores = calibration.measures(matched, args.level), unsure_of(matched, args)
+        measures, scores = calibration.measures(matched, _LEVEL), unsure_of(matched)
         by_metric[matched.metric] = scores
         if args.json:
             print_json({**_as_json(matched, measures), "unsure": unsure_as_json(scores)})
@@ -268,16 +251,9 @@ def _as_json(matched: Matched, measures: Sequence[Measure]) -> dict[str, Any]:
 
 
 def _print(output: "Console", matched: Matched, measures: Sequence[Measure]) -> None:
-    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
-    from rich.text import Text  # noqa: PLC0415 - likewise
-
-    output.print(Text(on_one_line(_title(matched), 300), "bold"))
+    output.print(styled(on_one_line(_title(matched), 300), "bold"))
     output.print(_counts(matched))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in ("", "value", "interval", "n", ""):
-        table.add_column(
-            heading, justify="right" if heading in {"value", "n"} else "left", no_wrap=heading != ""
-        )
+    table = plain_table(("", "value", "interval", "n", ""), ("value", "n"), wrapped={""})
     for measure in measures:
         table.add_row(on_one_line(measure.name, 60), *_cells(measure.estimate, measure.why_not))
     output.print(table)
@@ -350,23 +326,10 @@ def shown(url: str) -> str:
 
 
 def _print_kept(found: list[tuple[str, Calibration]]) -> None:
-    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in (
-        "date",
-        "metric",
-        "judge",
-        "prompt",
-        "passes from",
-        "labels",
-        "sensitivity",
-        "specificity",
-    ):
-        figures = heading in {"passes from", "labels"}
-        table.add_column(
-            heading, justify="right" if figures else "left", no_wrap=heading in {"date", "metric"}
-        )
+    columns = ("date", "metric", "judge", "prompt", "passes from", "labels")
+    rates = ("sensitivity", "specificity")
+    wrapped = ("judge", "prompt", "passes from", "labels", *rates)
+    table = plain_table((*columns, *rates), ("passes from", "labels"), wrapped=wrapped)
     has_tenants = any(tenant for tenant, _ in found)
     if has_tenants:
         table.add_column("tenant", no_wrap=True)
@@ -399,39 +362,10 @@ def _measured(measure: Callable[[float, float], Estimate], design_effect: float)
     )
 
 
-def add_unsure_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument(
-        "--most-wrong",
-        metavar="SHARE",
-        type=float,
-        default=0.05,
-        help=(
-            "scores are unsure where people contradict more of the verdicts than this share;"
-            " default: %(default)g"
-        ),
-    )
-    parser.add_argument(
-        "--unsure",
-        metavar="FILE",
-        type=Path,
-        help="write each metric's unsure scores as JSON, {METRIC: [LOW, HIGH]}",
-    )
-
-
-def require_usable(args: argparse.Namespace) -> None:
-    """Refuse options that cannot be. Raises InputError."""
-    require_writable(args.unsure)
-    if not 0 < args.most_wrong < 1:
-        raise InputError(
-            f"--most-wrong {args.most_wrong:g}: give a share between 0 and 1, such as 0.05"
-        )
-
-
-def unsure_of(matched: Matched, args: argparse.Namespace) -> Unsure | str:
+def unsure_of(matched: Matched) -> Unsure | str:
     """The unsure scores of a judge, or why they are not known."""
     try:
-        return calibration.unsure(matched, args.level, args.most_wrong)
+        return calibration.unsure(matched, _LEVEL, _MOST_WRONG)
     except NotEstimableError as reason:
         return str(reason)
 

@@ -20,13 +20,17 @@ from spanscore.cli.comparison import (
     Measure,
     compare,
 )
+from spanscore.cli.options import add_config, argument
 from spanscore.cli.terminal import (
+    assembled,
     broken,
     console,
     fitted,
     on_one_line,
+    plain_table,
     print_json,
     printable,
+    styled,
     table_width,
 )
 from spanscore.errors import InputError
@@ -51,54 +55,19 @@ _STYLES = {"better": "green", "worse": "red"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     limits = Limits()
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="the configuration, whose store has the calibrations",
-    )
-    parser.add_argument(
-        "run_a", metavar="RUN_A", type=Path, help="the run to compare with: what is there now"
-    )
-    parser.add_argument("run_b", metavar="RUN_B", type=Path, help="the run that is to be no worse")
-    parser.add_argument(
-        "--max-pass-rate-drop",
-        metavar="SHARE",
-        type=float,
-        default=limits.pass_rate_drop,
-        help="exit 1 if the pass rate falls by more than this share, 0 to 1; default: %(default)g",
-    )
-    parser.add_argument(
-        "--max-score-drop",
-        metavar="POINTS",
-        type=float,
-        default=limits.score_drop,
-        help=(
-            "exit 1 if a mean score falls by more than this many points of 100; default:"
-            " %(default)g"
-        ),
-    )
-    parser.add_argument(
-        "--max-latency-rise",
-        metavar="SHARE",
-        type=float,
-        default=limits.latency_rise,
-        help="exit 1 if the mean latency rises by more than this share; default: %(default)g",
-    )
-    parser.add_argument(
-        "--certain",
-        action="store_true",
-        help="count as a regression only what the interval says is worse",
-    )
-    parser.add_argument(
-        "--level",
-        metavar="SHARE",
-        type=float,
-        default=0.95,
-        help="how sure all intervals together are; default: %(default)g",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def limit(spec: str, what: str, default: float) -> None:
+        text = f"exit 1 if {what} by more; default: %(default)g"
+        argument(parser, spec, text, type=float, default=default)
+
+    add_config(parser, "the configuration, whose store has the calibrations")
+    argument(parser, "run_a RUN_A", "the run to compare with: what is there now", type=Path)
+    argument(parser, "run_b RUN_B", "the run that is to be no worse", type=Path)
+    limit("--max-pass-rate-drop SHARE", "the pass rate falls", limits.pass_rate_drop)
+    limit("--max-score-drop POINTS", "a mean score of 100 falls", limits.score_drop)
+    limit("--max-latency-rise SHARE", "the mean latency rises", limits.latency_rise)
+    argument(parser, "--certain", "count as a regression only what the interval says is worse")
+    argument(parser, "--json", "print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -108,15 +77,13 @@ def run(args: argparse.Namespace) -> int:
         _at_least_nothing("--max-score-drop", args.max_score_drop),
         _at_least_nothing("--max-latency-rise", args.max_latency_rise),
     )
-    if not 0 < args.level < 1:
-        raise InputError(f"--level {args.level:g}: give a share between 0 and 1, such as 0.95")
     a, b = score_files.read_two(args.run_a, args.run_b)
-    found = compare(a, b, limits=limits, level=args.level, certain=args.certain)
+    found = compare(a, b, limits=limits, certain=args.certain)
     if not found.cases:
         raise InputError(f"{a.name} and {b.name}: no case is in both; {_why_none(a)}")
     if not found.measures:
         raise InputError(f"{a.name} and {b.name}: no case has a score in both")
-    settings = config.load(args.config) if args.config else config.default()
+    settings = config.load(args.config)
     rates = score_summary.by_calibrations(settings, a.verdicts, b.verdicts)
     if args.json:
         print_json(_as_json(a, b, found, rates))
@@ -221,8 +188,6 @@ def _change(change: CaseChange) -> float:
 
 
 def _case_row(change: CaseChange) -> list[Any]:
-    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
-
     status = change.a if change.a == change.b else f"{change.a} > {change.b}"
     a, b = change.means.get(change.measure, (None, None))
     values = [
@@ -231,20 +196,18 @@ def _case_row(change: CaseChange) -> list[Any]:
         _number(_change(change), change.measure, sign="+"),
     ]
     interval = _interval(change.difference.interval, change.measure) if change.difference else _NONE
-    name = Text(on_one_line(change.name, 48))
+    name = styled(on_one_line(change.name, 48))
     return [
         name,
         on_one_line(status, 24),
         change.measure,
         *values,
         interval,
-        Text(change.verdict, _STYLES.get(change.verdict, "")),
+        styled(change.verdict, _STYLES.get(change.verdict, "")),
     ]
 
 
 def _print_measures(output: "Console", found: Comparison) -> None:
-    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
-
     paired = any(x.pairs > x.n for x in found.measures)
     rows = [
         [
@@ -253,7 +216,7 @@ def _print_measures(output: "Console", found: Comparison) -> None:
             _estimated(x.b, x.name),
             _estimated(x.difference, x.name, sign="+"),
             *map(str, (x.n, x.pairs) if paired else (x.n,)),
-            Text(x.verdict, _STYLES.get(x.verdict, "")),
+            styled(x.verdict, _STYLES.get(x.verdict, "")),
             _REMARKS.join(_remarks(x)),
         ]
         for x in found.measures
@@ -330,15 +293,13 @@ def _stacked(
     headings: Sequence[str], rows: Sequence[Sequence[Any]], upper: str, lower: str
 ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
     """The table with the column `lower`, where there is one, under the column `upper`."""
-    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
-
     if lower not in headings:
         return headings, rows
     at, dropped = headings.index(upper), headings.index(lower)
     found = []
     for row in rows:
         below = "" if row[dropped] == _NONE else row[dropped].replace(_REMARKS, "\n")
-        both = Text.assemble(row[at], "\n" if below else "", below)
+        both = assembled(row[at], "\n" if below else "", below)
         found.append(
             [both if place == at else x for place, x in enumerate(row) if place != dropped]
         )
@@ -347,15 +308,7 @@ def _stacked(
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
-    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in headings:
-        figures = heading in _FIGURES
-        wraps = heading in _NAMES
-        table.add_column(
-            heading, no_wrap=not wraps, overflow="fold", justify="right" if figures else "left"
-        )
+    table = plain_table(headings, [x for x in headings if x in _FIGURES], wrapped=_NAMES)
     for row in rows:
         table.add_row(*row)
     return table

@@ -171,7 +171,7 @@ class _Pairs:
         return None if self.n == len(self.clusters) else self.clusters
 
 
-def compare(a: Run, b: Run, *, limits: Limits, level: float, certain: bool) -> Comparison:
+def compare(a: Run, b: Run, *, limits: Limits, certain: bool, level: float = 0.95) -> Comparison:
     """Compare two runs; `certain`: only what the interval is sure of is a regression."""
     shared = [name for name in a.units if name in b.units]
     units = [(a.units[name], b.units[name]) for name in shared]

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from spanscore import config, local_files
+from spanscore.cli.options import argument
 from spanscore.cli.terminal import require_writable
 from spanscore.errors import ConfigError, InputError
 
@@ -15,34 +16,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     init = actions.add_parser(
         "init", help="write a configuration file to start from, with a comment at each choice"
     )
-    init.add_argument(
-        "file",
-        metavar="FILE",
-        type=Path,
+    argument(
+        init,
+        "file FILE",
+        "where; `-` prints it; default: %(default)s",
         nargs="?",
         default=Path("spanscore.yaml"),
-        help="where; `-` prints it; default: %(default)s",
     )
-    init.add_argument("--force", action="store_true", help="replace a file that is there")
     check = actions.add_parser(
         "check", help="say whether a file can be used, and if not, what is wrong with which key"
     )
-    named = check.add_mutually_exclusive_group(required=True)
-    named.add_argument("file", metavar="FILE", type=Path, nargs="?")
-    named.add_argument(
-        "-c", "--config", metavar="FILE", type=Path, help="the same, as other commands have it"
-    )
+    argument(check, "file FILE", "the configuration")
     actions.add_parser("schema", help="print the JSON schema of the configuration file")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write a file, check one or print the schema. Returns the exit code."""
     if args.action == "init":
-        return _init(args.file, replace=args.force)
+        return _init(args.file)
     if args.action == "schema":
         print(json.dumps(config.json_schema(), indent=2, ensure_ascii=False))
         return 0
-    return _check(args.file or args.config)
+    return _check(args.file)
 
 
 def _check(path: Path) -> int:
@@ -55,14 +50,14 @@ def _check(path: Path) -> int:
     return 0
 
 
-def _init(path: Path, *, replace: bool) -> int:
+def _init(path: Path) -> int:
     text = example().read_text(encoding="utf-8")
     if str(path) == "-":
         print(text, end="")
         return 0
     require_writable(path)
-    if path.exists() and not replace:
-        raise InputError(f"{path}: is there already; name another file, or replace it with --force")
+    if path.exists():
+        raise InputError(f"{path}: is there already; name another file, or delete it")
     local_files.write(path, text.encode())
     print(f"{path}: written; change it, then start it with: spanscore serve -c {path}")
     return 0

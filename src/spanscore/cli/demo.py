@@ -9,10 +9,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
@@ -38,11 +36,11 @@ from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
 from spanscore.cli import score_summary, trace_files
 from spanscore.cli.backend import SIGNALS, Backend, from_environment
 from spanscore.cli.backend import exporters as exporters_to
+from spanscore.cli.options import argument
 from spanscore.cli.terminal import console
 from spanscore.errors import InputError, SpanscoreError
 from spanscore.evaluation.config import FAMILY
 from spanscore.judge.cache import load as load_recorded
-from spanscore.model.span import STATUS_ERROR, STATUS_OK, Span
 from spanscore.model.trace import Session
 from spanscore.otlp import codec, files
 from spanscore.rebuild import rebuild_all
@@ -58,9 +56,7 @@ _RECORDED_TIMEOUT_S, _MODEL_TIMEOUT_S = 45.0, 300.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "--keep", action="store_true", help="keep the server's journal and store as well"
-    )
+    argument(parser, "--keep", "keep the server's journal and store as well")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -95,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         for destination in (backend, server):
             if destination is not None and not send(requests, destination):
                 raise SpanscoreError(f"{destination.url} did not take the recorded spans")
-        output.print(f"Sent: {len(traces)} turns of a {_RECORDING} agent, with {exporter_name()}")
+        output.print(f"Sent: {len(traces)} turns of a {_RECORDING} agent")
         timeout_s = _RECORDED_TIMEOUT_S if "recorded_answers" in judge else _MODEL_TIMEOUT_S
         with output.status("waiting until traces and sessions have been quiet, and are scored"):
             found = wait_for_scores(control, sessions, timeout_s)
@@ -423,62 +419,10 @@ def renew(
             event.time_unix_nano += later_ns
 
 
-def exporter_name() -> str:
-    """What `send` sends with."""
-    return "OpenTelemetry's OTLP exporter" if _has_exporter() else "a plain gRPC client"
-
-
 def send(found: Iterable[ExportTraceServiceRequest], backend: Backend) -> bool:
-    """Send the requests by OTLP; whether all were taken."""
-    return _export(found, backend) if _has_exporter() else _post(found, backend)
-
-
-def _has_exporter() -> bool:
-    try:
-        return find_spec("opentelemetry.exporter.otlp") is not None
-    except ModuleNotFoundError:  # not even the packages above it
-        return False
-
-
-def _export(found: Iterable[ExportTraceServiceRequest], backend: Backend) -> bool:
-    """Send each trace as a batch of its own, as an SDK that exports often does."""
-    from opentelemetry.sdk.trace.export import SpanExportResult  # noqa: PLC0415 - optional, with the exporter
-
-    exporter = _exporter(backend)
-    try:
-        batches = _by_trace(span for request in found for span in codec.spans(request))
-        return all(
-            exporter.export([_readable(x) for x in batch]) is SpanExportResult.SUCCESS
-            for batch in batches
-        )
-    finally:
-        exporter.shutdown()
-
-
-def _exporter(backend: Backend) -> Any:
-    if backend.protocol == "http":
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415 - optional
-            OTLPSpanExporter as HttpExporter,
-        )
-
-        url = f"{backend.url}{_HTTP_PATH}"
-        return HttpExporter(url, headers=backend.headers, timeout=_TIMEOUT_S)
-    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415 - optional
-        OTLPSpanExporter as GrpcExporter,
-    )
-
-    headers = tuple(backend.headers.items())
-    return GrpcExporter(
-        backend.target, insecure=not backend.secure, headers=headers, timeout=_TIMEOUT_S
-    )
-
-
-def _post(found: Iterable[ExportTraceServiceRequest], backend: Backend) -> bool:
-    """Send the requests as they are, without the exporter."""
+    """Send the requests by OTLP as they are; whether all were taken."""
     if backend.protocol == "http":
         return all(_post_http(request.SerializeToString(), backend) for request in found)
-    import grpc  # noqa: PLC0415 - only where the exporter is not installed
-
     secure = grpc.ssl_channel_credentials()
     channel = (
         grpc.secure_channel(backend.target, secure)
@@ -507,47 +451,6 @@ def _post_http(body: bytes, backend: Backend) -> bool:
     except OSError:
         return False
     return True
-
-
-def _by_trace(spans: Iterable[Span]) -> Sequence[list[Span]]:
-    batches: defaultdict[str, list[Span]] = defaultdict(list)
-    for span in spans:
-        batches[span.trace_id].append(span)
-    return list(batches.values())
-
-
-def _readable(span: Span) -> Any:
-    """`span` as the SDK hands a span to its exporters."""
-    from opentelemetry import trace  # noqa: PLC0415 - optional, with the exporter
-    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - likewise
-    from opentelemetry.sdk.trace import Event, ReadableSpan  # noqa: PLC0415 - likewise
-    from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415 - likewise
-
-    def context(trace_id: str, span_id: str) -> trace.SpanContext:
-        flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
-        return trace.SpanContext(
-            int(trace_id, 16), int(span_id, 16), is_remote=False, trace_flags=flags
-        )
-
-    statuses = {STATUS_OK: trace.StatusCode.OK, STATUS_ERROR: trace.StatusCode.ERROR}
-    status = trace.Status(
-        statuses.get(span.status_code, trace.StatusCode.UNSET), span.status_message or None
-    )
-    return ReadableSpan(
-        name=span.name,
-        context=context(span.trace_id, span.span_id),
-        parent=context(span.trace_id, span.parent_span_id) if span.parent_span_id else None,
-        resource=Resource(span.resource.attributes),
-        attributes=span.attributes,
-        events=[Event(x.name, x.attributes, x.time_ns) for x in span.events],
-        links=[trace.Link(context(x.trace_id, x.span_id), x.attributes) for x in span.links],
-        # OTLP counts from UNSPECIFIED, the API from INTERNAL
-        kind=trace.SpanKind(max(0, span.kind - 1)),
-        status=status,
-        start_time=span.start_ns,
-        end_time=span.end_ns,
-        instrumentation_scope=InstrumentationScope(span.scope.name, span.scope.version),
-    )
 
 
 def _masked(given: bytes, mask: bytes) -> bytes:

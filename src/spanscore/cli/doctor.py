@@ -7,10 +7,10 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spanscore.cli.terminal import branch, console, print_json, printable
+from spanscore.cli.options import add_config, argument
+from spanscore.cli.terminal import assembled, branch, console, print_json, printable, styled
 
 if TYPE_CHECKING:
     from spanscore.cli.checks import Finding
@@ -21,18 +21,10 @@ _STYLES = {"ok": "green", "warn": "yellow", "FAIL": "bold red"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "-c", "--config", metavar="FILE", type=Path, help="the server's configuration"
-    )
-    parser.add_argument(
-        "--no-judge", action="store_true", help="ask no model, so that it costs nothing"
-    )
-    parser.add_argument(
-        "--no-round-trip", action="store_true", help="send no span to the running server"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object in place of the lines"
-    )
+    add_config(parser, "the server's configuration")
+    argument(parser, "--no-judge", "ask no model, so that it costs nothing")
+    argument(parser, "--no-round-trip", "send no span to the running server")
+    argument(parser, "--json", "print one JSON object in place of the lines")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,7 +55,7 @@ async def _examined(args: argparse.Namespace) -> "AsyncIterator[Finding]":
 
     name = str(args.config) if args.config else "the defaults"
     try:
-        settings = config.load(args.config) if args.config else config.default()
+        settings = config.load(args.config)
     except ConfigError as error:
         for line in str(error).splitlines():
             yield fail(
@@ -124,17 +116,15 @@ def _lines() -> "Callable[[Finding], None]":
     output = console()
 
     def show(finding: "Finding") -> None:
-        from rich.text import Text  # noqa: PLC0415 - --json needs no rich
-
         status, about = (
             (f"{finding.status:<4}", _STYLES[finding.status]),
             (f"{finding.about:<14}", "bold"),
         )
-        head = Text.assemble(status, "  ", about)
+        head = assembled(status, "  ", about)
         output.print(branch(head, printable(finding.message)))
         if finding.fix is not None:
             output.print(
-                branch(Text(" " * head.cell_len), Text(f"-> {printable(finding.fix)}", "dim"))
+                branch(styled(" " * head.cell_len), styled(f"-> {printable(finding.fix)}", "dim"))
             )
 
     return show

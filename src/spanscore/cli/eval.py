@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spanscore.cli import trace_files
-from spanscore.cli.terminal import console, on_one_line, print_json, printable, progress
+from spanscore.cli.options import add_judge, argument
+from spanscore.cli.terminal import (
+    console,
+    on_one_line,
+    plain_table,
+    print_json,
+    printable,
+    progress,
+)
 from spanscore.config import Settings
 from spanscore.evaluation import Engine, Overrides, PlannedCall
 from spanscore.evaluation.inquiry import costed
@@ -49,74 +57,20 @@ from spanscore.worker_processes import MAX_WORKERS, WorkerPool
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "path", metavar="PATH", nargs="+", type=sources.place, help=trace_files.PLACE_HELP
-    )
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="the configuration; without it, the defaults",
-    )
-    parser.add_argument(
-        "--metric",
-        metavar="NAME",
-        action="append",
-        help="measure only this metric, such as coherence or rubric; may be given again",
-    )
-    parser.add_argument(
-        "--model", metavar="MODEL", help="the model that judges, in place of the configured one"
-    )
-    parser.add_argument(
-        "--threshold", metavar="X", type=float, help="the score from which on the label is pass"
-    )
-    parser.add_argument(
-        "--failing", action="store_true", help="show only what does not pass or was not measured"
-    )
-    parser.add_argument(
-        "--jsonl", action="store_true", help="print one JSON object a line for each score"
-    )
-    parser.add_argument(
-        "--output",
-        metavar="FILE",
-        type=Path,
-        help="also write each score there as a line of JSON, as it is made",
-    )
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="show what a judge would be asked and what it may cost; send nothing",
-    )
-    parser.add_argument(
-        "-v",
-        "--verbose",
-        action="store_true",
-        help="say how a backend is asked for its traces; with --dry-run: show the whole prompts",
-    )
-    parser.add_argument(
-        "--fail-under",
-        metavar="METRIC=VALUE",
-        action="append",
-        default=[],
-        help=(
-            "exit 1 if the metric's mean is below VALUE, or nothing was scored; may be given again"
-        ),
-    )
-    parser.add_argument(
-        "--workers",
-        metavar="N",
-        type=_workers,
-        default=min(available_cpus(), MAX_WORKERS),
-        help=(
-            "read and score large files in up to N processes; 1: in this one (default: as many as"
-            " it may use cores)"
-        ),
-    )
-    measurement.add_cache_arguments(parser)
-    parser.add_argument(
-        "--fail-on", choices=["failed"], help="exit 1 if measuring failed for any score"
-    )
+    argument(parser, "path PATH", trace_files.PLACE_HELP, type=sources.place, nargs="+")
+    add_judge(parser)
+    argument(parser, "--metric NAME", "measure only this, such as rubric", repeated=True)
+    argument(parser, "--threshold X", "the score from which on the label is pass")
+    argument(parser, "--failing", "show only what does not pass or was not measured")
+    argument(parser, "--jsonl", "print one JSON object a line for each score")
+    argument(parser, "--output FILE", "also write each score there as JSON, as it is made")
+    argument(parser, "--dry-run", "show what a judge would be asked and its cost; send nothing")
+    argument(parser, "-v/--verbose", "say what backends are asked, and show whole prompts")
+    argument(parser, "--fail-under METRIC=VALUE", "exit 1 if its mean is below that", repeated=True)
+    workers = min(available_cpus(), MAX_WORKERS)
+    text = "processes that read and score large files; default: one for each core"
+    argument(parser, "--workers N", text, type=_workers, default=workers)
+    argument(parser, "--fail-on", "exit 1 if measuring failed for any score", choices=["failed"])
 
 
 def run(args: argparse.Namespace) -> int:
@@ -174,7 +128,7 @@ def _pool(workers: int) -> AbstractContextManager[WorkerPool | None]:
 
 def configured(args: argparse.Namespace) -> Settings:
     """The configuration, with a judge where `--model` asks for one and none is configured."""
-    settings = config.load(args.config) if args.config else config.default()
+    settings = config.load(args.config)
     settings = settings.model_copy(update={"judge": settings.judge.or_model(args.model)})
     return measurement.with_cache(settings, args)
 
@@ -462,14 +416,9 @@ def _print_table(
     """Print calls of one model; each row has what stands under the heading `first`, and the calls
     it adds up.
     """
-    from rich.table import Table  # noqa: PLC0415 - --jsonl needs no rich
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in (first, "stage", "metrics", "tokens in", "out", "USD"):
-        words = heading in {"trace", "metrics"}
-        table.add_column(
-            heading, no_wrap=heading != "metrics", justify="left" if words else "right"
-        )
+    figures = (*(() if first == "trace" else (first,)), "stage", "tokens in", "out", "USD")
+    columns = (first, "stage", "metrics", "tokens in", "out", "USD")
+    table = plain_table(columns, figures, wrapped={"metrics"})
     for which, group in rows:
         cost = _cost(group)
         at_most = "<" if group[0].planned.placeholders else ""

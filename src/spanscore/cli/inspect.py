@@ -4,13 +4,23 @@ import argparse
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spanscore import config, sources
 from spanscore.cli import trace_files
-from spanscore.cli.terminal import branch, console, cut, on_one_line, print_json, printable, shown
+from spanscore.cli.options import add_config, argument
+from spanscore.cli.terminal import (
+    assembled,
+    branch,
+    console,
+    cut,
+    on_one_line,
+    print_json,
+    printable,
+    shown,
+    styled,
+    utc,
+)
 from spanscore.content import ContentWatch
 from spanscore.dialects import Key, Unread
 from spanscore.evaluation import Config as Evaluations
@@ -49,41 +59,16 @@ _STATED = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "path", metavar="PATH", nargs="+", type=sources.place, help=trace_files.PLACE_HELP
-    )
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help="say how a backend is asked for its traces"
-    )
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help=(
-            "a configuration: say also which of its rules takes each trace; `assemble.stitch` holds"
-        ),
-    )
-    parser.add_argument(
-        "--jsonl", action="store_true", help="print one JSON object a line for each agent trace"
-    )
+    argument(parser, "path PATH", trace_files.PLACE_HELP, type=sources.place, nargs="+")
+    add_config(parser, "a configuration: say which of its rules takes each trace")
+    argument(parser, "--jsonl", "print one JSON object a line for each agent trace")
     choice = parser.add_mutually_exclusive_group()
-    choice.add_argument(
-        "--explain",
-        action="store_true",
-        help="say which span and attribute each fact came from, and what lost",
-    )
-    choice.add_argument(
-        "--unread",
-        action="store_true",
-        help="list the spans and log records that no dialect reads, without values",
-    )
+    argument(choice, "--explain", "say which span and attribute each fact came from, and what lost")
+    argument(choice, "--unread", "list what no dialect reads, without values")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print every agent trace. Returns the exit code."""
-    if args.verbose:
-        trace_files.print_requests()
     if args.unread:
         telemetry = trace_files.loaded(args.path)
         print_unread(unread_all(telemetry.spans, telemetry.logs), as_json=args.jsonl)
@@ -160,14 +145,12 @@ def _external_scores(
 
 
 def _add_scores(tree: "Tree", scores: Sequence[Evaluation]) -> None:
-    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
-
     for score in scores:
         by = f"by {score.evaluator.author or score.evaluator.source}"
         of_session = ", of the session" if score.scope == "session" else ""
         reason = f": {on_one_line(score.reason, 200)}" if score.reason else ""
         line = f"{on_one_line(_result(score), 120)}  ({on_one_line(by, 80)}{of_session}){reason}"
-        tree.add(branch(Text("score  ", "bold"), line))
+        tree.add(branch(styled("score  ", "bold"), line))
 
 
 def _result(score: Evaluation) -> str:
@@ -204,12 +187,11 @@ def _explained(
 
 
 def _tree(trace: AgentTrace) -> "Tree":
-    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
     from rich.tree import Tree  # noqa: PLC0415 - likewise
 
     more = f" (and {len(trace.trace_ids) - 1} more)" if len(trace.trace_ids) > 1 else ""
     root = Tree(
-        Text.assemble(("trace ", "bold"), (trace.trace_ids[0], "bold cyan"), more),
+        assembled(("trace ", "bold"), (trace.trace_ids[0], "bold cyan"), more),
         guide_style="dim",
     )
     for name, text in (("when", _when(trace)), ("who", _who(trace)), ("test", _test(trace))):
@@ -233,7 +215,8 @@ def _tree(trace: AgentTrace) -> "Tree":
     missing = ", ".join(_missing(trace))
     root.add(
         branch(
-            Text("missing", "bold"), Text(missing or "nothing", "yellow" if missing else "green")
+            styled("missing", "bold"),
+            styled(missing or "nothing", "yellow" if missing else "green"),
         )
     )
     return root
@@ -247,23 +230,19 @@ def _plan(plan: str | None) -> str:
 
 
 def _add_call(calls: "Tree", number: int, call: ToolCall, *, by_other: bool) -> None:
-    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
-
-    name = Text.assemble(f"{number} ", (on_one_line(call.name, 120), "cyan"))
+    name = assembled(f"{number} ", (on_one_line(call.name, 120), "cyan"))
     by = (f"  (by {on_one_line(call.agent or '', 60)})", "dim") if by_other else ""
-    made = calls.add(branch(name, Text.assemble(_value(call.arguments), by)))
+    made = calls.add(branch(name, assembled(_value(call.arguments), by)))
     if call.error is not None:
         inferred = " (recognised in the result)" if call.error_inferred else ""
-        made.add(branch(Text("error", "red"), f"{cut(call.error)}{inferred}"))
+        made.add(branch(styled("error", "red"), f"{cut(call.error)}{inferred}"))
     if call.error is None or call.result not in (None, call.error):
         result = "null" if call.returned and call.result is None else _value(call.result)
-        made.add(branch(Text("result", "dim"), result))
+        made.add(branch(styled("result", "dim"), result))
 
 
 def _line(name: str, text: str) -> "RenderableType":
-    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
-
-    return branch(Text(f"{name:<7}", "bold"), text)
+    return branch(styled(f"{name:<7}", "bold"), text)
 
 
 def _how(trace: AgentTrace) -> str:
@@ -271,7 +250,7 @@ def _how(trace: AgentTrace) -> str:
 
 
 def _when(trace: AgentTrace) -> str:
-    started = datetime.fromtimestamp(trace.started_ns // 10**9, UTC)
+    started = utc(trace.started_ns)
     return (
         f"{started:%Y-%m-%d %H:%M:%S} UTC, {(trace.ended_ns - trace.started_ns) / 1e9:.2f} s,"
         f" {trace.completeness}"
@@ -379,54 +358,48 @@ def add_sources(tree: "Tree", explanation: Explanation) -> None:
     """Add a branch that says, for each fact, which attribute of which span it came from, why, and
     what lost.
     """
-    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
-
     _add_joins(tree, explanation.joins)
-    facts = tree.add(Text("sources", "bold"))
+    facts = tree.add(styled("sources", "bold"))
     _add_facts(facts, explanation.facts)
     for number, call in enumerate(explanation.tool_calls, start=1):
-        _add_facts(facts.add(Text.assemble(("call ", "bold"), f"{number}")), call)
+        _add_facts(facts.add(assembled(("call ", "bold"), f"{number}")), call)
     _add_counts(facts, "tools on offer", Counter(_place(x) for x in explanation.tools.values()))
     _add_counts(facts, "tokens", Counter(_place(x) for x in explanation.tokens))
 
 
 def _add_joins(tree: "Tree", joins: Sequence[Join]) -> None:
     """Say which traces were joined to which, by which reason, and why."""
-    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
-
     if joins:
-        found = tree.add(Text("joins", "bold"))
+        found = tree.add(styled("joins", "bold"))
         for join in joins:
             pair = f"trace {join.trace_id} was joined to trace {join.to}"
             why = f"{pair}, since {on_one_line(join.since, _SINCE_CHARS)}"
-            found.add(branch(Text(join.reason, "cyan"), why))
+            found.add(branch(styled(join.reason, "cyan"), why))
 
 
 def _add_facts(tree: "Tree", facts: Mapping[str, Explained]) -> None:
-    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
-
     for name, explained in facts.items():
         if explained.origin is None:
             continue
         damaged = (", cut or redacted", "yellow") if explained.origin.damaged else ""
         why = (f": {explained.origin.source}", "dim")
         found = tree.add(
-            branch(Text(name, "cyan"), Text.assemble(_place(explained.origin), damaged, why))
+            branch(styled(name, "cyan"), assembled(_place(explained.origin), damaged, why))
         )
         same = [_place(x) for x in explained.lost if x.value == explained.origin.value]
         if same:
-            found.add(branch(Text("lost, has the same value", "dim"), _some(same)))
+            found.add(branch(styled("lost, has the same value", "dim"), _some(same)))
         for other in explained.lost:
             if other.value != explained.origin.value:
                 found.add(
                     branch(
-                        Text("lost", "yellow"),
+                        styled("lost", "yellow"),
                         f"{_place(other)}, says {_source_value(other.value)}",
                     )
                 )
     silent = [name for name, explained in facts.items() if explained.origin is None]
     if silent:
-        tree.add(branch(Text("no source", "dim"), Text(", ".join(silent), "cyan")))
+        tree.add(branch(styled("no source", "dim"), styled(", ".join(silent), "cyan")))
 
 
 def _some(places: Sequence[str]) -> str:
@@ -438,12 +411,10 @@ def _some(places: Sequence[str]) -> str:
 
 
 def _add_counts(tree: "Tree", name: str, places: Counter[str]) -> None:
-    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
-
     if places:
-        found = tree.add(Text(name, "cyan"))
+        found = tree.add(styled(name, "cyan"))
         for place, count in places.items():
-            found.add(Text.assemble(f"{count} from " if count > 1 else "", place))
+            found.add(assembled(f"{count} from " if count > 1 else "", place))
 
 
 def _place(origin: Origin) -> str:
@@ -475,7 +446,6 @@ def print_unread(groups: Sequence[Unread], *, as_json: bool) -> None:
         for group in groups:
             print_json(group.to_json())
         return
-    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
     from rich.tree import Tree  # noqa: PLC0415 - likewise
 
     output = console()
@@ -485,7 +455,7 @@ def print_unread(groups: Sequence[Unread], *, as_json: bool) -> None:
         )
         name = on_one_line(group.name or "(no name)", 100)
         tree = Tree(
-            Text.assemble(
+            assembled(
                 (f"{group.count} ", "bold"),
                 f"{group.signal}s " if group.count > 1 else f"{group.signal} ",
             )
@@ -494,16 +464,19 @@ def print_unread(groups: Sequence[Unread], *, as_json: bool) -> None:
             guide_style="dim",
         )
         for key, held in sorted(group.keys.items())[:_SHOWN_KEYS]:
-            tree.add(branch(Text(on_one_line(key, 120), "cyan"), _described(held)))
+            tree.add(branch(styled(on_one_line(key, 120), "cyan"), _described(held)))
         if len(group.keys) > _SHOWN_KEYS:
             tree.add(
-                Text(f"and {len(group.keys) - _SHOWN_KEYS} more keys, which --jsonl shows", "dim")
+                styled(
+                    f"and {len(group.keys) - _SHOWN_KEYS} more keys, which --jsonl shows",
+                    "dim",
+                )
             )
         if not group.keys:
-            tree.add(Text("no key that looks like content", "dim"))
+            tree.add(styled("no key that looks like content", "dim"))
         others = sorted(group.other_keys - group.keys.keys())
         if others:
-            tree.add(branch(Text("other keys", "dim"), Text(_listed_keys(others), "dim")))
+            tree.add(branch(styled("other keys", "dim"), styled(_listed_keys(others), "dim")))
         output.print(tree)
     output.print(_NEXT if groups else "Every span and log record is read by a dialect.")
 

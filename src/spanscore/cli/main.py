@@ -34,9 +34,7 @@ COMMANDS = {
     "doctor": (
         "say whether everything works that a server depends on, and what to do where it does not"
     ),
-    "scores": (
-        "list the scores of a server, or of files; and those that exporters could not deliver"
-    ),
+    "scores": ("list the scores of a server, and those that exporters could not deliver"),
     "traces": "list the agent traces of a server, with their verdicts",
     "runs": "score what a server has stored: create runs, watch, pause, retry and delete them",
     "analytics": (

@@ -3,13 +3,13 @@
 import argparse
 import inspect
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
 from spanscore import config, metrics
-from spanscore.cli.terminal import console, on_one_line, print_json, printable
+from spanscore.cli.options import add_config, add_json, argument
+from spanscore.cli.terminal import assembled, console, on_one_line, print_json, printable, styled
 from spanscore.errors import InputError
 from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import Config as RubricConfig
@@ -27,22 +27,10 @@ _WIDE = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "name", metavar="NAME", nargs="?", help="the metric to explain; without it, all are listed"
-    )
-    parser.add_argument(
-        "--criteria", action="store_true", help="list the criteria of the rubric judge"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="with --criteria: print one JSON object"
-    )
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="a configuration, whose own metrics and criteria are known too",
-    )
+    argument(parser, "name NAME", "the metric to explain; without it, all are listed", nargs="?")
+    argument(parser, "--criteria", "list the criteria of the rubric judge")
+    add_json(parser, "with --criteria: print one JSON object")
+    add_config(parser, "a configuration, whose own metrics and criteria are known too")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--criteria lists all criteria; leave out {args.name}, or --criteria")
     if args.json and not (args.criteria or args.name == RUBRIC):
         raise InputError("--json says how to list criteria; give --criteria too")
-    evaluation = (config.load(args.config) if args.config else config.default()).evaluation
+    evaluation = (config.load(args.config)).evaluation
     if args.criteria or args.name == RUBRIC:
         _list_criteria((evaluation.rubric or RubricConfig()).known(), as_json=args.json)
     elif args.name is None:
@@ -67,7 +55,6 @@ def _list_criteria(known: Mapping[str, Criterion], *, as_json: bool) -> None:
         print_json({"count": len(found), "criteria": found})
         return
     from rich.padding import Padding  # noqa: PLC0415 - --json needs no rich
-    from rich.text import Text  # noqa: PLC0415 - likewise
 
     output = console()
     for criterion in found:
@@ -79,7 +66,7 @@ def _list_criteria(known: Mapping[str, Criterion], *, as_json: bool) -> None:
         among = "in the defaults" if criterion["in_defaults"] else "not in the defaults"
         facts = f"  {criterion['tier']}, {criterion['type']}, {weight}, {among}"
         name = on_one_line(criterion["display_name"], 60)
-        output.print(Text.assemble((criterion["id"], "bold"), f"  {name}", (facts, "dim")))
+        output.print(assembled((criterion["id"], "bold"), f"  {name}", (facts, "dim")))
         output.print(Padding(printable(criterion["description"]), (0, 0, 0, 2)))
         for level, text in criterion["rubric"].items():
             output.print(Padding(f"{level}  {printable(text)}", (0, 0, 0, 4)))
@@ -111,7 +98,6 @@ def _described(criterion: Criterion) -> dict[str, Any]:
 
 def _list(found: list[type[Metric]], running: frozenset[str], output: "Console") -> None:
     from rich.table import Table  # noqa: PLC0415 - only what prints a table needs it
-    from rich.text import Text  # noqa: PLC0415 - likewise
 
     narrow = output.width < _WIDE
     table = Table(box=None, pad_edge=False)
@@ -125,9 +111,9 @@ def _list(found: list[type[Metric]], running: frozenset[str], output: "Console")
     ):
         facts = ("on" if metric.name in running else "off", metric.scope, metric.method)
         if narrow:
-            table.add_row(Text.assemble((metric.name, "bold"), f"\n{metric.summary}"), *facts)
+            table.add_row(assembled((metric.name, "bold"), f"\n{metric.summary}"), *facts)
         else:
-            table.add_row(Text(metric.name, "bold"), *facts, metric.summary)
+            table.add_row(styled(metric.name, "bold"), *facts, metric.summary)
     output.print(table)
     output.print(
         "\nWhat is off runs where evaluation.metrics or --metric names it, the rubric where"
@@ -138,11 +124,10 @@ def _list(found: list[type[Metric]], running: frozenset[str], output: "Console")
 
 def _explain(metric: type[Metric], output: "Console") -> None:
     from rich.padding import Padding  # noqa: PLC0415 - only what prints in paragraphs needs it
-    from rich.text import Text  # noqa: PLC0415 - likewise
 
     low, high = metric.scale
     output.print(
-        Text.assemble(
+        assembled(
             (metric.name, "bold"), f"  {metric.scope} metric, {metric.method}, {low:g} to {high:g}"
         )
     )

@@ -3,34 +3,25 @@
 import argparse
 import dataclasses
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from spanscore import config, local_files
-from spanscore.cli.terminal import console, print_json, printable
+from spanscore.cli.options import add_config, argument
+from spanscore.cli.terminal import console, plain_table, print_json, printable, utc
 from spanscore.errors import InputError
 from spanscore.store import quarantine
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "-c", "--config", metavar="FILE", type=Path, help="the server's configuration"
-    )
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        type=Path,
-        help="also write each request, as it came, to a file there",
-    )
-    parser.add_argument(
-        "--jsonl", action="store_true", help="print one JSON object a line for each request"
-    )
+    add_config(parser, "the server's configuration")
+    argument(parser, "--out FOLDER", "also write each request, as it came, to a file there")
+    argument(parser, "--jsonl", "print one JSON object a line for each request")
 
 
 def run(args: argparse.Namespace) -> int:
     """List them, oldest first. Returns the exit code."""
-    settings = config.load(args.config) if args.config else config.default()
+    settings = config.load(args.config)
     found = quarantine.listed(settings.journal.path)
     if args.out:
         _write(settings.journal.path, found, args.out)
@@ -41,14 +32,9 @@ def run(args: argparse.Namespace) -> int:
     if not found:
         print("nothing was put aside")
         return 0
-    from rich.table import Table  # noqa: PLC0415 - --jsonl needs no rich
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in ("received (UTC)", "signal", "bytes"):
-        table.add_column(heading, no_wrap=True, justify="right" if heading == "bytes" else "left")
-    table.add_column("why")
+    table = plain_table(("received (UTC)", "signal", "bytes", "why"), ("bytes",), wrapped={"why"})
     for request in found:
-        received = datetime.fromtimestamp(request.received_ns // 10**9, UTC)
+        received = utc(request.received_ns)
         size = f"{request.size_bytes:,}"
         table.add_row(
             f"{received:%Y-%m-%d %H:%M:%S}", request.signal, size, printable(request.reason)

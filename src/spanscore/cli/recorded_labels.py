@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from spanscore.calibration import Label, Verdict, label_of
 from spanscore.cli import trace_files
+from spanscore.cli.options import argument
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.evaluation.rubric import is_rubric
@@ -32,29 +33,13 @@ _PREFIX = "scores:"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options that say which recorded scores are labels."""
-    parser.add_argument(
-        "--labels-from",
-        metavar="NAME",
-        help=(
-            "in place of LABELS: the scores of this name that people gave, such as helpful, in the"
-            " files, or without files in the store; --metric names the metric that they are held"
-            " against"
-        ),
+    argument(
+        parser,
+        "--labels-from NAME",
+        "in place of LABELS: scores of this name, in files or the store",
     )
-    parser.add_argument(
-        "--label-source",
-        metavar="SOURCE",
-        help=(
-            "with --labels-from: who gave them: human (the default), programmatic, an evaluator's"
-            " name, or any"
-        ),
-    )
-    parser.add_argument(
-        "--pass-from",
-        metavar="X",
-        type=float,
-        help="with --labels-from: the value from which on a number is a pass",
-    )
+    argument(parser, "--label-source SOURCE", "who gave these; default: human; any: everybody")
+    argument(parser, "--pass-from X", "of these: from which value on a number is a pass")
 
 
 def require_usable(args: argparse.Namespace) -> None:

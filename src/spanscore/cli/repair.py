@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from spanscore import config
+from spanscore.cli.options import add_config
 from spanscore.store import connections, repair
 from spanscore.store.locks import FileLock
 from spanscore.store.repair import Copied
@@ -13,14 +14,12 @@ from spanscore.store.repair import Copied
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "-c", "--config", metavar="FILE", type=Path, help="the server's configuration"
-    )
+    add_config(parser, "the server's configuration")
 
 
 def run(args: argparse.Namespace) -> int:
     """Repair what is damaged. Returns the exit code; InputError where a server runs."""
-    settings = config.load(args.config) if args.config else config.default()
+    settings = config.load(args.config)
     store = connections.file_of(settings.store)
     with ExitStack() as stack:
         _hold(stack, settings.journal.path, "journal", "journal.path")

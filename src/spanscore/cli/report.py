@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from spanscore import report, sources
-from spanscore.cli import compare, eval, measurement, score_files, trace_files  # noqa: A004 - the command's name
+from spanscore.cli import compare, eval, score_files, trace_files  # noqa: A004 - the command's name
 from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure
 from spanscore.cli.comparison import compare as compared_runs
 from spanscore.cli.measurement import INTERRUPTED, measured
+from spanscore.cli.options import add_judge, argument
 from spanscore.cli.score_files import Run
 from spanscore.cli.terminal import printable, require_writable
 from spanscore.cli.trace_files import Place
@@ -31,72 +32,14 @@ _MIB = 2**20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "path",
-        metavar="PATH",
-        nargs="+",
-        type=sources.place,
-        help=(
-            f"{trace_files.PLACE_HELP}; what `spanscore test --output`, `eval --jsonl` or `inspect"
-            " --jsonl` wrote; or scores that spanscore exported by OTLP"
-        ),
+    argument(
+        parser, "path PATH", f"{trace_files.PLACE_HELP}; or scores", type=sources.place, nargs="+"
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        type=Path,
-        default=Path("report.html"),
-        help="the file; default: %(default)s",
-    )
-    parser.add_argument(
-        "--baseline",
-        metavar="PATH",
-        action="append",
-        type=sources.place,
-        default=[],
-        help=(
-            "another run to compare with, as PATH; may be given again, for its traces and its"
-            " scores"
-        ),
-    )
-    parser.add_argument(
-        "--title",
-        metavar="TEXT",
-        help="what the report is called; default: the suite, or the files",
-    )
-    parser.add_argument(
-        "--redact",
-        action="store_true",
-        help="replace secrets and personal data, as in what a judge is sent",
-    )
-    parser.add_argument(
-        "--max-size",
-        metavar="MIB",
-        type=float,
-        default=report.MAX_BYTES / _MIB,
-        help=(
-            "how large the file may become; past it, turns have no steps, those that pass first;"
-            " default: %(default)g"
-        ),
-    )
-    parser.add_argument(
-        "--metric",
-        metavar="NAME",
-        action="append",
-        help="where nothing is scored yet: measure only this; repeatable",
-    )
-    parser.add_argument(
-        "--model", metavar="MODEL", help="where nothing is scored yet: the model that judges"
-    )
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="the configuration; without it, the defaults",
-    )
-    measurement.add_cache_arguments(parser)
+    argument(parser, "-o/--output FILE", "default: %(default)s", default=Path("report.html"))
+    argument(parser, "--baseline PATH", "a run to compare with", repeated=True, type=sources.place)
+    argument(parser, "--redact", "replace secrets and personal data, as in what a judge is sent")
+    argument(parser, "--metric NAME", "where nothing is scored yet: only this", repeated=True)
+    add_judge(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,19 +47,17 @@ def run(args: argparse.Namespace) -> int:
 
     Returns the exit code: 130 where Ctrl-C ended the scoring; what was scored by then is in it.
     """
-    if not args.max_size >= 1:
-        raise InputError(f"--max-size {args.max_size:g}: give a number of MiB from 1 on")
     require_writable(args.output)
     settings = eval.configured(args)
     given = read_files(args.path, settings, args)
-    results = given.results(args.title)
+    results = given.results()
     baseline = comparison = None
     is_complete = given.is_complete
     if args.baseline and not is_complete:
         print("spanscore: the baseline is left out of the report", file=sys.stderr)
     elif args.baseline:
         before = read_files(args.baseline, settings, args)
-        baseline = before.results(None)
+        baseline = before.results()
         comparison = compared(before, given)
         is_complete = before.is_complete
     report.save(
@@ -125,7 +66,6 @@ def run(args: argparse.Namespace) -> int:
         comparison=comparison,
         baseline=baseline,
         redact=redactor(settings.judge) if args.redact else str,
-        max_bytes=int(args.max_size * _MIB),
     )
     _print_remarks(args, results)
     return 0 if is_complete else INTERRUPTED
@@ -183,14 +123,13 @@ class Given:
         """What `spanscore compare` takes."""
         return [dict(report.as_json(x)) for x in self.scores] if self.run is None else self.run
 
-    def results(self, title: str | None) -> report.Results:
+    def results(self) -> report.Results:
         """What a report shows. Raises InputError where a score or a run is malformed."""
         try:
             if self.run is not None:
-                found = report.of_run(self.run, self.traces, [*self.scores, *self.external])
-                return found.named(title) if title else found
+                return report.of_run(self.run, self.traces, [*self.scores, *self.external])
             return report.Results(
-                name=title or self.name,
+                name=self.name,
                 traces=self.traces,
                 scores=[*self.scores, *self.external],
                 notes=tuple(self.notes),
@@ -284,7 +223,9 @@ def _take_telemetry(given: Given, paths: Sequence[Place], settings: Settings) ->
 def _score(given: Given, settings: Settings, args: argparse.Namespace) -> None:
     """Score the traces; where Ctrl-C ends that, the scores that were finished are kept."""
     print("spanscore: no scores were given, so the traces are scored now", file=sys.stderr)
-    found = measured(settings, given.traces, metrics=args.metric, model=args.model, keeps_part=True)
+    found = measured(
+        settings, given.traces, metrics=args.metric or None, model=args.model, keeps_part=True
+    )
     given.scores += found.evaluations
     given.is_complete = found.is_complete
     if not found.is_complete:
@@ -325,7 +266,6 @@ def _agent_traces(path: Path) -> Iterator[AgentTrace]:
                 ) from None
 
 
-_LEVEL = 0.95
 _UNITS = {PASS_RATE: "%", LATENCY: "s"}
 
 
@@ -337,7 +277,7 @@ def compared(baseline: Given, own: Given) -> report.Comparison:
     a, b = score_files.of_two(
         (Path(baseline.name), baseline.content), (Path(own.name), own.content)
     )
-    found = compared_runs(a, b, limits=Limits(), level=_LEVEL, certain=False)
+    found = compared_runs(a, b, limits=Limits(), certain=False)
     changed = [
         x for x in found.cases if x.a != x.b or any(one != other for one, other in x.means.values())
     ]

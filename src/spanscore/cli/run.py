@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from spanscore import config
 from spanscore.cli import measurement, score_summary, terminal
 from spanscore.cli.backend import Backend, Signal, all_from_environment, exporters
+from spanscore.cli.options import add_judge, argument
 from spanscore.cli.terminal import console, printable
 from spanscore.config import Settings
 from spanscore.errors import InputError
@@ -41,39 +42,12 @@ _NOTHING_CAME = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "program", metavar="PROGRAM", nargs=argparse.REMAINDER, help="what is run, after `--`"
-    )
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="the configuration; without it, the defaults",
-    )
-    parser.add_argument(
-        "--model", metavar="MODEL", help="the model that judges, in place of the configured one"
-    )
-    parser.add_argument(
-        "--metric",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="measure only this metric; may be given again",
-    )
-    parser.add_argument(
-        "--failing", action="store_true", help="show only what does not pass or was not measured"
-    )
-    parser.add_argument(
-        "--output", metavar="FILE", type=Path, help="write the scores there, one JSON object a line"
-    )
-    parser.add_argument(
-        "--keep",
-        metavar="FOLDER",
-        type=Path,
-        help="keep the store there, for `spanscore scores --store` and `traces`",
-    )
-    measurement.add_cache_arguments(parser)
+    argument(parser, "program PROGRAM", "what is run, after `--`", nargs=argparse.REMAINDER)
+    add_judge(parser)
+    argument(parser, "--metric NAME", "measure only this metric", repeated=True)
+    argument(parser, "--failing", "show only what does not pass or was not measured")
+    argument(parser, "--output FILE", "write the scores there, one JSON object a line")
+    argument(parser, "--keep FOLDER", "keep the store there, for `spanscore scores --store`")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -99,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _configured(args: argparse.Namespace) -> Settings:
-    settings = config.load(args.config) if args.config else config.default()
+    settings = config.load(args.config)
     if args.config is None:
         settings = settings.model_copy(update={"export": Export.model_validate({"exporters": {}})})
     judge = settings.judge.or_model(args.model).model_copy(update={"try_at_start": False})

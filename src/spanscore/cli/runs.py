@@ -4,26 +4,16 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
+from spanscore.api.v1 import run_service_pb2 as pb
 from spanscore.cli import run_options, server
+from spanscore.cli.options import Action, add_actions, add_limit, argument
 from spanscore.cli.server import as_json, print_all, print_one
-from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable
+from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable, utc
 from spanscore.errors import InputError
 
-if TYPE_CHECKING:
-    from spanscore.api.v1.run_service_pb2 import (
-        MissingScores,
-        Run,
-        RunBudget,
-        RunEstimate,
-        RunItem,
-        RunProgress,
-    )
-
-
-_DEFAULT_SERVER = "127.0.0.1:4329"
 _STATES = ("pending", "running", "paused", "succeeded", "failed", "cancelled")
 _TRIES = 30
 _WAIT_S = 2.0
@@ -32,30 +22,17 @@ _ITEM_STATES = ("failed", "done", "pending", "gone")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's actions and their options."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions")
-    for name, (summary, declare) in _ACTIONS.items():
-        action = actions.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
-        )
-        server.add_server_arguments(action, default=_DEFAULT_SERVER)
-        action.add_argument("--json", action="store_true", help="print JSON, one object a line")
-        declare(action)
+    add_actions(parser, _ACTIONS, server.add_action_arguments)
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the action says. Returns the exit code."""
-    from spanscore.api.v1.run_service_pb2_grpc import (  # noqa: PLC0415 - --help needs no gRPC
-        RunServiceStub,
-    )
-
-    with server.service(args, RunServiceStub) as ask:
-        code: int = _DONE[args.action](args, ask)
+    with server.service(args, "Run") as ask:
+        code: int = _ACTIONS[args.action].run(args, ask)
     return code
 
 
 def _create(args: argparse.Namespace, ask: "server.Ask") -> int:
-    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
-
     wanted = run_options.wanted(args)
     if args.file:
         _send_files(args, wanted)
@@ -65,34 +42,28 @@ def _create(args: argparse.Namespace, ask: "server.Ask") -> int:
         estimate = ask("EstimateRun", pb.EstimateRunRequest(run=wanted))
         print_one(args, estimate, print_estimate)
         return 0
-    created = ask("CreateRun", pb.CreateRunRequest(run=wanted, request_id=args.request_id or ""))
+    created = ask("CreateRun", pb.CreateRunRequest(run=wanted))
     if args.watch:
         return _watched(args, ask, created.name)
     print_one(args, created, print_run)
     return 0
 
 
-def _send_files(args: argparse.Namespace, wanted: "Run") -> None:
-    from spanscore.api.v1.trace_service_pb2_grpc import TraceServiceStub  # noqa: PLC0415 - as above
-
-    run_options.check_files(args)
-    with server.service(args, TraceServiceStub) as ask:
+def _send_files(args: argparse.Namespace, wanted: pb.Run) -> None:
+    run_options.check_files(args, wanted.target)
+    with server.service(args, "Trace") as ask:
         run_options.send_files(args, ask, wanted)
 
 
 def _list(args: argparse.Namespace, ask: "server.Ask") -> int:
-    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
-
     states = [pb.RunState.Value(f"RUN_STATE_{x.upper()}") for x in args.state or ()]
-    request = pb.ListRunsRequest(states=states, order_by=args.order_by)
+    request = pb.ListRunsRequest(states=states)
     found = server.pages(ask, "ListRuns", request, "runs", args.limit)
     print_all(args, found, print_runs)
     return 0
 
 
 def _items(args: argparse.Namespace, ask: "server.Ask") -> int:
-    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
-
     state = pb.RunItemState.Value(f"RUN_ITEM_STATE_{args.state.upper()}")
     request = pb.ListRunItemsRequest(parent=_name(args), state=state)
     print_all(
@@ -103,18 +74,8 @@ def _items(args: argparse.Namespace, ask: "server.Ask") -> int:
     return 0
 
 
-def _get(args: argparse.Namespace, ask: "server.Ask") -> int:
-    return _moved("GetRun", args, ask)
-
-
-def _watch(args: argparse.Namespace, ask: "server.Ask") -> int:
-    return _watched(args, ask, _name(args))
-
-
 def _moved(method: str, args: argparse.Namespace, ask: "server.Ask", **fields: Any) -> int:
     """Ask for a method that takes a run's name, and print the run."""
-    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
-
     print_one(
         args,
         ask(method, getattr(pb, f"{method}Request")(name=_name(args), **fields)),
@@ -129,8 +90,6 @@ def _retry(args: argparse.Namespace, ask: "server.Ask") -> int:
 
 
 def _delete(args: argparse.Namespace, ask: "server.Ask") -> int:
-    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
-
     ask("DeleteRun", pb.DeleteRunRequest(name=_name(args), delete_scores=args.with_scores))
     if not args.json:
         print(
@@ -144,9 +103,7 @@ def _watched(args: argparse.Namespace, ask: "server.Ask", name: str) -> int:
     """Show a run until it has ended or is paused; the exit code is 1 where it failed or was
     cancelled.
     """
-    from spanscore.api.v1 import run_service_pb2 as pb  # noqa: PLC0415 - as above
-
-    last: Run | None = None
+    last: pb.Run | None = None
     shown = Watched(is_terminal=sys.stderr.isatty() and not args.json)
     for last in _states(ask, pb.WatchRunRequest(name=name)):
         if args.json:
@@ -163,7 +120,7 @@ def _watched(args: argparse.Namespace, ask: "server.Ask", name: str) -> int:
 
 def _states(
     ask: "server.Ask", request: Any, sleep: Callable[[float], Any] = time.sleep
-) -> "Iterator[Run]":
+) -> Iterator[pb.Run]:
     """What WatchRun answers; where the server restarts meanwhile, again, for a minute without an
     answer.
     """
@@ -190,32 +147,18 @@ def _name(args: argparse.Namespace) -> str:
 
 
 def _of_one(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="the run's id, or its name runs/ID")
+    argument(parser, "run RUN", "the run's id, or its name runs/ID")
 
 
 def _of_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--state", action="append", choices=_STATES, help="only runs in this state; may be repeated"
-    )
-    parser.add_argument(
-        "--order-by",
-        metavar="FIELD",
-        default="",
-        help='created_ns or updated_ns, as in "updated_ns desc"',
-    )
-    parser.add_argument(
-        "-n", "--limit", metavar="N", type=int, default=50, help="at most so many, 0 for all"
-    )
+    argument(parser, "--state", "only runs in this state", repeated=True, choices=_STATES)
+    add_limit(parser)
 
 
 def _of_items(parser: argparse.ArgumentParser) -> None:
     _of_one(parser)
-    parser.add_argument(
-        "--state", choices=_ITEM_STATES, default="failed", help="in which state; default: failed"
-    )
-    parser.add_argument(
-        "-n", "--limit", metavar="N", type=int, default=50, help="at most so many, 0 for all"
-    )
+    argument(parser, "--state", "default: failed", choices=_ITEM_STATES, default="failed")
+    add_limit(parser)
 
 
 def _of_retry(parser: argparse.ArgumentParser) -> None:
@@ -225,42 +168,38 @@ def _of_retry(parser: argparse.ArgumentParser) -> None:
 
 def _of_delete(parser: argparse.ArgumentParser) -> None:
     _of_one(parser)
-    parser.add_argument(
-        "--with-scores", action="store_true", help="delete the scores that it made too"
-    )
+    argument(parser, "--with-scores", "delete the scores that it made too")
 
 
-_ACTIONS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
-    "create": ("score what is stored, or say what that would cost", run_options.add_arguments),
-    "list": ("list the runs, the newest first", _of_list),
-    "get": ("show a run: how far it is, and what was skipped or failed and why", _of_one),
-    "watch": ("show a run's progress until it has ended", _of_one),
-    "items": (
+_ACTIONS = {
+    "create": Action(
+        "score what is stored, or say what that would cost", run_options.add_arguments, _create
+    ),
+    "list": Action("list the runs, the newest first", _of_list, _list),
+    "get": Action(
+        "show a run: how far it is, and what was skipped or failed and why",
+        _of_one,
+        partial(_moved, "GetRun"),
+    ),
+    "watch": Action(
+        "show a run's progress until it has ended",
+        _of_one,
+        lambda args, ask: _watched(args, ask, _name(args)),
+    ),
+    "items": Action(
         "list the traces or sessions of a run that failed, or are in another state",
         _of_items,
+        _items,
     ),
-    "pause": ("stop a run for now", _of_one),
-    "resume": ("have a paused run go on", _of_one),
-    "cancel": ("end a run for good", _of_one),
-    "retry": ("evaluate again what failed of a run", _of_retry),
-    "delete": ("delete a run, with or without its scores", _of_delete),
-}
-
-_DONE: dict[str, Callable[[argparse.Namespace, "server.Ask"], int]] = {
-    "create": _create,
-    "list": _list,
-    "get": _get,
-    "watch": _watch,
-    "items": _items,
-    "pause": lambda args, ask: _moved("PauseRun", args, ask),
-    "resume": lambda args, ask: _moved("ResumeRun", args, ask),
-    "cancel": lambda args, ask: _moved("CancelRun", args, ask),
-    "retry": _retry,
-    "delete": _delete,
+    "pause": Action("stop a run for now", _of_one, partial(_moved, "PauseRun")),
+    "resume": Action("have a paused run go on", _of_one, partial(_moved, "ResumeRun")),
+    "cancel": Action("end a run for good", _of_one, partial(_moved, "CancelRun")),
+    "retry": Action("evaluate again what failed of a run", _of_retry, _retry),
+    "delete": Action("delete a run, with or without its scores", _of_delete, _delete),
 }
 
 
-def print_runs(runs: "Sequence[Run]") -> None:
+def print_runs(runs: Sequence[pb.Run]) -> None:
     """Print a table of runs."""
     if not runs:
         print("no runs")
@@ -285,7 +224,7 @@ def print_runs(runs: "Sequence[Run]") -> None:
     console().print(table)
 
 
-def print_run(run: "Run") -> None:
+def print_run(run: pb.Run) -> None:
     """Print one run: how far it is, and what is missing and why."""
     progress = run.progress
     print(f"run {_id(run)}{f'  {printable(run.display_name)}' if run.display_name else ''}")
@@ -304,7 +243,7 @@ def print_run(run: "Run") -> None:
             print(f"  {what:<9} {cause.count:,}  {_cause(cause)}")
 
 
-def print_items(items: "Sequence[RunItem]") -> None:
+def print_items(items: Sequence[pb.RunItem]) -> None:
     """Print a table of a run's traces or sessions."""
     if not items:
         print("none")
@@ -317,7 +256,7 @@ def print_items(items: "Sequence[RunItem]") -> None:
     console().print(table)
 
 
-def print_estimate(estimate: "RunEstimate") -> None:
+def print_estimate(estimate: pb.RunEstimate) -> None:
     """Print what a run would cost."""
     models = ", ".join(printable(x) for x in estimate.models)
     cost = (
@@ -346,7 +285,7 @@ class Watched:
         self._is_terminal = is_terminal
         self._state = ""
 
-    def show(self, run: "Run") -> None:
+    def show(self, run: pb.Run) -> None:
         """Show a run as it is now."""
         if self._is_terminal:
             sys.stderr.write(f"\r\x1b[K{_state(run)}  {_counts(run.progress)}{_eta(run.progress)}")
@@ -362,19 +301,15 @@ class Watched:
             sys.stderr.flush()
 
 
-def _id(run: "Run") -> str:
+def _id(run: pb.Run) -> str:
     return run.name.removeprefix("runs/")
 
 
-def _state(run: "Run") -> str:
-    from spanscore.api.v1.run_service_pb2 import (  # noqa: PLC0415 - --help needs no protobuf
-        RunState,
-    )
-
-    return RunState.Name(run.state).removeprefix("RUN_STATE_").lower()
+def _state(run: pb.Run) -> str:
+    return pb.RunState.Name(run.state).removeprefix("RUN_STATE_").lower()
 
 
-def _counts(progress: "RunProgress") -> str:
+def _counts(progress: pb.RunProgress) -> str:
     worked = progress.done + progress.failed + progress.gone
     drawn = "" if progress.listed else " so far"
     parts = [f"{worked:,} of {progress.items:,}{drawn}"]
@@ -385,31 +320,31 @@ def _counts(progress: "RunProgress") -> str:
     return ", ".join(parts)
 
 
-def _eta(progress: "RunProgress") -> str:
+def _eta(progress: pb.RunProgress) -> str:
     if not progress.HasField("eta_s"):
         return ""
     minutes, seconds = divmod(round(progress.eta_s), 60)
     return f"  {minutes // 60}:{minutes % 60:02}:{seconds:02} left"
 
 
-def _usd(progress: "RunProgress") -> str:
+def _usd(progress: pb.RunProgress) -> str:
     usage = progress.usage
     if usage.HasField("cost_usd"):
         return f"{usage.cost_usd:.4f}"
     return "?" if usage.calls else f"{0:.4f}"
 
 
-def _budget(budget: "RunBudget") -> str:
+def _budget(budget: pb.RunBudget) -> str:
     usd = [f"{budget.max_usd:.4f} USD"] if budget.HasField("max_usd") else []
     tokens = [f"{budget.max_tokens:,} tokens"] if budget.HasField("max_tokens") else []
     return f"at most {' and '.join(usd + tokens)}"
 
 
-def _cause(missing: "MissingScores") -> str:
+def _cause(missing: pb.MissingScores) -> str:
     where = f"{missing.metric}: " if missing.metric else ""
     return printable(f"{where}{missing.cause}")
 
 
 def _time(ns: int) -> str:
     """Month, day and time in UTC, as lists of scores have it."""
-    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%m-%d %H:%M}"
+    return f"{utc(ns):%m-%d %H:%M}"

@@ -1,38 +1,25 @@
 """Actions of `spanscore scores` that ask a server."""
 
 import argparse
-from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from spanscore.api.v1 import annotation_service_pb2 as annotation_pb
+from spanscore.api.v1 import score_service_pb2 as pb
+from spanscore.api.v1.score_pb2 import (
+    SCOPE_SESSION,
+    SCOPE_TRACE,
+    SCOPE_UNSPECIFIED,
+    Score,
+    SubjectState,
+)
 from spanscore.cli import score_import, server
+from spanscore.cli.options import Action, add_limit, argument
 from spanscore.cli.server import as_json
-from spanscore.cli.terminal import console, on_one_line, print_json, printable
+from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable, utc
 from spanscore.errors import InputError
 
-if TYPE_CHECKING:
-    from spanscore.api.v1.annotation_service_pb2 import (
-        AgreementTable,
-        AnnotationItem,
-        JudgeAgreement,
-    )
-    from spanscore.api.v1.score_pb2 import Score
-
-
-class Action(NamedTuple):
-    """What an action does, in a phrase for its help; its options; and what runs it and gives the
-    exit code.
-    """
-
-    summary: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]
-
-
-DEFAULT_SERVER = "127.0.0.1:4329"
 _STATES = {
     "SUBJECT_STATE_NOT_STORED": "what it is of is not stored (yet)",
     "SUBJECT_STATE_AMBIGUOUS": (
@@ -42,92 +29,42 @@ _STATES = {
 
 
 def _declare_create(parser: argparse.ArgumentParser) -> None:
-    _add_common(parser)
-    parser.add_argument(
-        "--trace", metavar="ID", help="the trace, by its agent trace id or OTel trace id"
-    )
-    parser.add_argument("--span", metavar="ID", help="with --trace: one of its spans")
-    parser.add_argument(
-        "--session", metavar="ID", help="in place of a trace: the session, by its id or key"
-    )
-    parser.add_argument(
-        "--metric", metavar="NAME", required=True, help="what is scored, such as task_completion"
-    )
-    parser.add_argument(
-        "--source", metavar="NAME", default="human", help="who gives it; default: human"
-    )
-    parser.add_argument("--author", metavar="NAME", help="who of these, such as a user's name")
-    parser.add_argument(
-        "--request-id",
-        metavar="KEY",
-        help="with the key of an earlier call nothing is created again",
-    )
+    server.add_action_arguments(parser)
+    argument(parser, "--trace ID", "the trace, by its agent trace id or OTel trace id")
+    argument(parser, "--span ID", "with --trace: one of its spans")
+    argument(parser, "--session ID", "in place of a trace: the session, by its id or key")
+    argument(parser, "--metric NAME", "what is scored, such as task_completion", required=True)
+    argument(parser, "--source NAME", "who gives it; default: human", default="human")
+    argument(parser, "--author NAME", "who of these, such as a user's name")
     _add_outcome(parser)
 
 
 def _declare_import(parser: argparse.ArgumentParser) -> None:
-    _add_common(parser)
-    parser.add_argument(
-        "file", metavar="FILE", type=Path, help="the scores, as CSV with a heading or as JSON Lines"
-    )
-    parser.add_argument("--metric", metavar="NAME", help="the metric of lines that name none")
-    parser.add_argument(
-        "--source",
-        metavar="NAME",
-        default="human",
-        help="who gave what names no source; default: human",
-    )
-    parser.add_argument("--author", metavar="NAME", help="the author of lines that name none")
-    parser.add_argument("--dry-run", action="store_true", help="only check the file")
+    server.add_action_arguments(parser)
+    argument(parser, "file FILE", "the scores, as CSV with a heading or as JSON Lines")
+    argument(parser, "--metric NAME", "the metric of lines that name none")
+    argument(parser, "--author NAME", "the author of lines that name none")
+    argument(parser, "--dry-run", "only check the file")
 
 
 def _declare_update(parser: argparse.ArgumentParser) -> None:
-    _add_common(parser)
-    parser.add_argument("score", metavar="SCORE", help="the score, scores/UID or its uid")
-    parser.add_argument(
-        "--etag",
-        metavar="ETAG",
-        help="only where nobody has changed it since it was read with this etag",
-    )
+    server.add_action_arguments(parser)
+    argument(parser, "score SCORE", "the score, scores/UID or its uid")
     _add_outcome(parser)
 
 
 def _declare_delete(parser: argparse.ArgumentParser) -> None:
-    _add_common(parser)
-    parser.add_argument(
-        "score", metavar="SCORE", nargs="+", help="the scores, scores/UID or their uids"
-    )
-    parser.add_argument(
-        "--etag",
-        metavar="ETAG",
-        help="of one score: only where nobody has changed it since it was read",
-    )
-
-
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    server.add_server_arguments(parser, default=DEFAULT_SERVER)
-    parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
+    server.add_server_arguments(parser)
+    argument(parser, "score SCORE", "the scores, scores/UID or their uids", nargs="+")
 
 
 def _add_outcome(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--value",
-        metavar="X",
-        type=float,
-        help="the value, on the metric's scale where that is known",
-    )
-    parser.add_argument("--label", metavar="LABEL", help="the label, such as pass or fail")
-    parser.add_argument("--scale", metavar="LOW:HIGH", help="the lowest and the highest value")
-    parser.add_argument("--reason", metavar="TEXT", help="a comment")
-    parser.add_argument("--metadata", metavar="JSON", help="a JSON object")
-    parser.add_argument(
-        "--time", metavar="TIME", help="when it was given, as 2026-05-01T12:00 in UTC; else now"
-    )
+    argument(parser, "--value X", "the value, on the metric's scale where that is known")
+    argument(parser, "--label LABEL", "the label, such as pass or fail")
+    argument(parser, "--reason TEXT", "a comment")
 
 
 def _create(args: argparse.Namespace) -> int:
-    from spanscore.api.v1 import score_service_pb2 as pb  # noqa: PLC0415 - --help needs no gRPC
-
     score = _outcome(args)
     score.trace_id, score.span_id, score.metric = args.trace or "", args.span or "", args.metric
     if args.session is not None:
@@ -135,21 +72,19 @@ def _create(args: argparse.Namespace) -> int:
     score.evaluator.source = args.source
     if args.author is not None:
         score.evaluator.author = args.author
-    request = pb.CreateScoreRequest(score=score, request_id=args.request_id or "")
+    request = pb.CreateScoreRequest(score=score)
     _print(args, _ask(args, "CreateScore", request))
     return 0
 
 
 def _update(args: argparse.Namespace) -> int:
-    from spanscore.api.v1 import score_service_pb2 as pb  # noqa: PLC0415 - as above
-
     score = _outcome(args)
     names = [x.name for x, _ in score.ListFields()] + (["reason"] if args.reason == "" else [])
     if not names:
         raise InputError(
             "give what is to be changed, such as --label pass; see spanscore scores update --help"
         )
-    score.name, score.etag = _name(args.score), args.etag or ""
+    score.name = _name(args.score)
     _print(
         args,
         _ask(
@@ -162,42 +97,20 @@ def _update(args: argparse.Namespace) -> int:
 
 
 def _delete(args: argparse.Namespace) -> int:
-    from spanscore.api.v1 import score_service_pb2 as pb  # noqa: PLC0415 - as above
-
-    if args.etag and len(args.score) > 1:
-        raise InputError("--etag is of one score: delete that one alone")
     for score in args.score:
-        _ask(args, "DeleteScore", pb.DeleteScoreRequest(name=_name(score), etag=args.etag or ""))
-        if args.json:
-            print_json({"name": _name(score), "deleted": True})
-        else:
-            print(f"deleted {_name(score)}")
+        _ask(args, "DeleteScore", pb.DeleteScoreRequest(name=_name(score)))
+        print(f"deleted {_name(score)}")
     return 0
 
 
 def _ask(args: argparse.Namespace, method: str, request: Any) -> Any:
-    from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub  # noqa: PLC0415 - as above
-
-    with server.service(args, ScoreServiceStub) as ask:
+    with server.service(args, "Score") as ask:
         return ask(method, request)
 
 
 def _outcome(args: argparse.Namespace) -> "Score":
-    """A score with what the options say of it. Raises InputError."""
-    from spanscore.api.v1.score_pb2 import Scale, Score  # noqa: PLC0415 - as above
-
-    score = Score(
-        value=args.value,
-        label=args.label,
-        reason=args.reason or "",
-        metadata_json=args.metadata or "",
-    )
-    if args.scale is not None:
-        low, high = score_import.scale_of("--scale", args.scale)
-        score.scale.CopyFrom(Scale(low=low, high=high))
-    if args.time is not None:
-        score.evaluated_at_ns = score_import.time_ns("--time", args.time)
-    return score
+    """A score with what the options say of it."""
+    return Score(value=args.value, label=args.label, reason=args.reason or "")
 
 
 def _name(text: str) -> str:
@@ -205,8 +118,6 @@ def _name(text: str) -> str:
 
 
 def _print(args: argparse.Namespace, score: "Score") -> None:
-    from spanscore.api.v1.score_pb2 import SubjectState  # noqa: PLC0415 - as above
-
     if args.json:
         print_json(as_json(score))
         return
@@ -214,7 +125,7 @@ def _print(args: argparse.Namespace, score: "Score") -> None:
         x for x in (score.label, f"{score.value:g}" if score.HasField("value") else "") if x
     )
     subject = f"session {score.session_id}" if not score.trace_id else f"trace {score.trace_id}"
-    given = datetime.fromtimestamp(score.evaluated_at_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")
+    given = utc(score.evaluated_at_ns).strftime("%Y-%m-%d %H:%M")
     print(
         f"{score.name}  {printable(score.metric)} {printable(outcome)}  {printable(subject)} "
         f" {given}"
@@ -236,147 +147,68 @@ _STRATEGIES = ("random", "uncertain", "disagreeing")
 
 def _declare_queue(parser: argparse.ArgumentParser) -> None:
     _add_selection(parser)
-    parser.add_argument(
-        "--author", metavar="NAME", required=True, help="who labels, the author of the labels"
-    )
-    parser.add_argument(
-        "--strategy", metavar="NAME", choices=_STRATEGIES, default="random", help="what comes first"
-    )
-    parser.add_argument(
-        "--sessions", action="store_true", help="sessions, where the metric scores both"
-    )
-    parser.add_argument(
-        "--seed", metavar="N", type=int, default=0, help="another seed, another random order"
-    )
-    parser.add_argument(
-        "--threshold", metavar="X", type=float, help="uncertain: in place of the scores' threshold"
-    )
-    parser.add_argument(
-        "--against", metavar="NAME", action="append", help="disagreeing: what may contradict it too"
-    )
-    parser.add_argument(
-        "--labels-wanted",
-        metavar="N",
-        type=int,
-        default=1,
-        help="how many people label each; default: 1",
-    )
-    parser.add_argument(
-        "--lease",
-        metavar="N",
-        type=int,
-        help="take so many, so that nobody else gets them meanwhile",
-    )
-    parser.add_argument(
-        "--lease-s", metavar="S", type=int, default=600, help="for so many seconds; default: 600"
-    )
-    parser.add_argument(
-        "--release", metavar="ID", help="give back an item, by its trace id or session key"
-    )
-    parser.add_argument(
-        "--skip", action="store_true", help="with --release: do not ask this author again"
-    )
-    parser.add_argument(
-        "-n", "--limit", metavar="N", type=int, default=50, help="show so many at most, 0 for all"
-    )
+    argument(parser, "--author NAME", "who labels, the author of the labels", required=True)
+    argument(parser, "--strategy NAME", "what comes first", choices=_STRATEGIES, default="random")
+    argument(parser, "--sessions", "sessions, where the metric scores both")
+    argument(parser, "--lease N", "take so many, so that nobody else gets them meanwhile")
+    argument(parser, "--release ID", "give back an item, by its trace id or session key")
+    argument(parser, "--skip", "with --release: do not ask this author again")
+    add_limit(parser)
 
 
 def _declare_agreement(parser: argparse.ArgumentParser) -> None:
     _add_selection(parser)
-    parser.add_argument(
-        "--pass-from", metavar="X", type=float, help="the value from which on a number is a pass"
-    )
-    parser.add_argument(
-        "--level", metavar="SHARE", type=float, default=0.95, help="the level of all intervals"
-    )
-    parser.add_argument(
-        "--calibrate",
-        action="store_true",
-        help="keep the judge's error, as spanscore calibrate does",
-    )
-    parser.add_argument("--all-labels", action="store_true", help="with --calibrate: by all labels")
+    argument(parser, "--pass-from X", "the value from which on a number is a pass")
+    argument(parser, "--calibrate", "keep the judge's error, as spanscore calibrate does")
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
-    server.add_server_arguments(parser, default=DEFAULT_SERVER)
-    parser.add_argument(
-        "--metric",
-        metavar="NAME",
-        required=True,
-        help="the metric that people's labels are held against",
-    )
-    parser.add_argument(
-        "--label-name", metavar="NAME", help="the name of the labels, where it is not the metric's"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
+    server.add_action_arguments(parser)
+    argument(parser, "--metric NAME", "what the labels are held against", required=True)
+    argument(parser, "--label-name NAME", "the name of the labels, where it is not the metric's")
 
 
 def _queue(args: argparse.Namespace) -> int:
-    from spanscore.api.v1 import (  # noqa: PLC0415 - as above
-        annotation_service_pb2 as pb,
-    )
-    from spanscore.api.v1.annotation_service_pb2_grpc import (  # noqa: PLC0415 - --help needs no gRPC
-        AnnotationServiceStub,
-    )
-    from spanscore.api.v1.score_pb2 import (  # noqa: PLC0415 - as above
-        SCOPE_SESSION,
-        SCOPE_TRACE,
-        SCOPE_UNSPECIFIED,
-    )
-
     if args.skip and not args.release:
         raise InputError("--skip: goes with --release ID")
-    queue = pb.AnnotationQueue(
+    queue = annotation_pb.AnnotationQueue(
         metric=args.metric,
         label=args.label_name or "",
         author=args.author,
-        strategy=pb.AnnotationStrategy.Value(f"ANNOTATION_STRATEGY_{args.strategy.upper()}"),
+        strategy=annotation_pb.AnnotationStrategy.Value(
+            f"ANNOTATION_STRATEGY_{args.strategy.upper()}"
+        ),
         scope=SCOPE_SESSION if args.sessions else SCOPE_UNSPECIFIED,
-        seed=args.seed,
-        threshold=args.threshold,
-        against=args.against or (),
-        labels_wanted=args.labels_wanted,
     )
-    with server.service(args, AnnotationServiceStub) as ask:
+    with server.service(args, "Annotation") as ask:
         if args.release:
             scope = SCOPE_SESSION if args.sessions else SCOPE_TRACE
-            given_back = pb.ReleaseAnnotationItemRequest(
+            given_back = annotation_pb.ReleaseAnnotationItemRequest(
                 queue=queue, scope=scope, subject_id=args.release, skip=args.skip
             )
             ask("ReleaseAnnotationItem", given_back)
             return 0
         if args.lease is not None:
-            request = pb.LeaseAnnotationItemsRequest(
-                queue=queue, max_items=args.lease, lease_s=args.lease_s
-            )
+            request = annotation_pb.LeaseAnnotationItemsRequest(queue=queue, max_items=args.lease)
             items = list(ask("LeaseAnnotationItems", request).items)
         else:
-            listing = pb.ListAnnotationItemsRequest(queue=queue)
+            listing = annotation_pb.ListAnnotationItemsRequest(queue=queue)
             items = list(server.pages(ask, "ListAnnotationItems", listing, "items", args.limit))
     _print_items(args, items)
     return 0
 
 
 def _agreement(args: argparse.Namespace) -> int:
-    from spanscore.api.v1 import annotation_service_pb2 as pb  # noqa: PLC0415 - as above
-    from spanscore.api.v1.annotation_service_pb2_grpc import (  # noqa: PLC0415 - as above
-        AnnotationServiceStub,
-    )
-
-    if args.all_labels and not args.calibrate:
-        raise InputError("--all-labels: goes with --calibrate")
     named: dict[str, Any] = {
         "metric": args.metric,
         "label": args.label_name or "",
         "pass_from": args.pass_from,
     }
-    with server.service(args, AnnotationServiceStub) as ask:
+    with server.service(args, "Annotation") as ask:
         if args.calibrate:
-            found = ask(
-                "CalibrateJudge", pb.CalibrateJudgeRequest(**named, all_labels=args.all_labels)
-            )
+            found = ask("CalibrateJudge", annotation_pb.CalibrateJudgeRequest(**named))
         else:
-            found = ask("GetAgreement", pb.GetAgreementRequest(**named, level=args.level))
+            found = ask("GetAgreement", annotation_pb.GetAgreementRequest(**named))
     if args.json:
         print_json(as_json(found))
         return 0
@@ -389,7 +221,7 @@ def _agreement(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print_items(args: argparse.Namespace, items: "list[AnnotationItem]") -> None:
+def _print_items(args: argparse.Namespace, items: list[annotation_pb.AnnotationItem]) -> None:
     for item in items:
         if args.json:
             print_json(as_json(item))
@@ -399,7 +231,7 @@ def _print_items(args: argparse.Namespace, items: "list[AnnotationItem]") -> Non
         print("nothing is to be labelled")
 
 
-def _print_judge(judge: "JudgeAgreement") -> None:
+def _print_judge(judge: annotation_pb.JudgeAgreement) -> None:
     threshold = f", passes from {judge.threshold:g}" if judge.HasField("threshold") else ""
     print(f"{printable(judge.metric)} by {printable(judge.model or judge.evaluator)}{threshold}")
     if judge.HasField("at_random"):
@@ -412,17 +244,14 @@ def _print_judge(judge: "JudgeAgreement") -> None:
         print(f"  after {point.n:>5,} labels: agreement {point.agreement.value:.2f}{kappa}")
 
 
-def _print_table(title: str, table: "AgreementTable") -> None:
-    from rich.table import Table  # noqa: PLC0415 - --json needs no rich
-
+def _print_table(title: str, table: annotation_pb.AgreementTable) -> None:
     passed, failed = table.true_pass + table.false_fail, table.false_pass + table.true_fail
     print(
         f"  {title}: {passed + failed:,}; people pass {passed:,}, of which the judge passes"
         f" {table.true_pass:,}; people fail {failed:,}, of which it fails {table.true_fail:,}"
     )
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2), header_style="dim")
-    for heading in ("", "value", "interval", "n", ""):
-        shown.add_column(heading, justify="right" if heading in {"value", "n"} else "left")
+    shown = plain_table(("", "value", "interval", "n", ""), ("value", "n"), wrapped={""})
+    shown.padding = (0, 2, 0, 2)
     for measure in table.measures:
         if measure.HasField("value"):
             interval = f"[{measure.low:.2f}, {measure.high:.2f}]" if measure.HasField("low") else ""

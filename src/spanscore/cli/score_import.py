@@ -9,15 +9,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from spanscore import calibration
+from spanscore.api.v1 import score_service_pb2 as pb
+from spanscore.api.v1.score_pb2 import Evaluator, Score
 from spanscore.cli import server
 from spanscore.cli.terminal import print_json
 from spanscore.errors import FieldError, InputError, SpanscoreError
-
-if TYPE_CHECKING:
-    from spanscore.api.v1.score_service_pb2 import CreateScoreRequest
 
 BATCH = 500
 _MAX_SHOWN = 20
@@ -51,7 +50,7 @@ _PLACE = re.compile(r"requests\[(\d+)\]\.(?:score\.)?")
 
 class _Line(NamedTuple):
     number: int
-    request: "CreateScoreRequest"
+    request: pb.CreateScoreRequest
 
 
 def run(args: argparse.Namespace) -> int:
@@ -109,19 +108,16 @@ def _lines(args: argparse.Namespace) -> list[_Line]:
 
 def _request(
     args: argparse.Namespace, where: str, fields: Mapping[str, Any]
-) -> "CreateScoreRequest":
+) -> pb.CreateScoreRequest:
     """The request of a line. Raises InputError."""
-    from spanscore.api.v1.score_pb2 import Evaluator, Score  # noqa: PLC0415 - --help needs no protobuf
-    from spanscore.api.v1.score_service_pb2 import CreateScoreRequest  # noqa: PLC0415 - as above
-
     given = _by_name(where, fields)
     texts = {name: _text(where, name, given[name]) for name in _TEXTS if name in given}
-    by = Evaluator(source=texts.pop("source", args.source), author=texts.pop("author", args.author))
+    by = Evaluator(source=texts.pop("source", "human"), author=texts.pop("author", args.author))
     score = Score(metric=texts.pop("metric", args.metric) or "", evaluator=by)
     for name, text in texts.items():
         setattr(score, name, text)
     _set_others(score, where, given)
-    return CreateScoreRequest(score=score, request_id=_request_id(score))
+    return pb.CreateScoreRequest(score=score, request_id=_request_id(score))
 
 
 def _by_name(where: str, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,12 +165,13 @@ def _request_id(score: Any) -> str:
 def _check(file: Path, batches: Sequence[Sequence[_Line]]) -> None:
     """Refuse what the server would refuse, before anything is sent. Raises InputError."""
     from spanscore.api import score_drafts  # noqa: PLC0415 - as above
-    from spanscore.api.v1.score_service_pb2 import BatchCreateScoresRequest  # noqa: PLC0415 - as above
 
     wrong: list[str] = []
     for batch in batches:
         try:
-            score_drafts.drafts(BatchCreateScoresRequest(requests=[x.request for x in batch]), "")
+            score_drafts.drafts(
+                pb.BatchCreateScoresRequest(requests=[x.request for x in batch]), ""
+            )
         except FieldError as error:
             wrong += [
                 _of_line(file, batch, f"{x.field}: {x.problem}") for x in (error, *error.others)
@@ -184,14 +181,11 @@ def _check(file: Path, batches: Sequence[Sequence[_Line]]) -> None:
 
 def _send(args: argparse.Namespace, batches: Sequence[Sequence[_Line]], count: int) -> int:
     """Send all batches; returns how many scores were there already."""
-    from spanscore.api.v1.score_service_pb2 import BatchCreateScoresRequest  # noqa: PLC0415 - as above
-    from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub  # noqa: PLC0415 - as above
-
     there = sent = 0
     for batch in batches:
-        request = BatchCreateScoresRequest(requests=[x.request for x in batch])
+        request = pb.BatchCreateScoresRequest(requests=[x.request for x in batch])
         try:
-            with server.service(args, ScoreServiceStub) as ask:
+            with server.service(args, "Score") as ask:
                 there += ask("BatchCreateScores", request).already_there
         except InputError as error:
             raise InputError(_of_line(args.file, batch, str(error))) from None

@@ -1,31 +1,29 @@
 """Lists of scores and of traces, two lines each."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from spanscore.api.decoder import decode_score as evaluation
+from spanscore.api.decoder import decode_score
 from spanscore.api.v1.trace_service_pb2 import TraceSummary
-from spanscore.cli.terminal import console, on_one_line
+from spanscore.cli.terminal import console, on_one_line, styled, utc
 from spanscore.model.score import Evaluation
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["evaluation", "print_scores", "print_traces"]
 
 _STYLES = {"pass": "green", "fail": "red", "failed": "bold red", "skipped": "yellow"}
 _INDENT = 13
 _MAX_NAMES = 6
 
 
-def print_scores(scores: Iterable[Evaluation], limit: int, *, is_newest_first: bool = True) -> None:
+def print_scores(scores: Iterable[Evaluation], limit: int) -> None:
     """Print the scores; `limit` is how many were asked for, 0: all."""
     output, count = console(), 0
     for score in scores:
         _print_score(output, score)
         count += 1
-    _print_end(output, count, limit, "score", "newest" if is_newest_first else "first")
+    _print_end(output, count, limit, "score")
 
 
 def print_traces(traces: Iterable[TraceSummary], limit: int) -> None:
@@ -54,7 +52,7 @@ def _print_score(output: "Console", score: Evaluation) -> None:
 
 
 def _print_trace(output: "Console", trace: TraceSummary) -> None:
-    scores = [evaluation(x) for x in trace.scores]
+    scores = [decode_score(x) for x in trace.scores]
     failing = [x for x in scores if x.is_failing]
     passing = [x for x in scores if x.passed]
     seconds = max(trace.ended_ns - trace.started_ns, 0) / 1e9
@@ -86,25 +84,21 @@ def _verdict(scores: int, failing: int, passing: int) -> str:
 
 
 def _print_line(output: "Console", parts: Iterable[tuple[str, str]]) -> None:
-    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
-
-    line = Text("  ").join(Text(text, style) for text, style in parts if text)
+    line = styled("  ").join(styled(text, style) for text, style in parts if text)
     output.print(line, soft_wrap=True)
 
 
 def _print_below(output: "Console", text: str, style: str = "") -> None:
-    from rich.text import Text  # noqa: PLC0415 - likewise
-
     if text:
         room = max(output.width - _INDENT, 20)
-        output.print(Text(" " * _INDENT + on_one_line(text, room), style), soft_wrap=True)
+        output.print(styled(" " * _INDENT + on_one_line(text, room), style), soft_wrap=True)
 
 
-def _print_end(output: "Console", count: int, limit: int, what: str, which: str = "newest") -> None:
+def _print_end(output: "Console", count: int, limit: int, what: str) -> None:
     if not count:
         output.print(f"no {what} is there that meets the conditions")
     elif count == limit:
-        output.print(f"the {which} {count:,}; --limit shows more")
+        output.print(f"the newest {count:,}; --limit shows more")
 
 
 def _of(score: Evaluation) -> str:
@@ -125,5 +119,5 @@ def _source(score: Evaluation) -> str:
 
 def _when(moment_ns: int) -> str:
     """Month, day and time in UTC; as wide whatever it is."""
-    moment = datetime.fromtimestamp(moment_ns // 10**9, UTC)
+    moment = utc(moment_ns)
     return f"{moment:%m-%d %H:%M}" if moment_ns else "-".ljust(11)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from spanscore.calibration import Calibration, PassRate, Verdict, pass_rates
 from spanscore.cli import trace_files
-from spanscore.cli.terminal import Rows, fitted, on_one_line, printable
+from spanscore.cli.terminal import Rows, fitted, on_one_line, printable, styled
 from spanscore.config import Settings
 from spanscore.errors import SpanscoreError, shortened
 from spanscore.evaluation.rubric import is_rubric
@@ -313,11 +313,9 @@ def print_block(output: "Console", title: str, subtitle: str | None, rows: Seque
 
     Metrics that failed for the same reason share one line below the table.
     """
-    from rich.text import Text  # noqa: PLC0415 - --jsonl needs no rich
-
-    output.print(Text(on_one_line(title, 300), "bold"))
+    output.print(styled(on_one_line(title, 300), "bold"))
     if subtitle:
-        output.print(Text(on_one_line(subtitle, output.width - 2), "italic"))
+        output.print(styled(on_one_line(subtitle, output.width - 2), "italic"))
     shown = table("metric", "score", "label", "reason")
     failed_alike = _failed_alike(rows)
     for row in rows:
@@ -328,16 +326,16 @@ def print_block(output: "Console", title: str, subtitle: str | None, rows: Seque
         shown.add_row(
             on_one_line(row.metric, 40),
             number(row.value),
-            Text(word, _STYLES.get(word, "")),
-            Text(reason),
+            styled(word, _STYLES.get(word, "")),
+            styled(reason),
         )
     if shown.row_count:
         output.print(shown)
     for reason, names in failed_alike.items():
-        output.print(Text(f"failed: {names}: {_reason(reason)}", _STYLES["failed"]))
+        output.print(styled(f"failed: {names}: {_reason(reason)}", _STYLES["failed"]))
     idle = ", ".join(on_one_line(row.metric, 40) for row in rows if row.cause == _NO_OCCASION)
     if idle:
-        output.print(Text(f"not applicable: {idle}", "dim"))
+        output.print(styled(f"not applicable: {idle}", "dim"))
     output.print()
 
 

@@ -1,18 +1,18 @@
 """`spanscore scores`: scores of a server or of files."""
 
 import argparse
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spanscore import config
-from spanscore.cli import score_actions, score_files, score_lines, server
-from spanscore.cli.score_summary import number, table
-from spanscore.cli.terminal import console, on_one_line, print_json
+from spanscore.api.v1.run_service_pb2 import GetRunRequest
+from spanscore.api.v1.score_service_pb2 import ListScoresRequest
+from spanscore.cli import score_actions, score_lines, server
+from spanscore.cli.options import argument
+from spanscore.cli.score_summary import number
+from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, styled, utc
 from spanscore.errors import InputError
 from spanscore.model.score import Evaluation
 from spanscore.store import undelivered
@@ -20,13 +20,8 @@ from spanscore.store.undelivered import Listed
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from sqlalchemy.engine import Connection
-
-    from spanscore.store.listing import ScoreQuery
-    from spanscore.store.ordering import Order
 
 
-_STORED = "stored_ns"
 ACTIONS = {**score_actions.ACTIONS, **score_actions.ANNOTATION_ACTIONS}
 """What else the command does, by the word that follows it: `spanscore scores create`."""
 
@@ -34,54 +29,35 @@ ACTIONS = {**score_actions.ACTIONS, **score_actions.ANNOTATION_ACTIONS}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the list."""
     parser.epilog = f"More: spanscore scores ({' | '.join(ACTIONS)}), each with --help."
-    parser.add_argument("path", metavar="PATH", nargs="*", type=Path, help=score_files.PATH_HELP)
     server.add_arguments(parser)
     server.add_conditions(parser, "scores")
-    parser.add_argument(
-        "--metric",
-        metavar="NAME",
-        help="only of this metric, or of a family of them such as rubric",
-    )
-    parser.add_argument(
-        "--source",
-        metavar="NAME",
-        help="only from this source: spanscore, human, programmatic or another evaluator",
-    )
-    parser.add_argument(
-        "--run", metavar="ID", default="", help="only what this evaluation run scored"
-    )
-    parser.add_argument(
-        "--skipped",
-        action="store_true",
-        help="also what could not be measured for want of something",
-    )
-    parser.add_argument(
-        "--order-by",
-        metavar="FIELDS",
-        default="",
-        help=(
-            "in another order than the newest first: stored_ns, or value and evaluated_at_ns, such"
-            ' as "value desc, evaluated_at_ns"'
-        ),
-    )
-    add_undelivered_arguments(parser)
+    argument(parser, "--metric NAME", "only of this metric, or of a family of them such as rubric")
+    argument(parser, "--source NAME", "only from spanscore, human, programmatic or another source")
+    argument(parser, "--run ID", "only what this evaluation run scored", default="")
+    argument(parser, "--skipped", "also what could not be measured for want of something")
+    choice = parser.add_mutually_exclusive_group()
+    argument(choice, "--undelivered", "list the scores that exporters could not deliver")
+    argument(choice, "--resend", "have the server send them again")
+    argument(choice, "--forget", "list them no more, and do not send them again")
+    argument(parser, "--exporter NAME", "with these three: only of this exporter", repeated=True)
 
 
 def run(args: argparse.Namespace) -> int:
     """List the scores, or do what an action says. Returns the exit code."""
     if "action" in args:
-        return ACTIONS[args.action].run(args)
+        code: int = ACTIONS[args.action].run(args)
+        return code
     if args.undelivered or args.resend or args.forget:
         return run_undelivered(args)
     if args.exporter:
         raise InputError("--exporter: goes with --undelivered, --resend or --forget")
     server.check(args)
-    found = _of_run(args, _found(args)) if args.run and not args.path else _found(args)
+    found = _of_run(args, _found(args)) if args.run else _found(args)
     if args.json:
         for score in found:
             print_json({"uid": score.uid, **score.to_json()})
     else:
-        score_lines.print_scores(found, args.limit, is_newest_first=not args.order_by)
+        score_lines.print_scores(found, args.limit)
     return 0
 
 
@@ -106,10 +82,7 @@ def _of_run(args: argparse.Namespace, found: Iterator[Evaluation]) -> Iterator[E
 
 
 def _require_on_server(args: argparse.Namespace) -> None:
-    from spanscore.api.v1.run_service_pb2 import GetRunRequest  # noqa: PLC0415 - gRPC, as below
-    from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub  # noqa: PLC0415 - likewise
-
-    with server.service(args, RunServiceStub) as ask:
+    with server.service(args, "Run") as ask:
         ask("GetRun", GetRunRequest(name=f"runs/{_run_id(args)}"))
 
 
@@ -134,7 +107,6 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
         listing,
     )
 
-    order = _order(args)
     query = listing.ScoreQuery(
         failing=args.failing,
         skipped=args.skipped,
@@ -144,70 +116,17 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
         session_id=args.session,
         source=args.source,
         run=_run_id(args),
-        oldest_first=_is_by_storage(order) and not order[0].is_falling,
         tenant=args.tenant or "",
     )
-    if args.path:
-        since = query.since_ns or 0
-        wanted = (
-            x
-            for x in score_files.scores_in_files(args.path)
-            if query.wants(x) and x.evaluated_at_ns >= since
-        )
-        return islice(_arranged(wanted, order), args.limit or None)
-    if order and not _is_by_storage(order):
-        return iter(server.read(args, lambda connection: _in_order(connection, query, order, args)))
     return server.of_store(
         args, lambda connection, place: listing.scores(connection, query, server.PAGE, place)
     )
-
-
-def _order(args: argparse.Namespace) -> "tuple[Order, ...]":
-    """Raises FieldError where there is no such order."""
-    from spanscore.store import ordered_scores, ordering  # noqa: PLC0415 - as above
-
-    fields = (_STORED, *ordered_scores.FIELDS)
-    return ordering.parse(args.order_by, fields, alone=[_STORED])
-
-
-def _is_by_storage(order: "Sequence[Order]") -> bool:
-    """Whether scores come as they were stored, first or last first."""
-    return bool(order) and order[0].field == _STORED
-
-
-def _arranged(found: Iterator[Evaluation], order: "Sequence[Order]") -> Iterator[Evaluation]:
-    """The scores of a file, which contains them as they were stored."""
-    from spanscore.store import ordered_scores, ordering  # noqa: PLC0415 - as above
-
-    if _is_by_storage(order):
-        return reversed(list(found)) if order[0].is_falling else found
-    return iter(ordering.arranged(list(found), order, ordered_scores.FIELDS)) if order else found
-
-
-def _in_order(
-    connection: "Connection",
-    query: "ScoreQuery",
-    order: "Sequence[Order]",
-    args: argparse.Namespace,
-) -> list[Evaluation]:
-    from spanscore.store import ordered_scores  # noqa: PLC0415 - SQLAlchemy, as above
-
-    page = ordered_scores.scores(connection, query, order, args.limit or sys.maxsize)
-    found = page.items
-    while page.next is not None and len(found) < (args.limit or sys.maxsize):
-        page = ordered_scores.scores(
-            connection, query, order, (args.limit or sys.maxsize) - len(found), page.next
-        )
-        found += page.items
-    return found
 
 
 def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
     from spanscore.api.decoder import (  # noqa: PLC0415 - gRPC, which reading a store does not need
         decode_score,
     )
-    from spanscore.api.v1.score_service_pb2 import ListScoresRequest  # noqa: PLC0415 - likewise
-    from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub  # noqa: PLC0415 - likewise
 
     request = ListScoresRequest(
         failing=args.failing,
@@ -218,26 +137,24 @@ def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
         source=args.source,
         session_id=args.session,
         run=f"runs/{_run_id(args)}" if args.run else "",
-        order_by=args.order_by,
     )
     limit = args.limit if args.session is None else 0
     found = map(
         decode_score,
-        server.of_server(args, ScoreServiceStub, request, "ListScores", "scores", limit),
+        server.of_server(args, "Score", request, "ListScores", "scores", limit),
     )
     if args.session is None:
         return found
-    wanted: Iterator[Evaluation] = (x for x in found if args.skipped or x.status != "skipped")
-    if not args.order_by:
-        wanted = iter(sorted(wanted, key=lambda x: x.evaluated_at_ns, reverse=True))
-    return islice(wanted, args.limit or None)
+    wanted = (x for x in found if args.skipped or x.status != "skipped")
+    newest = sorted(wanted, key=lambda x: x.evaluated_at_ns, reverse=True)
+    return islice(newest, args.limit or None)
 
 
 _MAX_SHOWN, _MAX_GROUPS = 50, 20
 """Scores of one exporter and reason that are shown, and such groups of them; --json lists all."""
 _MAX_ERROR_CHARS = 300
 _OF_LISTS = (
-    *("path", "store", "server", "token_file", "ca_file"),
+    *("store", "server", "token_file", "ca_file"),
     *("tenant", "failing", "skipped", "since", "service", "session", "metric", "source"),
 )
 """Options of the lists of scores; taken for nothing here, they would have more forgotten than was
@@ -253,35 +170,10 @@ _REASONS = {
 }
 
 
-def add_undelivered_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that are about scores which exporters could not deliver."""
-    choice = parser.add_mutually_exclusive_group()
-    choice.add_argument(
-        "--undelivered",
-        action="store_true",
-        help="list the scores that exporters could not deliver",
-    )
-    choice.add_argument(
-        "--resend",
-        action="store_true",
-        help="have the server send them again, at its next start where none runs",
-    )
-    choice.add_argument(
-        "--forget", action="store_true", help="list them no more, and do not send them again"
-    )
-    parser.add_argument(
-        "--exporter",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="with these three: only of this exporter; may be given again",
-    )
-
-
 def run_undelivered(args: argparse.Namespace) -> int:
     """List them, or note what is to become of them. Returns the exit code."""
     _refuse_unfit(args)
-    settings = config.load(args.config) if args.config else config.default()
+    settings = config.load(args.config)
     if args.resend:
         print(_resent(_resend(settings, args.exporter)))
     elif args.forget:
@@ -305,7 +197,7 @@ def _refuse_unfit(args: argparse.Namespace) -> None:
     if others:
         name = others[0].replace("_", "-")
         raise InputError(
-            f"{'PATH' if name == 'path' else f'--{name}'}: does not go with --undelivered, --resend"
+            f"--{name}: does not go with --undelivered, --resend"
             " or --forget, which are about the store of the configuration (-c) and its exporters"
             " (--exporter)"
         )
@@ -374,22 +266,16 @@ def _print(found: Iterator[Listed]) -> None:
 def _print_group(
     output: "Console", why: tuple[str, str, str], listed: Sequence[Listed], count: int
 ) -> None:
-    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
-
     exporter, reason, error = why
     scores = "1 score" if count == 1 else f"{count:,} scores"
     output.print(
-        Text(f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}", "bold")
+        styled(f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}", "bold")
     )
-    output.print(Text(on_one_line(error, _MAX_ERROR_CHARS)))
-    rows = table("since (UTC)", "metric", "score", "label", "trace or session", "missing")
-    for column, heading in zip(
-        rows.columns, ("since", "metric", "score", "label", "of", "missing"), strict=True
-    ):
-        column.justify = "right" if heading == "score" else "left"
-        column.no_wrap, column.overflow = heading not in {"metric", "of"}, "fold"
+    output.print(styled(on_one_line(error, _MAX_ERROR_CHARS)))
+    columns = ("since (UTC)", "metric", "score", "label", "trace or session", "missing")
+    rows = plain_table(columns, ("score",), wrapped={"metric", "trace or session"})
     for note, evaluation, is_superseded in listed:
-        since = datetime.fromtimestamp(note.since_ns // 10**9, UTC)
+        since = utc(note.since_ns)
         state = (
             "to be sent again"
             if note.to_resend

@@ -8,8 +8,9 @@ import os
 import resource
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from spanscore.cli.options import add_config
 
 if TYPE_CHECKING:
     from spanscore.config import Settings
@@ -33,22 +34,7 @@ turn ten times.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="the configuration; without it, the defaults",
-    )
-    parser.add_argument(
-        "--workers",
-        metavar="N",
-        type=int,
-        help=(
-            "processes that read traces, in place of `workers` of the configuration; 0: one for"
-            " each CPU"
-        ),
-    )
+    add_config(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,9 +54,7 @@ def _run(args: argparse.Namespace) -> int:
         telemetry,
     )
 
-    settings = config.load(args.config) if args.config else config.default()
-    if args.workers is not None:
-        settings = config.with_workers(settings, args.workers)
+    settings = config.load(args.config)
     telemetry.configure_logging(settings.telemetry)
     asyncio.run(_serve(settings))
     return 0

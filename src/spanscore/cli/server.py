@@ -1,6 +1,8 @@
 """Servers and stores that commands read."""
 
 import argparse
+import importlib
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from google.protobuf import json_format
 
 from spanscore import config
+from spanscore.cli.options import add_config, add_json, add_limit, argument
 from spanscore.cli.terminal import print_json
 from spanscore.errors import ConfigError, InputError, SpanscoreError
 from spanscore.model.options import duration_ns
@@ -39,60 +42,23 @@ _BAD_INPUT = frozenset(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options that say where to read."""
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="the server's configuration, for its store",
-    )
+    add_config(parser, "the server's configuration, for its store")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--store", metavar="URL", help="the store itself: a file, or a URL such as store.url has"
-    )
-    where.add_argument(
-        "--server",
-        metavar="HOST:PORT",
-        help="ask a running server's control service (api.endpoint)",
-    )
-    parser.add_argument(
-        "--token-file",
-        metavar="FILE",
-        type=Path,
-        help="with --server: a file with the bearer token",
-    )
-    parser.add_argument(
-        "--ca-file",
-        metavar="FILE",
-        type=Path,
-        help="with --server: use TLS, and trust what this PEM file contains",
-    )
-    parser.add_argument("--tenant", metavar="NAME", help=_TENANT_HELP)
+    argument(where, "--store URL", "the store itself: a file, or a URL such as store.url has")
+    argument(where, "--server HOST:PORT", "ask a running server's control service (api.endpoint)")
+    argument(parser, "--token-file FILE", "with --server: a file with the bearer token")
+    argument(parser, "--ca-file FILE", "with --server: use TLS, and trust this PEM file")
+    argument(parser, "--tenant NAME", _TENANT_HELP)
 
 
 def add_conditions(parser: argparse.ArgumentParser, what: str) -> None:
     """Declare the options that say which `what` are wanted."""
-    parser.add_argument(
-        "--failing", action="store_true", help=f"only {what} that do not pass or were not measured"
-    )
-    parser.add_argument(
-        "--since",
-        metavar="TIME",
-        help=f"only {what} stored since then: 24h, 30m, or a UTC time as 2026-05-01T12:00",
-    )
-    parser.add_argument(
-        "--service", metavar="NAME", help="only of the service with this service.name"
-    )
-    parser.add_argument("--session", metavar="ID", help="only of this session")
-    parser.add_argument(
-        "-n",
-        "--limit",
-        metavar="N",
-        type=int,
-        default=50,
-        help="show so many at most, 0 for all; default: 50",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    argument(parser, "--failing", f"only {what} that do not pass or were not measured")
+    argument(parser, "--since TIME", f"only {what} stored since: 24h, or 2026-05-01T12:00 (UTC)")
+    argument(parser, "--service NAME", "only of the service with this service.name")
+    argument(parser, "--session ID", "only of this session")
+    add_limit(parser)
+    add_json(parser)
 
 
 def check(args: argparse.Namespace) -> None:
@@ -101,10 +67,6 @@ def check(args: argparse.Namespace) -> None:
         raise InputError(f"--limit {args.limit}: give a number of at least 0; 0 shows all")
     if not args.server and (args.token_file or args.ca_file):
         raise InputError("--token-file and --ca-file: go with --server")
-    if getattr(args, "path", None) and (args.server or args.store):
-        raise InputError("give files, or --store, or --server: one of them is read")
-    if getattr(args, "path", None) and args.tenant is not None:
-        raise InputError("--tenant: goes with a store or --server; files name no tenants")
 
 
 def since_ns(text: str | None, option: str = "--since") -> int | None:
@@ -135,7 +97,7 @@ def _moment_ns(text: str, option: str) -> int:
 
 def store_config(args: argparse.Namespace) -> "Config":
     """The store that the options name. Raises ConfigError."""
-    settings = config.load(args.config) if args.config else config.default()
+    settings = config.load(args.config)
     if args.store is None:
         return settings.store
     url = args.store if "://" in args.store else f"sqlite:///{args.store}"
@@ -179,24 +141,19 @@ def read(args: argparse.Namespace, ask: "Callable[[Connection], ItemT]") -> Item
         engine.dispose()
 
 
-def add_server_arguments(parser: argparse.ArgumentParser, default: str) -> None:
+def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of a command that only asks a running server."""
-    parser.add_argument(
-        "--server",
-        metavar="HOST:PORT",
-        default=default,
-        help=f"its api.endpoint; default: {default}",
-    )
-    parser.add_argument(
-        "--token-file", metavar="FILE", type=Path, help="a file with the bearer token"
-    )
-    parser.add_argument(
-        "--ca-file",
-        metavar="FILE",
-        type=Path,
-        help="use TLS, and trust what this PEM file contains",
-    )
-    parser.add_argument("--tenant", metavar="NAME", help=_TENANT_HELP)
+    text = "its api.endpoint; default: %(default)s"
+    argument(parser, "--server HOST:PORT", text, default="127.0.0.1:4329")
+    argument(parser, "--token-file FILE", "a file with the bearer token")
+    argument(parser, "--ca-file FILE", "use TLS, and trust what this PEM file contains")
+    argument(parser, "--tenant NAME", _TENANT_HELP)
+
+
+def add_action_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare these and `--json`."""
+    add_server_arguments(parser)
+    add_json(parser)
 
 
 class Ask:
@@ -213,13 +170,14 @@ class Ask:
 
 
 @contextmanager
-def service(args: argparse.Namespace, stub: Callable[[Any], Any]) -> Iterator[Ask]:
-    """A service of the server that `--server` names.
+def service(args: argparse.Namespace, name: str) -> Iterator[Ask]:
+    """A service, such as Run, of the server that `--server` names.
 
     Raises SpanscoreError where it does not answer.
     """
     with _answering(args) as channel:
-        yield Ask(stub(channel), args)
+        grpc = importlib.import_module(f"spanscore.api.v1.{name.lower()}_service_pb2_grpc")
+        yield Ask(getattr(grpc, f"{name}ServiceStub")(channel), args)
 
 
 def pages(ask: Ask, method: str, request: Any, items: str, limit: int) -> Iterator[Any]:
@@ -262,15 +220,10 @@ def _answering(args: argparse.Namespace) -> Iterator[Any]:
 
 
 def of_server(
-    args: argparse.Namespace,
-    stub: Callable[[Any], Any],
-    request: Any,
-    method: str,
-    items: str,
-    limit: int,
+    args: argparse.Namespace, name: str, request: Any, method: str, items: str, limit: int
 ) -> Iterator[Any]:
-    """The messages in the field `items` of all answers of `method`, at most `limit`; 0: all."""
-    with service(args, stub) as ask:
+    """The messages in the field `items` of all answers of a method of a service, as `pages`."""
+    with service(args, name) as ask:
         yield from pages(ask, method, request, items, limit)
 
 
@@ -305,6 +258,25 @@ def _content(path: Path, option: str) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"{option} {path}: cannot be read ({error.strerror})") from None
+
+
+def read_message(path: Path, message: Any) -> dict[str, Any]:
+    """Set what a file contains in `message`, as YAML or JSON with the names of its fields.
+
+    Returns it as it was read; `-` is standard input. Raises InputError.
+    """
+    import yaml  # noqa: PLC0415 - which one command in ten needs
+
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        given = yaml.safe_load(text)
+        json_format.ParseDict(given, message)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, AttributeError, TypeError, yaml.YAMLError, json_format.ParseError) as error:
+        raise InputError(f"{path}: {' '.join(str(error).split())}") from None
+    found: dict[str, Any] = given
+    return found
 
 
 def print_one(args: argparse.Namespace, message: Any, show: Callable[[Any], None]) -> None:

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TextIO, cast
 
@@ -49,6 +50,11 @@ def on_one_line(text: str, max_chars: int) -> str:
     'What is the…'
     """
     return line_of(printable(shortened(text, max_chars * 4)), max_chars)
+
+
+def utc(ns: int) -> datetime:
+    """A time in Unix nanoseconds."""
+    return datetime.fromtimestamp(ns // 10**9, UTC)
 
 
 def print_json(value: object) -> None:
@@ -198,18 +204,34 @@ def let_go_of_streams() -> None:
 def plain_table(
     words: Sequence[str], numbers: Sequence[str] = (), *, wrapped: Collection[str] = ()
 ) -> "Table":
-    """An empty table with columns of words, then columns of numbers; only those in `wrapped` take
-    several lines.
+    """An empty table with these columns, those of `numbers` to the right and, where they are not
+    among `words`, last; only those in `wrapped` take several lines.
     """
     from rich.table import Table  # noqa: PLC0415 - --json needs no rich
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in words:
-        wraps = heading in wrapped
-        table.add_column(heading, no_wrap=not wraps, overflow="fold" if wraps else "ellipsis")
-    for heading in numbers:
-        table.add_column(heading, no_wrap=True, justify="right")
+    for heading in (*words, *(x for x in numbers if x not in words)):
+        table.add_column(
+            heading,
+            no_wrap=heading not in wrapped,
+            overflow="fold" if heading in wrapped else "ellipsis",
+            justify="right" if heading in numbers else "left",
+        )
     return table
+
+
+def styled(text: str, style: str = "") -> "Text":
+    """A text for a terminal."""
+    from rich.text import Text  # noqa: PLC0415 - --json needs no rich
+
+    return Text(text, style)
+
+
+def assembled(*parts: "str | Text | tuple[str, str]") -> "Text":
+    """A text of parts, each with a style of its own."""
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    return Text.assemble(*parts)
 
 
 Rows = Sequence[Sequence[Any]]

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore.calibration import PassRate
 from spanscore.cli import score_summary
+from spanscore.cli.options import add_judge, argument
 from spanscore.cli.score_summary import judges
-from spanscore.cli.terminal import on_one_line
+from spanscore.cli.terminal import on_one_line, plain_table, styled
 from spanscore.metrics.session.agentic import reading
 from spanscore.offline.summary import RunSummary
 from spanscore.stats import Estimate, rate
@@ -23,9 +24,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 from spanscore import config, suites
 from spanscore.cli import measurement, trace_files
@@ -33,7 +32,6 @@ from spanscore.cli.terminal import console, print_json, progress, require_writab
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.judge import answers_file, check_models
-from spanscore.metrics.session.agentic import Statistics, Unit
 from spanscore.model.score import reaches
 from spanscore.model.span import Attributes, Span
 from spanscore.model.trace import AgentTrace
@@ -43,90 +41,16 @@ from spanscore.receive.auth import open_authenticators
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "suite",
-        metavar="SUITE",
-        nargs="?",
-        type=Path,
-        help=(
-            "the suite's YAML file; without it, what the traces themselves state is expected of"
-            " them"
-        ),
-    )
-    parser.add_argument("path", metavar="PATH", nargs="*", type=Path, help=trace_files.PATH_HELP)
-    parser.add_argument(
-        "--schema",
-        action="store_true",
-        help="print the JSON schema of a suite file and do nothing else",
-    )
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="the configuration; without it, the defaults",
-    )
-    parser.add_argument(
-        "--model", metavar="MODEL", help="the model that judges, in place of the configured one"
-    )
-    measurement.add_cache_arguments(parser)
-    _add_statistics(parser)
-    parser.add_argument(
-        "--fail-under",
-        metavar="SHARE",
-        type=float,
-        help="exit 1 if a smaller share of the cases passes; default: 1",
-    )
-    parser.add_argument(
-        "--skip-unmatched",
-        action="store_true",
-        help="leave out cases that nothing recorded matches",
-    )
-    parser.add_argument(
-        "--run-id", metavar="ID", help="test.suite.run.id of what is recorded without one"
-    )
-    parser.add_argument(
-        "--output", metavar="FILE", type=Path, help="write the run as JSON, for `spanscore compare`"
-    )
-    parser.add_argument(
-        "--junit", metavar="FILE", type=Path, help="write the run as JUnit XML, for a CI system"
-    )
-    parser.add_argument(
-        "--export",
-        metavar="FILE",
-        type=Path,
-        help="add the scores to a file of OTLP JSON, as spans",
-    )
-    parser.add_argument(
-        "--no-export",
-        action="store_true",
-        help="send nothing to the exporters of the configuration",
-    )
-
-
-def _add_statistics(parser: argparse.ArgumentParser) -> None:
-    """The options that take the place of what the suite says."""
-    parser.add_argument(
-        "--trials",
-        metavar="N",
-        type=_count,
-        help="how many trials of each case must be there at least",
-    )
-    parser.add_argument("--k", metavar="K", type=_count, help="the attempts of pass@k and pass^k")
-    parser.add_argument(
-        "--required-pass-rate",
-        metavar="SHARE",
-        type=float,
-        help="the share of its trials with which a case passes",
-    )
-    parser.add_argument(
-        "--statistics", choices=get_args(Statistics), help="how pass@k and pass^k are estimated"
-    )
-    parser.add_argument(
-        "--unit",
-        choices=get_args(Unit),
-        help="what is counted: conversations, or interactions of one",
-    )
+    argument(parser, "suite SUITE", "a suite; else what the traces state", type=Path, nargs="?")
+    argument(parser, "path PATH", trace_files.PATH_HELP, type=Path, nargs="*")
+    argument(parser, "--schema", "print the JSON schema of a suite file and do nothing else")
+    add_judge(parser)
+    argument(parser, "--fail-under SHARE", "exit 1 if fewer of the cases pass; default: 1")
+    argument(parser, "--skip-unmatched", "leave out cases that nothing recorded matches")
+    argument(parser, "--output FILE", "write the run as JSON, for `spanscore compare`")
+    argument(parser, "--junit FILE", "write the run as JUnit XML, for a CI system")
+    argument(parser, "--export FILE", "add the scores to a file of OTLP JSON, as spans")
+    argument(parser, "--no-export", "send nothing to the exporters of the configuration")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -138,9 +62,7 @@ def run(args: argparse.Namespace) -> int:
     require_writable(args.output, args.junit, args.export)
     least = 1.0 if args.fail_under is None else _share("--fail-under", args.fail_under)
     given = None if args.suite is None else suites.load(args.suite)
-    settings = measurement.with_cache(
-        config.load(args.config) if args.config else config.default(), args
-    )
+    settings = measurement.with_cache(config.load(args.config), args)
     telemetry = trace_files.loaded(args.path)
     traces = trace_files.rebuilt(
         telemetry,
@@ -149,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         stitch_off=settings.assemble.stitch_off,
     )
     prepared = suites.prepare(
-        _changed(given or suites.suite_of(traces), args),
+        given or suites.suite_of(traces),
         traces,
         attributes_of=attributes_of(telemetry.spans),
         skip_unmatched=args.skip_unmatched,
@@ -162,7 +84,6 @@ def run(args: argparse.Namespace) -> int:
                 prepared,
                 settings,
                 model=args.model,
-                run_id=args.run_id,
                 cache=answers_file(settings.judge),
                 done=done,
             )
@@ -201,36 +122,10 @@ _OF_SUITES = {".yaml", ".yml"}
 _OF_RECORDINGS = {".jsonl", ".pb", ".gz"}
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no whole number from 1 on")
-    return int(text)
-
-
 def _share(option: str, value: float) -> float:
     if not 0 <= value <= 1:
         raise InputError(f"{option} {value:g}: give a share from 0 to 1, such as 0.9")
     return value
-
-
-def _changed(suite: suites.Suite, args: argparse.Namespace) -> suites.Suite:
-    """The suite with what the options say in place of what it says itself, and of what its cases
-    say.
-    """
-    changes: dict[str, object] = {}
-    if args.required_pass_rate is not None:
-        changes["required_pass_rate"] = _share("--required-pass-rate", args.required_pass_rate)
-    changes |= {
-        name: value for name in ("trials", "k") if (value := getattr(args, name)) is not None
-    }
-    agentic = {
-        name: value for name in ("statistics", "unit") if (value := getattr(args, name)) is not None
-    }
-    # they say as the suite does
-    cases = tuple(x.model_copy(update=dict.fromkeys(changes)) for x in suite.cases)
-    return suite.model_copy(
-        update={**changes, "cases": cases, "agentic": replace(suite.agentic, **agentic)}
-    )
 
 
 def require_models(settings: Settings, model: str | None) -> None:
@@ -299,9 +194,7 @@ _MAX_REASON_CHARS = 600
 
 def print_run(output: "Console", run: Run, corrected: Iterable[PassRate]) -> None:
     """Print the table, then the reasons, then the whole, with what calibrations make of it."""
-    from rich.text import Text  # noqa: PLC0415 - --help needs no rich
-
-    output.print(Text(on_one_line(f"{run.suite.name}, run {run.run_id}", 200), "bold"))
+    output.print(styled(on_one_line(f"{run.suite.name}, run {run.run_id}", 200), "bold"))
     _print_cases(output, run)
     reasons = [(x.case.id, reason) for x in run.cases for reason in x.reasons]
     for case_id, reason in reasons[:_MAX_REASONS]:
@@ -329,22 +222,13 @@ def _print_cases(output: "Console", run: Run) -> None:
 
 def _case_table(run: Run, gap: str) -> "Table":
     """A row for each case; `gap` stands between an estimate and its interval."""
-    from rich.table import Table  # noqa: PLC0415 - likewise
-    from rich.text import Text  # noqa: PLC0415 - likewise
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in ("case", "result", "trials", "n", "pass rate", "k", "pass@k", "pass^k"):
-        table.add_column(
-            heading,
-            no_wrap=heading not in {"case", "trials"},
-            overflow="fold",
-            justify="right" if heading in {"n", "k"} else "left",
-        )
+    columns = ("case", "result", "trials", "n", "pass rate", "k", "pass@k", "pass^k")
+    table = plain_table(columns, ("n", "k"), wrapped={"case", "trials"})
     for case in run.cases:
         level = run.suite.agentic.level
         table.add_row(
             on_one_line(case.case.id, 60),
-            Text(case.status, _STYLES[case.status]),
+            styled(case.status, _STYLES[case.status]),
             _marks(case),
             str(case.n),
             estimated(rate(case.passed, case.n, level=level), gap=gap) if case.n else "-",
@@ -387,10 +271,7 @@ def _print_odds(output: "Console", run: Run) -> None:
             f" {run.suite.agentic.statistics}"
         )
     if len(ks) > 1:
-        output.print(
-            "pass@k and pass^k over cases: none, since the cases have different k; --k sets one"
-            " for all"
-        )
+        output.print("pass@k and pass^k over cases: none, since the cases have different k")
     at_k, pow_k = run.over_cases("pass_at_k"), run.over_cases("pass_pow_k")
     if at_k and pow_k:
         k = ks[0]

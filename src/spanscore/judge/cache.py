@@ -209,7 +209,7 @@ class FileCache:
         self._is_usable = False
         _LOGGER.warning(
             "judge's answers are not kept between runs: %s cannot be used (%s); delete it, name"
-            " another by --cache or judge.cache.path, or set judge.cache.between_runs to false",
+            " another by judge.cache.path, or set judge.cache.between_runs to false",
             self._path,
             error,
         )

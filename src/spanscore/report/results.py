@@ -88,10 +88,6 @@ class Results:
     started_at_ns: int | None = None
     notes: tuple[str, ...] = ()
 
-    def named(self, name: str) -> "Results":
-        """The same under another name."""
-        return replace(self, name=name)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
