@@ -90,16 +90,23 @@ def _utilities(main: Sequence[Step], around: Sequence[Step]) -> frozenset[str]:
     question in its input; what an agent or workflow `around` answers itself is no such call. A call
     before the loop with the instructions of one after it is one too, as of a guard.
     """
-    loop = [x for x in main if x.tools or _calls(x.output) or _calls(x.input)]
-    quoted = _plain(final_text(loop[-1].output or ())) if loop else ""
+    loop = [x for x in main if _is_of_loop(x)]
+    quoted = _answer(loop[-1]) if loop else ""
     if len(loop) == len(main) or not quoted:
         return frozenset()
     in_loop = {x.span.span_id for x in loop}
     beside = [x for x in main if x.span.span_id not in in_loop]
-    after = _after(loop, beside, quoted)
-    answered = {_plain(final_text(x.output or ()) or x.output_text) for x in around}
-    after = [x for x in after if _plain(final_text(x.output or ())) not in answered]
+    answered = {_answer(x) or _plain(x.output_text) for x in around}
+    after = [x for x in _after(loop, beside, quoted) if _answer(x) not in answered]
     return frozenset(x.span.span_id for x in (*after, *_alike_before(loop, beside, after)))
+
+
+def _is_of_loop(model: Step) -> bool:
+    return bool(model.tools) or _calls(model.output) or _calls(model.input)
+
+
+def _answer(step: Step) -> str:
+    return _plain(final_text(step.output or ()))
 
 
 def _after(loop: Sequence[Step], beside: Sequence[Step], quoted: str) -> list[Step]:
