@@ -12,6 +12,7 @@ GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS = "gen_ai.client.inference.operation.d
 GEN_AI_COMPLETION = "gen_ai.completion"
 GEN_AI_CONTENT_COMPLETION = "gen_ai.content.completion"
 GEN_AI_CONTENT_PROMPT = "gen_ai.content.prompt"
+GEN_AI_CONVERSATION_COMPACTED = "gen_ai.conversation.compacted"
 GEN_AI_CONVERSATION_ID = "gen_ai.conversation.id"
 GEN_AI_EVALUATION_NAME = "gen_ai.evaluation.name"
 GEN_AI_EVENT_CONTENT = "gen_ai.event.content"

@@ -19,10 +19,19 @@ Ending: TypeAlias = Literal["failed", "cancelled", "waiting"]
 """How a span ended that did not succeed: `waiting` for a person or a result from elsewhere."""
 
 StepFact: TypeAlias = Literal[
-    "input", "output", "system", "tools", "arguments", "result", "tokens", "plan", "expected"
+    "input",
+    "output",
+    "history",
+    "system",
+    "tools",
+    "arguments",
+    "result",
+    "tokens",
+    "plan",
+    "expected",
 ]
 """The facts of a Step that can arrive cut or redacted; `tokens`: it may have told how many, had
-nothing been cut.
+nothing been cut; `history`: the older messages of its input.
 """
 
 MessageFact: TypeAlias = Literal["text", "calls", "results", "parts"]

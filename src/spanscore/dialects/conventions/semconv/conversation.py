@@ -21,6 +21,7 @@ from spanscore.dialects.forms.structure import (
     first_count,
     first_value,
     identity,
+    objects,
     structure,
     text,
 )
@@ -106,6 +107,8 @@ def read_conversation(
         given, produced = _from_events(events, given, produced)
     facts["input"], facts["output"] = given.messages, produced.messages
     damaged = _damaged_sides(given, produced)
+    if _lost_history(attributes):
+        damaged.add("history")
     instructions = attributes.get(keys.GEN_AI_SYSTEM_INSTRUCTIONS)
     if instructions is not None:
         facts["system"], cut = system_text(instructions)
@@ -127,6 +130,15 @@ def read_conversation(
     reasons = attributes.get(keys.GEN_AI_RESPONSE_FINISH_REASONS)
     if isinstance(reasons, list):
         facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str))
+
+
+def _lost_history(attributes: Attributes) -> bool:
+    """Whether messages were compacted, and the input lacks the text that stands for them."""
+    if attributes.get(keys.GEN_AI_CONVERSATION_COMPACTED) is not True:
+        return False
+    listed = objects(structure(attributes.get(keys.GEN_AI_INPUT_MESSAGES)).value)
+    parts = [part for message in listed for part in objects(message.get("parts"))]
+    return not any(x.get("type") == "compaction" and text(x.get("content")) for x in parts)
 
 
 def _damaged_sides(given: Messages, produced: Messages) -> set[StepFact]:
