@@ -44,3 +44,26 @@ def test_a_compacted_history_is_whole_only_with_the_text_of_its_summary(before, 
     assert trace.damaged == damaged
     if before:
         assert [x.text for x in trace.history] == [before[0][2]]
+
+
+def test_a_search_in_memory_is_a_retrieval():
+    records = [{"id": "r1", "content": "The usual order is 7.", "score": 0.9}]
+    step = read(
+        {
+            "gen_ai.operation.name": "search_memory",
+            "gen_ai.memory.query.text": "usual order",
+            "gen_ai.memory.records": json.dumps(records),
+        }
+    )
+    assert (step.kind, step.query, list(step.documents)) == ("retrieval", "usual order", records)
+
+
+def test_what_is_stored_in_memory_was_not_retrieved():
+    stored = {"gen_ai.operation.name": "create_memory", "gen_ai.memory.records": "[]"}
+    assert read(stored).kind == "other"
+
+
+def test_a_decision_is_neither_a_turn_nor_an_answer():
+    decided = {"openinference.span.kind": "DECISION", "input.value": "s", "output.value": "0.9"}
+    assert read(decided).kind == "other"
+    assert not rebuild([span(decided)])

@@ -59,7 +59,7 @@ _OPERATIONS: Final[dict[str, StepKind]] = {
     "invoke_workflow": "workflow",
     "execute_task": "workflow",
     "execute_tool": "tool",
-    "retrieval": "retrieval",
+    **dict.fromkeys(("retrieval", "search_memory"), "retrieval"),
     "create_agent": "other",
     "embeddings": "other",
     "plan": "other",
@@ -235,9 +235,14 @@ def read(span: Span, context: Context) -> Facts:
     return facts
 
 
+_QUERIES = (keys.GEN_AI_RETRIEVAL_QUERY_TEXT, keys.GEN_AI_MEMORY_QUERY_TEXT)
+_DOCUMENTS = (keys.GEN_AI_RETRIEVAL_DOCUMENTS, keys.GEN_AI_MEMORY_RECORDS)
+"""Of each that of a retriever, and that of a search in an agent's memory."""
+
+
 def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
-    facts["query"] = text(attributes.get(keys.GEN_AI_RETRIEVAL_QUERY_TEXT))
-    documents = structure(attributes.get(keys.GEN_AI_RETRIEVAL_DOCUMENTS)).value
+    facts["query"] = text(first_value(attributes, _QUERIES))
+    documents = structure(first_value(attributes, _DOCUMENTS)).value
     facts["documents"] = tuple(as_list(documents))
 
 
