@@ -67,3 +67,17 @@ def test_a_decision_is_neither_a_turn_nor_an_answer():
     decided = {"openinference.span.kind": "DECISION", "input.value": "s", "output.value": "0.9"}
     assert read(decided).kind == "other"
     assert not rebuild([span(decided)])
+
+
+def test_facts_of_which_only_the_address_is_recorded_are_damaged():
+    named = ("input.messages", "output.messages", "system_instructions", "tool.definitions")
+    addresses = {f"gen_ai.{x}_ref": "gs://bucket/content/x.json" for x in named}
+    assert read(CHAT | addresses).damaged == {"input", "output", "system", "tools"}
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"}
+    assert read(tool | {"gen_ai.tool.call.result_ref": "s3://b/x"}).damaged == {"result"}
+
+
+def test_what_is_on_the_span_and_uploaded_too_is_whole():
+    both = {"gen_ai.input.messages": said(QUESTION), "gen_ai.input.messages_ref": "s3://b/x"}
+    step = read(CHAT | both)
+    assert (step.damaged, step.input[0].text) == (frozenset(), QUESTION[2])

@@ -578,6 +578,10 @@ def text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+REFERENCE_SUFFIX = "_ref"
+"""How keys end that stand for another one, and have the address to which its value was uploaded."""
+
+
 def first_value(attributes: Attributes, keys: tuple[str, ...]) -> Value:
     """The first of the attributes `keys` that the span has, else None."""
     for key in keys:  # for every span: a generator would take twice as long

@@ -15,6 +15,7 @@ from spanscore.dialects.conventions.semconv.conversation import (
     DETAILS,
     EVENTS,
     Events,
+    elsewhere,
     events_of,
     read_conversation,
     with_details,
@@ -269,6 +270,8 @@ _ARGUMENTS = (keys.GEN_AI_TOOL_CALL_ARGUMENTS, keys.GEN_AI_TOOL_INPUT)
 _RESULT = (keys.GEN_AI_TOOL_CALL_RESULT, keys.GEN_AI_TOOL_OUTPUT)
 """Of each the conventions' name, and what others write."""
 
+_UPLOADED: Mapping[StepFact, str] = {"arguments": _ARGUMENTS[0], "result": _RESULT[0]}
+
 _EXECUTES = "execute_tool "  # how the conventions have the name of a tool's span begin
 
 _ANSWER = frozenset({"name", "tool_call_id", "content"})
@@ -280,7 +283,7 @@ def read_tool(span: Span, attributes: Attributes, events: Events, facts: Facts) 
     facts["tool_name"] = _tool_name(span, attributes)
     facts["call_id"] = call_id(attributes.get(keys.GEN_AI_TOOL_CALL_ID))
     facts["error"] = status_error(span)
-    damaged: set[StepFact] = set()
+    damaged = elsewhere(attributes, _UPLOADED)
     given = first_value(attributes, _ARGUMENTS)
     returned: Any = first_value(attributes, _RESULT)
     has_result = returned is not None or _RESULT[0] in attributes

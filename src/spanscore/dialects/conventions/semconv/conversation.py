@@ -17,6 +17,7 @@ from spanscore.dialects.forms.messages import (
     with_blocks,
 )
 from spanscore.dialects.forms.structure import (
+    REFERENCE_SUFFIX,
     Facts,
     first_count,
     first_value,
@@ -109,6 +110,7 @@ def read_conversation(
     damaged = _damaged_sides(given, produced)
     if _lost_history(attributes):
         damaged.add("history")
+    damaged |= elsewhere(attributes, _UPLOADED)
     instructions = attributes.get(keys.GEN_AI_SYSTEM_INSTRUCTIONS)
     if instructions is not None:
         facts["system"], cut = system_text(instructions)
@@ -130,6 +132,25 @@ def read_conversation(
     reasons = attributes.get(keys.GEN_AI_RESPONSE_FINISH_REASONS)
     if isinstance(reasons, list):
         facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str))
+
+
+_UPLOADED: Mapping[StepFact, str] = {
+    "input": keys.GEN_AI_INPUT_MESSAGES,
+    "output": keys.GEN_AI_OUTPUT_MESSAGES,
+    "system": keys.GEN_AI_SYSTEM_INSTRUCTIONS,
+    "tools": keys.GEN_AI_TOOL_DEFINITIONS,
+}
+
+
+def elsewhere(attributes: Attributes, wanted: Mapping[StepFact, str]) -> set[StepFact]:
+    """The facts of which a span has only the address to which they were uploaded; `wanted` has the
+    keys of the facts themselves.
+    """
+    return {
+        fact
+        for fact, key in wanted.items()
+        if key not in attributes and key + REFERENCE_SUFFIX in attributes
+    }
 
 
 def _lost_history(attributes: Attributes) -> bool:
