@@ -81,3 +81,35 @@ def test_what_is_on_the_span_and_uploaded_too_is_whole():
     both = {"gen_ai.input.messages": said(QUESTION), "gen_ai.input.messages_ref": "s3://b/x"}
     step = read(CHAT | both)
     assert (step.damaged, step.input[0].text) == (frozenset(), QUESTION[2])
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        CHAT
+        | {
+            "gen_ai.usage.input_tokens": 10,
+            "gen_ai.usage.cache_read.input_tokens": 6,
+            "gen_ai.usage.cache_creation.input_tokens": 2,
+            "gen_ai.usage.reasoning.output_tokens": 3,
+        },
+        {
+            "openinference.span.kind": "LLM",
+            "llm.token_count.prompt": 10,
+            "llm.token_count.prompt_details.cache_read": 6,
+            "llm.token_count.prompt_details.cache_write": 2,
+            "llm.token_count.completion_details.reasoning": 3,
+        },
+    ],
+)
+def test_cached_and_reasoning_tokens_are_counted(attributes):
+    (trace,) = rebuild([span(attributes), span(attributes, span_id="2", start_ns=5)])
+    (call, _), usage = trace.to_json()["model_calls"], trace.to_json()["usage"]
+    names = ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+    assert [call[x] for x in names] == [6, 2, 3]
+    assert [usage[x] for x in names] == [12, 4, 6]
+
+
+def test_tokens_that_nobody_counted_are_not_printed():
+    (trace,) = rebuild([span(CHAT | {"gen_ai.usage.input_tokens": 10})])
+    assert trace.to_json()["usage"] == {"input_tokens": 10, "output_tokens": None}

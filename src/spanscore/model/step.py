@@ -116,6 +116,9 @@ class Step:
     model: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
     response_id: str | None = None
     finish_reasons: tuple[str, ...] = ()
     call_id: str | None = None

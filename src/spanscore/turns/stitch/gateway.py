@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from spanscore.model.span import record
 from spanscore.model.step import Reading, Step
+from spanscore.model.trace import TOKEN_DETAILS
 from spanscore.turns.basis.tree import MAX_SKEW_NS, Tree
 from spanscore.turns.dedup import identity as merge
 from spanscore.turns.dedup import reports as nested
@@ -398,8 +399,8 @@ def _added(step: Step, other: Step) -> dict[str, Any]:
     part.
     """
     filled = merge.merged(step, other)
-    # by which they were found: no news of the turn
-    facts = (x for x in merge.MODEL_FACTS if x != "response_id")
+    # by which they were found, and what is a part of other counts: no news of the turn
+    facts = (x for x in merge.MODEL_FACTS if x not in {"response_id", *TOKEN_DETAILS})
     return {
         x: getattr(filled, x)
         for x in (*facts, "damaged")

@@ -19,6 +19,7 @@ from spanscore.dialects.forms.messages import (
 from spanscore.dialects.forms.structure import (
     REFERENCE_SUFFIX,
     Facts,
+    add_token_details,
     first_count,
     first_value,
     identity,
@@ -129,6 +130,7 @@ def read_conversation(
     facts["response_id"] = identity(attributes.get(keys.GEN_AI_RESPONSE_ID))
     facts["input_tokens"] = first_count(attributes, _INPUT_TOKENS)
     facts["output_tokens"] = first_count(attributes, _OUTPUT_TOKENS)
+    add_token_details(attributes, facts)
     reasons = attributes.get(keys.GEN_AI_RESPONSE_FINISH_REASONS)
     if isinstance(reasons, list):
         facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str))
