@@ -1,11 +1,12 @@
 """What today's GenAI conventions have beside messages, tools and tokens."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from one_span import read, span
 
-from spanscore.rebuild import rebuild
+from spanscore.rebuild import rebuild, rebuild_all
 
 AGENT = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop"}
 CHAT = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
@@ -113,3 +114,31 @@ def test_cached_and_reasoning_tokens_are_counted(attributes):
 def test_tokens_that_nobody_counted_are_not_printed():
     (trace,) = rebuild([span(CHAT | {"gen_ai.usage.input_tokens": 10})])
     assert trace.to_json()["usage"] == {"input_tokens": 10, "output_tokens": None}
+
+
+def turn(trace_id, start_ns, response, previous=None, **more):
+    named = CHAT | {
+        "gen_ai.response.id": response,
+        "gen_ai.request.previous_response.id": previous,
+        "gen_ai.input.messages": said(QUESTION),
+        "gen_ai.output.messages": said(("assistant", "text", "In Bern.")),
+    }
+    named |= {key.replace("__", "."): value for key, value in more.items()}
+    return replace(span(named, start_ns=start_ns, span_id=response), trace_id=trace_id)
+
+
+def test_turns_that_go_on_from_a_response_are_one_session():
+    spans = [turn("a", 1, "r1"), turn("b", 5, "r2", "r1"), turn("c", 9, "r3", "r2")]
+    assert [x.session_id for x in rebuild_all(spans)] == ["r1"] * 3
+    assert [x.history for x in rebuild_all(spans)] == [(), None, None]
+
+
+def test_a_turn_goes_on_in_the_session_that_the_one_before_names():
+    spans = [turn("a", 1, "r1", gen_ai__conversation__id="chat"), turn("b", 5, "r2", "r1")]
+    assert [x.session_id for x in rebuild_all(spans)] == ["chat"] * 2
+
+
+def test_a_response_that_is_unknown_or_of_two_turns_ties_nothing():
+    alike = [turn("a", 1, "r1"), turn("b", 5, "r1")]
+    assert [x.session_id for x in rebuild_all([*alike, turn("c", 9, "r3", "r1")])] == [None] * 3
+    assert [x.session_id for x in rebuild_all([turn("c", 9, "r3", "r1")])] == [None]

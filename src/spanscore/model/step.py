@@ -120,6 +120,7 @@ class Step:
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
     response_id: str | None = None
+    previous_response_id: str | None = None
     finish_reasons: tuple[str, ...] = ()
     call_id: str | None = None
     tool_name: str | None = None

@@ -134,8 +134,9 @@ class ModelCall:
     were reasoning.
 
     `response_id` is the id that the provider gave the answer, by which others name the call; None
-    where not recorded. `utility`: a call beside the agent's loop, as for a title or by a guard; it
-    is shown, and no metric looks at it.
+    where not recorded. `previous_response_id` is that of the answer that the request goes on from,
+    whose conversation the provider has. `utility`: a call beside the agent's loop, as for a title
+    or by a guard; it is shown, and no metric looks at it.
     """
 
     span_id: str
@@ -152,6 +153,7 @@ class ModelCall:
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
+    previous_response_id: str | None = None
 
 
 @record()
@@ -421,6 +423,8 @@ def _plain_model_call(call: ModelCall) -> dict[str, Any]:
     plain = _plain_tokens(call)
     if not call.utility:
         del plain["utility"]
+    if call.previous_response_id is None:
+        del plain["previous_response_id"]
     return plain
 
 

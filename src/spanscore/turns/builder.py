@@ -175,6 +175,7 @@ def _model_call(step: Step, *, utility: bool) -> ModelCall:
         step.cache_read_tokens,
         step.cache_write_tokens,
         step.reasoning_tokens,
+        step.previous_response_id,
     )
 
 

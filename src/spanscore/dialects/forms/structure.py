@@ -475,6 +475,7 @@ class Facts(TypedDict, total=False):
     cache_write_tokens: int | None
     reasoning_tokens: int | None
     response_id: str | None
+    previous_response_id: str | None
     finish_reasons: tuple[str, ...]
     call_id: str | None
     tool_name: str | None

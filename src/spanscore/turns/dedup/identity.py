@@ -238,6 +238,7 @@ MODEL_FACTS: Mapping[str, StepFact | None] = {
     "output_tokens": "tokens",
     **dict.fromkeys(TOKEN_DETAILS),
     "response_id": None,
+    "previous_response_id": None,
 }
 """What one report of a model call may have that another lacks, each with the fact that is damaged
 if it was cut.

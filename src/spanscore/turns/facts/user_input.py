@@ -200,7 +200,8 @@ def _starts_conversation(turn: TurnSteps) -> bool:
     if request is None or request.input_is_part:
         return False
     for model in turn.main:
-        if model.input and conversation.last_user_message(model.input) < 0:
+        is_whole = bool(model.input) and not model.input_is_part
+        if is_whole and conversation.last_user_message(model.input or ()) < 0:
             return False
     shown = conversation.opening(request.input or ())
     if shown.question < 0 or conversation.history(shown):

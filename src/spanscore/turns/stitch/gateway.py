@@ -394,13 +394,16 @@ def _shared(reading: Reading, others: Sequence[Step]) -> dict[str, Any]:
     return found
 
 
+_NO_NEWS = frozenset({"response_id", "previous_response_id", *TOKEN_DETAILS})
+"""Facts by which reports were found, and that are parts of others: no news of the turn."""
+
+
 def _added(step: Step, other: Step) -> dict[str, Any]:
     """The fields of a call that another report records, and that this one lacks or has only in
     part.
     """
     filled = merge.merged(step, other)
-    # by which they were found, and what is a part of other counts: no news of the turn
-    facts = (x for x in merge.MODEL_FACTS if x not in {"response_id", *TOKEN_DETAILS})
+    facts = (x for x in merge.MODEL_FACTS if x not in _NO_NEWS)
     return {
         x: getattr(filled, x)
         for x in (*facts, "damaged")

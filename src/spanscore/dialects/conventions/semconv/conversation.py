@@ -127,13 +127,20 @@ def read_conversation(
     facts["model"] = text(attributes.get(keys.GEN_AI_RESPONSE_MODEL)) or text(
         attributes.get(keys.GEN_AI_REQUEST_MODEL)
     )
-    facts["response_id"] = identity(attributes.get(keys.GEN_AI_RESPONSE_ID))
+    _read_response_ids(attributes, facts)
     facts["input_tokens"] = first_count(attributes, _INPUT_TOKENS)
     facts["output_tokens"] = first_count(attributes, _OUTPUT_TOKENS)
     add_token_details(attributes, facts)
     reasons = attributes.get(keys.GEN_AI_RESPONSE_FINISH_REASONS)
     if isinstance(reasons, list):
         facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str))
+
+
+def _read_response_ids(attributes: Attributes, facts: Facts) -> None:
+    facts["response_id"] = identity(attributes.get(keys.GEN_AI_RESPONSE_ID))
+    previous_id = identity(attributes.get(keys.GEN_AI_REQUEST_PREVIOUS_RESPONSE_ID))
+    if previous_id is not None:  # the provider has what came before
+        facts["previous_response_id"], facts["input_is_part"] = previous_id, True
 
 
 _UPLOADED: Mapping[StepFact, str] = {
