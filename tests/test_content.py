@@ -182,3 +182,12 @@ def test_an_agent_s_span_alone_is_no_sign(watched):
 
 def test_several_scopes_are_named_together():
     assert str(Silent(("a", "b"), None)).startswith("a and b record no questions")
+
+
+def test_content_that_was_uploaded_is_said_to_be_elsewhere(watched):
+    (silent,) = watched(request("semconv/uploaded")).silent
+    assert str(silent) == (
+        "opentelemetry.instrumentation.genai.openai: questions, answers and arguments were uploaded"
+        " to gs://bucket/content, and are not read from there: what rests on them is not scored."
+        " Record them on the spans too"
+    )

@@ -27,12 +27,14 @@ def has_content(trace: AgentTrace) -> bool:
 @dataclass(frozen=True, slots=True)
 class Silent:
     """Instrumentations that record no content, by the name of their scope; `how` turns it on, where
-    that is known. `unread` are attributes that look like content, and that no dialect reads.
+    that is known. `unread` are attributes that look like content, and that no dialect reads;
+    `uploaded` are the folders to which content was uploaded in place of being recorded.
     """
 
     scopes: tuple[str, ...]
     how: str | None
     unread: tuple[str, ...] = ()
+    uploaded: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         r"""What to tell whoever wonders why there are no scores.
@@ -42,6 +44,12 @@ class Silent:
         what rests on them is not scored. To record them, set A=1
         """
         who = " and ".join(self.scopes)
+        if self.uploaded:
+            return (
+                f"{who}: questions, answers and arguments were uploaded to"
+                f" {', '.join(self.uploaded)}, and are not read from there: what rests on them is"
+                " not scored. Record them on the spans too"
+            )
         how = self.how or (
             "turn on the capture of message content where the agent is instrumented, and send log"
             " records too"
@@ -186,4 +194,11 @@ def _silent(reading: Reading) -> Silent:
     names = tuple(x or "an instrumentation without a name" for x in scopes)
     unread = {name for step in reading.steps for name, _ in dialects.unread_content(step)}
     how = "; ".join(dict.fromkeys(known.values())) or None
-    return Silent(names, how, tuple(sorted(unread)[:_MAX_NAMED]))
+    uploaded = {
+        address
+        for step in reading.steps
+        if (address := dialects.upload_address(step, reading.logs.get(step.span.span_id, ())))
+    }
+    return Silent(
+        names, how, tuple(sorted(unread)[:_MAX_NAMED]), tuple(sorted(uploaded)[:_MAX_NAMED])
+    )

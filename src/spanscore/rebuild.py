@@ -84,6 +84,7 @@ def rebuild_trace(
     traces: list[AgentTrace] = []
     for reading in readings:
         traces += turns.build(reading, completeness=completeness, watch=watch, later=later)
+    traces = in_chains(traces)
     if len(readings) != 1 or not _is_one_trace(readings[0]):
         return RebuiltTrace(traces)
     return RebuiltTrace(traces, turns.ids_of_calls(readings[0]), readings[0])
@@ -133,7 +134,9 @@ def _build_turn(
         if reading.spans and reading.spans[0].trace_id in remaining_ids
     ]
     worst: Completeness = min(of_remaining, key=_WORST_FIRST.index, default="complete")
-    return turns.build(*remaining, completeness=worst, within=within, watch=watch, later=later)
+    return in_chains(
+        turns.build(*remaining, completeness=worst, within=within, watch=watch, later=later)
+    )
 
 
 def rebuild_all(
@@ -212,7 +215,7 @@ def join_units(
         found.update({part.trace_id: [] for part in group})
         found[group[0].trace_id] = traces
         joins += [join for part in group for join in part.joins]
-    ordered = in_order(trace for each in found.values() for trace in each)
+    ordered = in_chains(in_order(trace for each in found.values() for trace in each))
     continuations = turns.UnmatchedContinuations(ordered)
     return [continuations.marked(trace) for trace in ordered], joins
 
@@ -324,6 +327,40 @@ def in_order(traces: Iterable[AgentTrace]) -> list[AgentTrace]:
     return sorted(
         traces, key=lambda trace: (trace.started_ns, trace.trace_ids, trace.opening_span_id)
     )
+
+
+def in_chains(traces: Sequence[AgentTrace]) -> list[AgentTrace]:
+    """The traces, in order of time, those without a session in that of the turn whose response they
+    go on from: else that response's chain is one, by the id of its first response.
+
+    A response id that several turns have ties nothing.
+    """
+    found = list(traces)
+    before = _chained(found)
+    answered = {x.response_id for place in before.values() for x in found[place].model_calls}
+    for place in sorted({*before, *before.values()}):
+        trace = found[place]
+        if trace.session_id is None or trace.session_id in answered:  # an id that was given here
+            first = next(x.response_id for x in trace.model_calls if x.response_id)
+            session = found[before[place]].session_id if place in before else first
+            found[place] = replace(trace, session_id=session, session_key=None)
+    return found
+
+
+def _chained(traces: Sequence[AgentTrace]) -> dict[int, int]:
+    """For each trace that goes on from an earlier one's response, the places of both."""
+    chained: dict[int, int] = {}
+    places: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for place, trace in enumerate(traces):
+        own = {x.response_id for x in trace.model_calls if x.response_id}
+        ids = {x.previous_response_id for x in trace.model_calls if x.previous_response_id} - own
+        earlier = [places[trace.tenant, x] for x in sorted(ids)]
+        tied = {x[0] for x in earlier if len(x) == 1}
+        if len(tied) == 1:
+            chained[place] = tied.pop()
+        for response_id in own:
+            places[trace.tenant, response_id].append(place)
+    return chained
 
 
 def by_unit(spans: Iterable[Span], logs: Iterable[LogRecord]) -> dict[str, Received]:

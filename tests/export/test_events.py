@@ -28,6 +28,7 @@ def test_it_has_the_attributes_of_the_conventions(make):
         "gen_ai.evaluation.score.value": 0.83,
         "gen_ai.evaluation.score.label": "pass",
         "gen_ai.evaluation.explanation": "because",
+        "gen_ai.evaluation.evaluator.version": "1+abcd",
         "log.record.uid": make.score().uid,
         "spanscore.emitted": True,
         "spanscore.scope": "trace",

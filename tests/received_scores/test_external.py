@@ -524,3 +524,21 @@ def test_hostile_bodies_raise_nothing():
 )
 def test_a_request_with_any_of_these_may_hold_one(mark):
     assert may_hold(b"..." + mark + b"...")
+
+
+@pytest.mark.parametrize(
+    ("value", "given"),
+    [
+        ("85%", (0.85, None, None)),
+        (" 85 % ", (0.85, None, None)),
+        ("true", (1.0, None, True)),
+        ("False", (0.0, None, False)),
+    ],
+)
+def test_a_value_that_came_as_text_is_read(value, given):
+    assert outcome(only(log(result(value=value)))) == given
+
+
+def test_a_value_that_came_as_text_leaves_the_label_as_it_is():
+    given = result(value="85%", **{"score.label": "good"})
+    assert outcome(only(log(given))) == (0.85, "good", None)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         unit_scopes,
     )
     from spanscore.dialects.trace_reader import read, rereader_of
-    from spanscore.dialects.unread_spans import Key, Unread, unread, unread_content
+    from spanscore.dialects.unread_spans import Key, Unread, unread, unread_content, upload_address
 
 __all__ = [
     "Key",
@@ -46,6 +46,7 @@ __all__ = [
     "unit_scopes",
     "unread",
     "unread_content",
+    "upload_address",
 ]
 
 _HOMES = {
@@ -65,6 +66,7 @@ _HOMES = {
     "unit_scopes": "spanscore.dialects.registry",
     "unread": "spanscore.dialects.unread_spans",
     "unread_content": "spanscore.dialects.unread_spans",
+    "upload_address": "spanscore.dialects.unread_spans",
 }
 
 if not TYPE_CHECKING:  # a type checker would take a misspelt name for one that it gives

@@ -21,6 +21,7 @@ from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
     add_missing,
+    add_token_details,
     first_identity,
     identity,
     is_masked,
@@ -322,6 +323,7 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
         stated = authored(attributes)
         add_damaged(facts, *stated.pop("damaged"))
         facts |= stated
+    add_token_details(attributes, facts)
     _hide(facts)
     _settle_result(span, facts)
     _settle_output(attributes, facts)

@@ -1,10 +1,11 @@
 """Descriptions, without content, of spans nobody reads."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from spanscore.dialects.forms.structure import REFERENCE_SUFFIX
 from spanscore.model.json import dumps
 from spanscore.model.span import LogRecord, Span, Value
 from spanscore.model.step import Reading, Step
@@ -126,8 +127,21 @@ def unread_content(step: Step) -> list[tuple[str, Value]]:
         (name, value)
         for name, value in step.span.attributes.items()
         if _SPOKEN.search(name)
+        and not name.endswith(REFERENCE_SUFFIX)
         and _is_prose(dumps(value) if isinstance(value, list | dict) else value)
     ]
+
+
+def upload_address(step: Step, logs: Sequence[LogRecord]) -> str | None:
+    """Where content of a step was uploaded that is in neither its span nor the span's log records:
+    the folder, without what may sign its address.
+    """
+    for attributes in (step.span.attributes, *(log.attributes for log in logs)):
+        for name, value in attributes.items():
+            is_address = name.startswith("gen_ai.") and name.endswith(REFERENCE_SUFFIX)
+            if is_address and isinstance(value, str):
+                return value.partition("?")[0].rpartition("/")[0] or None
+    return None
 
 
 def _of_span(span: Span) -> list[tuple[str, Value]]:

@@ -174,8 +174,10 @@ def bounds(scale: tuple[float, float] | None, threshold: float | None) -> dict[s
 
 
 def evaluator(found: Evaluator) -> dict[str, Value]:
-    """Who measured, as attributes."""
-    return named("spanscore.evaluator.", found)
+    """Who measured, as attributes; the conventions have one name for version and prompt."""
+    version = "+".join(x for x in (found.version, found.prompt_hash) if x)
+    conventional: dict[str, Value] = {"gen_ai.evaluation.evaluator.version": version}
+    return named("spanscore.evaluator.", found) | (conventional if version else {})
 
 
 def named(prefix: str, facts: Evaluator | JudgeUsage) -> dict[str, Value]:

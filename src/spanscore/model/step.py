@@ -19,10 +19,19 @@ Ending: TypeAlias = Literal["failed", "cancelled", "waiting"]
 """How a span ended that did not succeed: `waiting` for a person or a result from elsewhere."""
 
 StepFact: TypeAlias = Literal[
-    "input", "output", "system", "tools", "arguments", "result", "tokens", "plan", "expected"
+    "input",
+    "output",
+    "history",
+    "system",
+    "tools",
+    "arguments",
+    "result",
+    "tokens",
+    "plan",
+    "expected",
 ]
 """The facts of a Step that can arrive cut or redacted; `tokens`: it may have told how many, had
-nothing been cut.
+nothing been cut; `history`: the older messages of its input.
 """
 
 MessageFact: TypeAlias = Literal["text", "calls", "results", "parts"]
@@ -107,7 +116,11 @@ class Step:
     model: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
     response_id: str | None = None
+    previous_response_id: str | None = None
     finish_reasons: tuple[str, ...] = ()
     call_id: str | None = None
     tool_name: str | None = None

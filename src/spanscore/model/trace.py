@@ -129,11 +129,14 @@ class RequestedCall:
 class ModelCall:
     """One call of a model; `text` is what it answered, without reasoning.
 
-    Tokens and times: None where not recorded.
+    Tokens and times: None where not recorded. Of the input tokens `cache_read_tokens` came from the
+    provider's cache and `cache_write_tokens` went into it; of the output tokens `reasoning_tokens`
+    were reasoning.
 
     `response_id` is the id that the provider gave the answer, by which others name the call; None
-    where not recorded. `utility`: a call beside the agent's loop, as for a title or by a guard; it
-    is shown, and no metric looks at it.
+    where not recorded. `previous_response_id` is that of the answer that the request goes on from,
+    whose conversation the provider has. `utility`: a call beside the agent's loop, as for a title
+    or by a guard; it is shown, and no metric looks at it.
     """
 
     span_id: str
@@ -147,6 +150,10 @@ class ModelCall:
     ended_ns: int | None = None
     response_id: str | None = None
     utility: bool = False
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    previous_response_id: str | None = None
 
 
 @record()
@@ -197,11 +204,15 @@ class Retrieval:
 class Usage:
     """Tokens of a turn: each model call counted once, never a parent's sum on top.
 
-    None: not recorded.
+    None: not recorded. Cached and reasoning tokens are parts of the others, as a `ModelCall` has
+    them.
     """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
 @record()
@@ -347,7 +358,7 @@ class AgentTrace:
             "retrieved": [_plain(x) for x in self.retrieved],
             "plan": self.plan,
             "damaged": list(self.damaged),
-            "usage": _plain(self.usage),
+            "usage": _plain_tokens(self.usage),
             "dialects": list(self.dialects),
             "unread_spans": self.unread_spans,
             "opening_span_id": self.opening_span_id,
@@ -409,10 +420,21 @@ def _attachments(data: Mapping[str, Any]) -> tuple[Attachment, ...]:
 
 
 def _plain_model_call(call: ModelCall) -> dict[str, Any]:
-    plain: dict[str, Any] = _plain(call)
+    plain = _plain_tokens(call)
     if not call.utility:
         del plain["utility"]
+    if call.previous_response_id is None:
+        del plain["previous_response_id"]
     return plain
+
+
+TOKEN_DETAILS: Final = ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+"""The counts of tokens that are parts of others; JSON has those that are recorded."""
+
+
+def _plain_tokens(item: ModelCall | Usage) -> dict[str, Any]:
+    plain = _plain(item)
+    return {k: v for k, v in plain.items() if v is not None or k not in TOKEN_DETAILS}
 
 
 def _plain_past(message: PastMessage) -> dict[str, Any]:

@@ -260,15 +260,26 @@ def mapping(value: object) -> dict[str, Any]:
 
 
 def numeric(value: object) -> float | bool | None:
-    """`value` as a score: a truth value, a finite number, or a text that is one."""
+    """`value` as a score: a truth value, a finite number, or a text that is one.
+
+    >>> numeric("0.5"), numeric("85%"), numeric("True"), numeric("good")
+    (0.5, 0.85, True, None)
+    """
     if isinstance(value, bool):
         return value
-    if isinstance(value, str) and len(value) <= _MAX_NUMBER_CHARS:
-        try:
-            return finite(float(value))
-        except ValueError:
-            return None
+    if isinstance(value, str):
+        return _numeric_text(value) if len(value) <= _MAX_NUMBER_CHARS else None
     return finite(value)
+
+
+def _numeric_text(value: str) -> float | bool | None:
+    word = value.strip().lower()
+    if word in {"true", "false"}:
+        return word == "true"
+    try:
+        return finite(float(word.removesuffix("%")) / (100 if word.endswith("%") else 1))
+    except ValueError:
+        return None
 
 
 def flag(attributes: Mapping[str, Any], *keys: str) -> bool | None:

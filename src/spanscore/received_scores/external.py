@@ -196,8 +196,8 @@ def _of_platform(span: Span) -> Iterator[Given]:
 
 
 def _logfire(span: Span) -> Given | None:
-    """The value is the attribute with the feedback's name: a number is a score, a text a label,
-    True a pass.
+    """The value is the attribute with the feedback's name: a number is a score, a text a label, and
+    a score where it is a number; True is a pass.
     """
     name = text(span.attributes, LOGFIRE)
     if name is None:
@@ -209,11 +209,7 @@ def _logfire(span: Span) -> Given | None:
         scope_name=span.scope.name,
         seed=(span.trace_id, span.span_id),
         at_ns=span.end_ns,
-        value=value
-        if isinstance(value, bool)
-        else numeric(value)
-        if not isinstance(value, str)
-        else None,
+        value=numeric(value),
         label=value if isinstance(value, str) else None,
         reason=text(span.attributes, "logfire.feedback.comment"),
         source="logfire",
@@ -246,7 +242,8 @@ def _langfuse(span: Span) -> Given:
     output = json_object(span.attributes, "langfuse.observation.output")
     value = output.get("score", output.get("value"))
     number = numeric(value)
-    word = value if isinstance(value, str) and number is None else None
+    is_word = isinstance(value, str) and (number is None or isinstance(number, bool))
+    word = value if is_word else None
     return Given(
         name=text(output, "name") or span.name,
         place=_parent(span),

@@ -176,6 +176,10 @@ def _model_call(step: Step, *, utility: bool) -> ModelCall:
         step.span.end_ns,
         step.response_id,
         utility,
+        step.cache_read_tokens,
+        step.cache_write_tokens,
+        step.reasoning_tokens,
+        step.previous_response_id,
     )
 
 

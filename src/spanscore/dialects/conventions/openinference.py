@@ -44,6 +44,7 @@ _KINDS: Final[dict[str, StepKind]] = {
     "LLM": "model",
     "AGENT": "agent",
     "CHAIN": "workflow",
+    "DECISION": "other",  # what a policy chose, no turn and no answer
     "TOOL": "tool",
     "RETRIEVER": "retrieval",
 }

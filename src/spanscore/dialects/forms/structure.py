@@ -10,10 +10,14 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, cast
 import orjson
 
 from spanscore.dialects.keys import (
+    GEN_AI_USAGE_CACHE_CREATION_INPUT_TOKENS,
+    GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
+    GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS,
     GEN_AI_USAGE_COMPLETION_TOKENS,
     GEN_AI_USAGE_INPUT_TOKENS,
     GEN_AI_USAGE_OUTPUT_TOKENS,
     GEN_AI_USAGE_PROMPT_TOKENS,
+    GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
     LLM_TOKEN_COUNT_COMPLETION,
     LLM_TOKEN_COUNT_PROMPT,
     SESSION_ID,
@@ -443,6 +447,9 @@ Side: TypeAlias = Literal["input", "output"]
 TokenCount: TypeAlias = Literal["input_tokens", "output_tokens"]
 """The facts that are numbers of tokens."""
 
+TokenDetail: TypeAlias = Literal["cache_read_tokens", "cache_write_tokens", "reasoning_tokens"]
+"""The facts that are parts of those numbers."""
+
 
 class Facts(TypedDict, total=False):
     """The fields of a `Step` that a span records: `kind` always, any of the others."""
@@ -464,7 +471,11 @@ class Facts(TypedDict, total=False):
     model: str | None
     input_tokens: int | None
     output_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    reasoning_tokens: int | None
     response_id: str | None
+    previous_response_id: str | None
     finish_reasons: tuple[str, ...]
     call_id: str | None
     tool_name: str | None
@@ -578,6 +589,10 @@ def text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+REFERENCE_SUFFIX = "_ref"
+"""How keys end that stand for another one, and have the address to which its value was uploaded."""
+
+
 def first_value(attributes: Attributes, keys: tuple[str, ...]) -> Value:
     """The first of the attributes `keys` that the span has, else None."""
     for key in keys:  # for every span: a generator would take twice as long
@@ -603,6 +618,40 @@ def first_count(attributes: Mapping[str, Any], keys: Iterable[str]) -> int | Non
         if value is not None and (found := count(value)) is not None:
             return found
     return None
+
+
+TOKEN_DETAILS: Final[Mapping[TokenDetail, tuple[str, ...]]] = {
+    "cache_read_tokens": (
+        GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
+        "gen_ai.usage.cache_read_input_tokens",
+        "llm.token_count.prompt_details.cache_read",
+    ),
+    "cache_write_tokens": (
+        GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS,
+        GEN_AI_USAGE_CACHE_CREATION_INPUT_TOKENS,
+        "gen_ai.usage.cache_write_input_tokens",
+        "gen_ai.usage.cache_creation_input_tokens",
+        "llm.token_count.prompt_details.cache_write",
+    ),
+    "reasoning_tokens": (
+        GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
+        "gen_ai.usage.reasoning_tokens",
+        "gen_ai.usage.details.reasoning_tokens",
+        "llm.token_count.completion_details.reasoning",
+    ),
+}
+"""The attributes of each: the conventions', what emitters write in their place, OpenInference's."""
+
+_DETAIL_KEYS = frozenset(key for listed in TOKEN_DETAILS.values() for key in listed)
+
+
+def add_token_details(attributes: Mapping[str, Any], facts: Facts) -> None:
+    """Add the numbers of cached and reasoning tokens that are recorded."""
+    if attributes.keys().isdisjoint(_DETAIL_KEYS):
+        return
+    for fact, listed in TOKEN_DETAILS.items():
+        if (found := first_count(attributes, listed)) is not None:
+            facts[fact] = found
 
 
 _USAGE: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from spanscore.model.json import dumps
 from spanscore.model.span import record
 from spanscore.model.step import Message, Step, StepFact
+from spanscore.model.trace import TOKEN_DETAILS
 from spanscore.turns.basis import conversation
 from spanscore.turns.basis.conversation import is_item
 from spanscore.turns.basis.tool_boundary import digest, requests_tools, stopped_for_tools
@@ -235,7 +236,9 @@ MODEL_FACTS: Mapping[str, StepFact | None] = {
     "model": None,
     "input_tokens": "tokens",
     "output_tokens": "tokens",
+    **dict.fromkeys(TOKEN_DETAILS),
     "response_id": None,
+    "previous_response_id": None,
 }
 """What one report of a model call may have that another lacks, each with the fact that is damaged
 if it was cut.

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from spanscore.model.span import Attributes, Span
 from spanscore.model.step import Step
-from spanscore.model.trace import Tool, Trial, Usage
+from spanscore.model.trace import TOKEN_DETAILS, Tool, Trial, Usage
 from spanscore.turns.basis import conversation
 from spanscore.turns.dedup import reports
 from spanscore.turns.facts.source import (
@@ -332,11 +332,15 @@ def usage(turn: TurnSteps) -> Usage:
     """The sums over the steps of the first source that counts anything."""
     for source in USAGE_SOURCES:
         steps = source.find(turn)
-        given = [x.input_tokens for x in steps if x.input_tokens is not None]
-        produced = [x.output_tokens for x in steps if x.output_tokens is not None]
-        if given or produced:
-            return Usage(sum(given) if given else None, sum(produced) if produced else None)
+        given, produced = _total(steps, "input_tokens"), _total(steps, "output_tokens")
+        if given is not None or produced is not None:
+            return Usage(given, produced, *(_total(steps, name) for name in TOKEN_DETAILS))
     return Usage()
+
+
+def _total(steps: Sequence[Step], name: str) -> int | None:
+    counts = [count for x in steps if (count := getattr(x, name)) is not None]
+    return sum(counts) if counts else None
 
 
 def token_counts(steps: Sequence[Step]) -> list[Sourced]:

@@ -125,8 +125,13 @@ def _past(step: Step, start: conversation.Opening, *, is_whole: bool) -> Sourced
     before = start.messages[: max(start.question, 0)]
     past = conversation.history(start)
     is_known = bool(past) or (is_whole and start.question >= 0)
-    is_short = is_damaged(step, "input", before) or is_damaged(step, "input", before, "parts")
+    is_short = _lacks_history(step, before) or is_damaged(step, "input", before, "parts")
     return Sourced(step, "input", past if is_known else None, is_short)
+
+
+def _lacks_history(step: Step, messages: Sequence[Message]) -> bool:
+    """Whether `messages` of a step's input were cut, or older ones were left out."""
+    return "history" in step.damaged or is_damaged(step, "input", messages)
 
 
 def _first_request(turn: TurnSteps) -> Step | None:
@@ -163,13 +168,14 @@ def _history_before_question(turn: TurnSteps) -> Sourced | None:
     may have come before it.
     """
     first_model = turn.main[0] if turn.main else None
-    if first_model is not None and is_damaged(first_model, "input", first_model.input or ()):
+    if first_model is not None and _lacks_history(first_model, first_model.input or ()):
         longer = _models_history(turn)
         if longer is not None:  # the agent's input contains less, if whole
             return longer
     question = first_question(turn)
     found = None if question is None else _before_question(question.step, turn)
-    lost = next((x for x in (*turn.first_agent, *turn.main[:1]) if lost_messages(x)), None)
+    given = (*turn.first_agent, *turn.main[:1])
+    lost = next((x for x in given if lost_messages(x) or "history" in x.damaged), None)
     if lost is None or (found is not None and found.step is lost):
         return found
     # it may have contained more
@@ -194,7 +200,8 @@ def _starts_conversation(turn: TurnSteps) -> bool:
     if request is None or request.input_is_part:
         return False
     for model in turn.main:
-        if model.input and conversation.last_user_message(model.input) < 0:
+        is_whole = bool(model.input) and not model.input_is_part
+        if is_whole and conversation.last_user_message(model.input or ()) < 0:
             return False
     shown = conversation.opening(request.input or ())
     if shown.question < 0 or conversation.history(shown):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from spanscore.model.span import record
 from spanscore.model.step import Reading, Step
+from spanscore.model.trace import TOKEN_DETAILS
 from spanscore.turns.basis.tree import MAX_SKEW_NS, Tree
 from spanscore.turns.dedup import identity as merge
 from spanscore.turns.dedup import reports as nested
@@ -393,13 +394,16 @@ def _shared(reading: Reading, others: Sequence[Step]) -> dict[str, Any]:
     return found
 
 
+_NO_NEWS = frozenset({"response_id", "previous_response_id", *TOKEN_DETAILS})
+"""Facts by which reports were found, and that are parts of others: no news of the turn."""
+
+
 def _added(step: Step, other: Step) -> dict[str, Any]:
     """The fields of a call that another report records, and that this one lacks or has only in
     part.
     """
     filled = merge.merged(step, other)
-    # by which they were found: no news of the turn
-    facts = (x for x in merge.MODEL_FACTS if x != "response_id")
+    facts = (x for x in merge.MODEL_FACTS if x not in _NO_NEWS)
     return {
         x: getattr(filled, x)
         for x in (*facts, "damaged")

@@ -15,6 +15,7 @@ from spanscore.dialects.conventions.semconv.conversation import (
     DETAILS,
     EVENTS,
     Events,
+    elsewhere,
     events_of,
     read_conversation,
     with_details,
@@ -59,7 +60,7 @@ _OPERATIONS: Final[dict[str, StepKind]] = {
     "invoke_workflow": "workflow",
     "execute_task": "workflow",
     "execute_tool": "tool",
-    "retrieval": "retrieval",
+    **dict.fromkeys(("retrieval", "search_memory"), "retrieval"),
     "create_agent": "other",
     "embeddings": "other",
     "plan": "other",
@@ -235,9 +236,14 @@ def read(span: Span, context: Context) -> Facts:
     return facts
 
 
+_QUERIES = (keys.GEN_AI_RETRIEVAL_QUERY_TEXT, keys.GEN_AI_MEMORY_QUERY_TEXT)
+_DOCUMENTS = (keys.GEN_AI_RETRIEVAL_DOCUMENTS, keys.GEN_AI_MEMORY_RECORDS)
+"""Of each that of a retriever, and that of a search in an agent's memory."""
+
+
 def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
-    facts["query"] = text(attributes.get(keys.GEN_AI_RETRIEVAL_QUERY_TEXT))
-    documents = structure(attributes.get(keys.GEN_AI_RETRIEVAL_DOCUMENTS)).value
+    facts["query"] = text(first_value(attributes, _QUERIES))
+    documents = structure(first_value(attributes, _DOCUMENTS)).value
     facts["documents"] = tuple(as_list(documents))
 
 
@@ -264,6 +270,8 @@ _ARGUMENTS = (keys.GEN_AI_TOOL_CALL_ARGUMENTS, keys.GEN_AI_TOOL_INPUT)
 _RESULT = (keys.GEN_AI_TOOL_CALL_RESULT, keys.GEN_AI_TOOL_OUTPUT)
 """Of each the conventions' name, and what others write."""
 
+_UPLOADED: Mapping[StepFact, str] = {"arguments": _ARGUMENTS[0], "result": _RESULT[0]}
+
 _EXECUTES = "execute_tool "  # how the conventions have the name of a tool's span begin
 
 _ANSWER = frozenset({"name", "tool_call_id", "content"})
@@ -275,7 +283,7 @@ def read_tool(span: Span, attributes: Attributes, events: Events, facts: Facts) 
     facts["tool_name"] = _tool_name(span, attributes)
     facts["call_id"] = call_id(attributes.get(keys.GEN_AI_TOOL_CALL_ID))
     facts["error"] = status_error(span)
-    damaged: set[StepFact] = set()
+    damaged = elsewhere(attributes, _UPLOADED)
     given = first_value(attributes, _ARGUMENTS)
     returned: Any = first_value(attributes, _RESULT)
     has_result = returned is not None or _RESULT[0] in attributes

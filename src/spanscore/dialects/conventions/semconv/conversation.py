@@ -17,10 +17,13 @@ from spanscore.dialects.forms.messages import (
     with_blocks,
 )
 from spanscore.dialects.forms.structure import (
+    REFERENCE_SUFFIX,
     Facts,
+    add_token_details,
     first_count,
     first_value,
     identity,
+    objects,
     structure,
     text,
 )
@@ -106,6 +109,9 @@ def read_conversation(
         given, produced = _from_events(events, given, produced)
     facts["input"], facts["output"] = given.messages, produced.messages
     damaged = _damaged_sides(given, produced)
+    if _lost_history(attributes):
+        damaged.add("history")
+    damaged |= elsewhere(attributes, _UPLOADED)
     instructions = attributes.get(keys.GEN_AI_SYSTEM_INSTRUCTIONS)
     if instructions is not None:
         facts["system"], cut = system_text(instructions)
@@ -121,12 +127,48 @@ def read_conversation(
     facts["model"] = text(attributes.get(keys.GEN_AI_RESPONSE_MODEL)) or text(
         attributes.get(keys.GEN_AI_REQUEST_MODEL)
     )
-    facts["response_id"] = identity(attributes.get(keys.GEN_AI_RESPONSE_ID))
+    _read_response_ids(attributes, facts)
     facts["input_tokens"] = first_count(attributes, _INPUT_TOKENS)
     facts["output_tokens"] = first_count(attributes, _OUTPUT_TOKENS)
+    add_token_details(attributes, facts)
     reasons = attributes.get(keys.GEN_AI_RESPONSE_FINISH_REASONS)
     if isinstance(reasons, list):
         facts["finish_reasons"] = tuple(x for x in reasons if isinstance(x, str))
+
+
+def _read_response_ids(attributes: Attributes, facts: Facts) -> None:
+    facts["response_id"] = identity(attributes.get(keys.GEN_AI_RESPONSE_ID))
+    previous_id = identity(attributes.get(keys.GEN_AI_REQUEST_PREVIOUS_RESPONSE_ID))
+    if previous_id is not None:  # the provider has what came before
+        facts["previous_response_id"], facts["input_is_part"] = previous_id, True
+
+
+_UPLOADED: Mapping[StepFact, str] = {
+    "input": keys.GEN_AI_INPUT_MESSAGES,
+    "output": keys.GEN_AI_OUTPUT_MESSAGES,
+    "system": keys.GEN_AI_SYSTEM_INSTRUCTIONS,
+    "tools": keys.GEN_AI_TOOL_DEFINITIONS,
+}
+
+
+def elsewhere(attributes: Attributes, wanted: Mapping[StepFact, str]) -> set[StepFact]:
+    """The facts of which a span has only the address to which they were uploaded; `wanted` has the
+    keys of the facts themselves.
+    """
+    return {
+        fact
+        for fact, key in wanted.items()
+        if key not in attributes and key + REFERENCE_SUFFIX in attributes
+    }
+
+
+def _lost_history(attributes: Attributes) -> bool:
+    """Whether messages were compacted, and the input lacks the text that stands for them."""
+    if attributes.get(keys.GEN_AI_CONVERSATION_COMPACTED) is not True:
+        return False
+    listed = objects(structure(attributes.get(keys.GEN_AI_INPUT_MESSAGES)).value)
+    parts = [part for message in listed for part in objects(message.get("parts"))]
+    return not any(x.get("type") == "compaction" and text(x.get("content")) for x in parts)
 
 
 def _damaged_sides(given: Messages, produced: Messages) -> set[StepFact]:
