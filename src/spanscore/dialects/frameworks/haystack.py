@@ -13,6 +13,7 @@ from spanscore.dialects.forms.arguments import arguments, call_id, failure, resu
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
+    add_damaged,
     add_missing,
     as_list,
     as_object,
@@ -103,10 +104,12 @@ def _returned_agent(step: Step) -> bool:
 def _summed(step: Step, agents: Sequence[Step]) -> Step:
     if len(agents) < 2:
         return step
+    given = [x.input_tokens for x in agents if x.input_tokens is not None]
+    produced = [x.output_tokens for x in agents if x.output_tokens is not None]
     return replace(
         step,
-        input_tokens=sum(x.input_tokens or 0 for x in agents),
-        output_tokens=sum(x.output_tokens or 0 for x in agents),
+        input_tokens=sum(given) if given else None,
+        output_tokens=sum(produced) if produced else None,
     )
 
 
@@ -116,7 +119,7 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     if kind not in {"model", "workflow"}:
         return
     given = structure(span.attributes.get(keys.INPUT_VALUE)).value
-    returned = structure(span.attributes.get(keys.OUTPUT_VALUE)).value
+    returned, is_cut = structure(span.attributes.get(keys.OUTPUT_VALUE))
     if kind == "model":
         _complete_model(given, returned, facts)
     elif name.startswith(("Agent.", "Pipeline.", "AsyncPipeline.")):
@@ -124,6 +127,8 @@ def complete_openinference(span: Span, facts: Facts) -> None:
         if isinstance(given, dict) and isinstance(given.get("data"), dict):
             given = given["data"]
         conversation(given, returned, facts)
+        if is_cut:
+            add_damaged(facts, "output", "tokens")
 
 
 def read_meta(returned: object) -> Facts:
