@@ -254,6 +254,47 @@ def test_a_tool_of_smolagents_is_described_by_its_own_span():
     )
 
 
+def test_a_step_of_smolagents_neither_asks_nor_answers():
+    memory = '{"memory_step": "ActionStep(step_number=1)"}'
+    given = {"openinference.span.kind": "CHAIN", "input.value": memory, "output.value": "None"}
+    assert read(given, scope=SMOLAGENTS).kind == "other"
+
+
+def test_an_agent_of_smolagents_that_goes_on_counts_the_tokens_of_all_its_runs():
+    given = {
+        "openinference.span.kind": "AGENT",
+        "input.value": '{"task": "Hi", "reset": false}',
+        "llm.token_count.prompt": 450,
+    }
+    step = read(given, scope=SMOLAGENTS)
+    assert (step.input_tokens, step.damaged) == (None, {"tokens"})
+
+
+def test_model_calls_of_adk_that_were_overwritten_are_missed():
+    given = [{"role": "user", "parts": [{"type": "tool_call_response", "response": 1}]}]
+    overwritten = {
+        "gen_ai.operation.name": "generate_content",
+        "gen_ai.input.messages": json.dumps(given),
+        "gen_ai.usage.input_tokens": 200,
+    }
+    step = read(overwritten, scope="gcp.vertex.agent", name="invoke_agent clerk")
+    assert step.damaged == {"tokens"}
+
+
+def test_a_pipeline_of_haystack_stands_for_the_agent_whose_span_is_lost():
+    asked = "ChatMessage(_role=<ChatRole.USER: 'user'>, _content=[TextContent(text='Hi')])"
+    told = "ChatMessage(_role=<ChatRole.ASSISTANT: 'assistant'>, _content=[TextContent(text='Yo')])"
+    state = {"messages": [asked, told], "token_usage": {"prompt_tokens": 9}}
+    attributes = {
+        "openinference.span.kind": "CHAIN",
+        "output.mime_type": "application/json",
+        "output.value": json.dumps({"clerk": state}),
+    }
+    scope = "openinference.instrumentation.haystack"
+    (trace,) = rebuild([span(attributes, scope=scope, name="Pipeline.run")])
+    assert (trace.final_output, trace.usage.input_tokens) == ("Yo", 9)
+
+
 def test_smolagents_task_is_the_question():
     step = read(
         {"openinference.span.kind": "AGENT", "input.value": '{"task": "Hi", "stream": false}'},

@@ -20,13 +20,15 @@ UNNAMED = {
     "autogen/desk-swarm": {"tokens"},
     "autogen/shop-team": {"tokens"},
     "voltagent/desk": {"tokens"},
+    "openinference/haystack-stream": {"tokens"},
     "gemini_cli/shop": {"agent_name"},
     "gemini_cli/shop-traces": {"agent_name"},
     "gemini_cli/shop-qwen-code": {"agent_name", "agent"},
 }
 """Facts that stand in no part of their span: Spring AI's of which a part is told by the spans
-beside it, tokens of several messages in one attribute of AutoGen's or of VoltAgent's sub-agents
-that are added up, and the names of Gemini CLI and Qwen Code, which their scopes tell.
+beside it, tokens of several messages in one attribute of AutoGen's, or of the sub-agents of
+VoltAgent and Haystack, that are added up, and the names of Gemini CLI and Qwen Code, which their
+scopes tell.
 """
 
 

@@ -118,6 +118,22 @@ def test_a_call_whose_model_call_was_lost_is_found_in_the_next_input():
     ]
 
 
+def test_a_call_that_only_an_input_shows_keeps_its_place_in_the_conversation():
+    given = [
+        ASK,
+        call("first", {}, "c1"),
+        told("1", "c1"),
+        call("second", {}, "c2"),
+        told("2", "c2"),
+    ]
+    trace = only(
+        agent(),
+        chat("1", 1, given, [text("assistant", "Paris.")]),
+        tool("2", 50, "first", call__id="c1", call__result="1"),
+    )
+    assert [x.name for x in trace.tool_calls] == ["first", "second"]
+
+
 def test_parallel_calls_without_ids_keep_their_results():
     both = {
         "role": "assistant",

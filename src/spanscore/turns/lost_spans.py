@@ -87,8 +87,8 @@ def _is_unrequested(call: Call, turn: TurnSteps, silent: Sequence[Step]) -> bool
         return False
     if call.repeated is not None:
         # else its order is that of the model call that was given what stands before it
-        is_unknown = call.order[0] == call.repeated.step.span.start_ns
-        return is_unknown and not silent
+        is_unknown = call.order[0] >= call.repeated.step.span.start_ns
+        return call.ran is None and is_unknown and not silent
     if call.ran is None:
         return False
     step = call.ran.step

@@ -113,7 +113,7 @@ def _tools_of(definitions: Any) -> tuple[Tool, ...] | None:
     single: list[Any] = []
     for listed in definitions:
         definition = structure(listed).value if isinstance(listed, str) else listed
-        declared = _declared(definition)
+        declared = definition if isinstance(definition, list) else _declared(definition)
         single += declared if isinstance(declared, list) else [definition]
     found = tuple(tool for tool in map(_tool, single) if tool is not None)
     return found if found or not single else None

@@ -723,6 +723,8 @@ SESSIONS = (
     "langfuse.trace.metadata.langfuse_session_id",
     "langfuse.observation.metadata.langfuse_session_id",
     "gcp.vertex.agent.session_id",
+    "respan.threads.thread_identifier",
+    "respan.sessions.session_identifier",
 )
 USERS = (
     "langfuse.user.id",
@@ -730,6 +732,7 @@ USERS = (
     "langwatch.user_id",
     "langfuse.trace.metadata.langfuse_user_id",
     "langfuse.observation.metadata.langfuse_user_id",
+    "respan.customer_params.customer_identifier",
 )
 """What names a session or a user on a span of any dialect, or of none, beside OpenTelemetry's own
 attributes.

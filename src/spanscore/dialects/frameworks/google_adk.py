@@ -4,7 +4,7 @@ of Gemini's API.
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -45,10 +45,18 @@ from spanscore.dialects.forms.structure import (
     opened,
     structure,
 )
+from spanscore.dialects.log_turns import LogTurns, Part, Unit, in_order, span_of, under
 from spanscore.model.json import Json, printed
-from spanscore.model.span import STATUS_ERROR, Attributes, Span
+from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span
 from spanscore.model.step import Message, Step, StepFact
 from spanscore.model.trace import RequestedCall
+
+_SCOPE = "gcp.vertex.agent"
+_AGENT_SPAN, _GENERATION = "invoke_agent ", "generate_content"
+_OF_AGENT = frozenset(
+    {keys.GEN_AI_AGENT_NAME, keys.GEN_AI_CONVERSATION_ID, keys.SESSION_ID, keys.USER_ID}
+)
+"""What an agent's span has of its own where model calls wrote into it."""
 
 _REQUEST, _RESPONSE = "gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response"
 _GIVEN, _RETURNED = "gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.tool_response"
@@ -243,6 +251,8 @@ def _read(span: Span, context: Context) -> Facts:
         without_envelopes(facts)
         if given := facts.get("input"):
             facts["input"] = tuple(map(by_its_author, given))
+            if given[-1].results and _is_overwritten(span):
+                add_damaged(facts, "tokens")  # those of the calls before it
     return facts
 
 
@@ -390,10 +400,64 @@ QUIRKS = (
     ),
 )
 
+
+def _unit(_attributes: Attributes, _trace_id: str) -> Unit | None:
+    """Its trace, as for spans."""
+    return None
+
+
+def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[Part]:
+    """All of the trace, with a span for each model call that a later one overwrote in the span of
+    their agent: each has a record of its own under that span.
+    """
+    written: defaultdict[str, list[LogRecord]] = defaultdict(list)
+    for log in in_order(logs):
+        if log.event_name == semconv.DETAILS and log.scope.name == _SCOPE:
+            written[log.span_id].append(log)
+    overwritten = {
+        x.span_id: x for x in spans if _is_overwritten(x) and len(written.get(x.span_id, ())) > 1
+    }
+    calls = {
+        (about.span_id, log.time_ns): _call(unit, about, log)
+        for about in overwritten.values()
+        for log in written[about.span_id]
+    }
+    about = [_of_agent(x, written[x.span_id][0]) if x.span_id in overwritten else x for x in spans]
+    moved = (
+        (log, calls.get((log.span_id, log.time_ns)) if log.event_name == semconv.DETAILS else None)
+        for log in logs
+    )
+    yield (
+        [*about, *calls.values()],
+        [log if call is None else under(call, log) for log, call in moved],
+    )
+
+
+def _is_overwritten(span: Span) -> bool:
+    """Whether an agent's span has the attributes of its model calls, the last of which are left."""
+    operation = span.attributes.get(keys.GEN_AI_OPERATION_NAME)
+    return span.name.startswith(_AGENT_SPAN) and operation == _GENERATION
+
+
+def _of_agent(span: Span, log: LogRecord) -> Span:
+    """The span without what model calls wrote into it; the user is in their records alone."""
+    recorded = {**log.attributes, **span.attributes}
+    own = {key: x for key, x in recorded.items() if key in _OF_AGENT}
+    return replace(span, attributes={**own, keys.GEN_AI_OPERATION_NAME: "invoke_agent"})
+
+
+def _call(unit: str, about: Span, log: LogRecord) -> Span:
+    call = span_of(unit, log.event_name, log, identity=f"{about.span_id} {log.time_ns}")
+    model = about.attributes.get(keys.GEN_AI_REQUEST_MODEL)
+    named = {keys.GEN_AI_OPERATION_NAME: _GENERATION, keys.GEN_AI_REQUEST_MODEL: model}
+    return replace(call, parent_span_id=about.span_id, attributes=named)
+
+
 DIALECT = Dialect(
     "google_adk",
     read,
-    scopes=("gcp.vertex.agent",),
+    scopes=(_SCOPE,),
+    log_turns=(LogTurns(_SCOPE, _unit, _parts),),
     keys=(_REQUEST, _GIVEN),
     prefilters=(b"gcp.vertex.agent", b"gen_ai."),
     refine_trace=refine_trace,

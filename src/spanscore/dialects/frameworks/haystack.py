@@ -2,7 +2,8 @@
 returned, as JSON.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects import keys
@@ -12,6 +13,7 @@ from spanscore.dialects.forms.arguments import arguments, call_id, failure, resu
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
+    add_damaged,
     add_missing,
     as_list,
     as_object,
@@ -25,7 +27,7 @@ from spanscore.dialects.forms.structure import (
 )
 from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Span
-from spanscore.model.step import Message, ToolResult
+from spanscore.model.step import Message, Step, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 
 _OPENINFERENCE = "openinference.instrumentation.haystack"
@@ -51,10 +53,7 @@ def state_messages(state: object) -> tuple[Message, ...] | None:
     """The messages of what a component, an agent or a pipeline was given or returned: its own, else
     its parts'.
     """
-    if not isinstance(state, dict):
-        return None
-    parts = [x for x in state.values() if isinstance(x, dict)]
-    found = (chat_messages(x.get(key)) for x in (state, *parts) for key in ("messages", "replies"))
+    found = (chat_messages(x.get(key)) for x in _parts(state) for key in ("messages", "replies"))
     return next((x for x in found if x), None)
 
 
@@ -69,6 +68,49 @@ def conversation(given: object, returned: object, facts: Facts) -> None:
     facts["output"] = langchain_messages.after_question(after)
     instructions = [x.text for x in after or () if x.role == "system" and x.text]
     facts["system"] = "\n\n".join(instructions) or None
+    counted = (x["token_usage"] for x in _parts(returned) if "token_usage" in x)
+    read_usage(next(counted, None), facts)
+
+
+def _parts(state: object) -> list[dict[str, Any]]:
+    """What a component, an agent or a pipeline was given or returned, and its parts."""
+    whole = as_object(state)
+    return [whole, *(x for x in whole.values() if isinstance(x, dict))]
+
+
+def refine_trace(steps: Sequence[Step]) -> list[Step]:
+    """The steps; an agent counts its own model calls, so those of the agents inside it are added,
+    and a pipeline is the agent whose state it returned, where that has no span.
+    """
+    own = [x for x in steps if x.kind == "agent" and x.span.scope.name == _OPENINFERENCE]
+    if not own:
+        return [replace(x, kind="agent") if _returned_agent(x) else x for x in steps]
+    by_id = {x.span.span_id: x for x in steps}
+    inside = {x.span.span_id: [x] for x in own}
+    for agent in own if len(own) > 1 else ():
+        above, seen = by_id.get(agent.span.parent_span_id), set[str]()
+        while above is not None and above.span.span_id not in seen:
+            seen.add(above.span.span_id)
+            inside.get(above.span.span_id, []).append(agent)
+            above = by_id.get(above.span.parent_span_id)
+    return [_summed(x, inside.get(x.span.span_id, ())) for x in steps]
+
+
+def _returned_agent(step: Step) -> bool:
+    is_counted = step.input_tokens is not None or step.output_tokens is not None
+    return step.kind == "workflow" and is_counted and step.span.scope.name == _OPENINFERENCE
+
+
+def _summed(step: Step, agents: Sequence[Step]) -> Step:
+    if len(agents) < 2:
+        return step
+    given = [x.input_tokens for x in agents if x.input_tokens is not None]
+    produced = [x.output_tokens for x in agents if x.output_tokens is not None]
+    return replace(
+        step,
+        input_tokens=sum(given) if given else None,
+        output_tokens=sum(produced) if produced else None,
+    )
 
 
 def complete_openinference(span: Span, facts: Facts) -> None:
@@ -77,7 +119,7 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     if kind not in {"model", "workflow"}:
         return
     given = structure(span.attributes.get(keys.INPUT_VALUE)).value
-    returned = structure(span.attributes.get(keys.OUTPUT_VALUE)).value
+    returned, is_cut = structure(span.attributes.get(keys.OUTPUT_VALUE))
     if kind == "model":
         _complete_model(given, returned, facts)
     elif name.startswith(("Agent.", "Pipeline.", "AsyncPipeline.")):
@@ -85,6 +127,8 @@ def complete_openinference(span: Span, facts: Facts) -> None:
         if isinstance(given, dict) and isinstance(given.get("data"), dict):
             given = given["data"]
         conversation(given, returned, facts)
+        if is_cut:
+            add_damaged(facts, "output", "tokens")
 
 
 def read_meta(returned: object) -> Facts:
@@ -216,6 +260,7 @@ QUIRKS = (
         under="openinference",
         scopes=(_OPENINFERENCE,),
         complete=complete_openinference,
+        refine_trace=refine_trace,
         returns_state=True,
     ),
     Quirk(

@@ -16,6 +16,7 @@ from spanscore.turns.calls.call_facts import (
     Executed,
     Kind,
     KnownCalls,
+    Order,
     Passed,
     Requested,
     Returned,
@@ -485,6 +486,7 @@ def _add_tail(
     pairs, loose = paired(tail.messages, unreliable)
     taken: set[int] = set()
     passed: Passed = defaultdict(int)
+    before: Order = (0, 0, 0)
     for position, (request, repeating, answer) in enumerate(pairs):
         call = known.by_id.get(request.call_id) if request.call_id else None
         call = call or known.first(request, taken, passed) or known.fuller(request, taken, passed)
@@ -492,9 +494,12 @@ def _add_tail(
             if "input" in tail.step.damaged:
                 continue  # it may be of an earlier turn: where this one starts is not known
             requester = requesters.of(tail.step, repeating) or tail.step
-            call = Call((requester.span.start_ns, -1, position), request.name)
+            # never before a call that stands before it, whose span may have begun later
+            order = max((requester.span.start_ns, -1, position), before)
+            call = Call(order, request.name)
             known.add(call)
         taken.add(id(call))
+        before = call.order
         if call.repeated is None or call.arguments is None:
             agent = (
                 requesters.agent(tail.step, repeating, tail.agent) if call.request is None else None

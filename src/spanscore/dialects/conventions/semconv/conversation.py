@@ -95,6 +95,10 @@ _OUTPUT_TOKENS = (
 """Of each what is written today, and what was; the last one by Semantic Kernel."""
 
 
+_REQUESTED_TOOLS = "gen_ai.request.tools"
+"""Langtrace's; others have a number or names there."""
+
+
 def read_conversation(
     attributes: Attributes,
     events: Events,
@@ -123,6 +127,8 @@ def read_conversation(
         facts["tools"] = tools(definitions)
         if facts["tools"] is None:
             damaged.add("tools")
+    else:
+        facts["tools"] = tools(attributes.get(_REQUESTED_TOOLS))
     facts["damaged"] = frozenset(damaged)
     facts["model"] = text(attributes.get(keys.GEN_AI_RESPONSE_MODEL)) or text(
         attributes.get(keys.GEN_AI_REQUEST_MODEL)
