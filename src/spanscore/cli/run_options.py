@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from spanscore import config
+from spanscore import config, dialects
 from spanscore.cli import server
 from spanscore.errors import InputError
 from spanscore.model.json import loads
@@ -330,6 +330,7 @@ def send_files(args: argparse.Namespace, ask: "server.Ask", wanted: "Run") -> No
     from spanscore.specs import MAX_IDS  # noqa: PLC0415 - as above
 
     settings = config.load(args.config) if args.config else config.default()
+    dialects.configure(settings.span_names)
     names: dict[str, None] = {}
     count = 0
     for traces in _requests(_recordings(args.file, settings.assemble.stitch_off)):

@@ -27,7 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from spanscore import config, suites
+from spanscore import config, dialects, suites
 from spanscore.cli import measurement, trace_files
 from spanscore.cli.terminal import console, print_json, progress, require_writable, write_file
 from spanscore.config import Settings
@@ -141,6 +141,7 @@ def run(args: argparse.Namespace) -> int:
     settings = measurement.with_cache(
         config.load(args.config) if args.config else config.default(), args
     )
+    dialects.configure(settings.span_names)
     telemetry = trace_files.loaded(args.path)
     traces = trace_files.rebuilt(
         telemetry,
