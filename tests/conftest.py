@@ -13,6 +13,7 @@ import programs
 import pytest
 from hypothesis import settings
 
+from spanscore import dialects
 from spanscore.metrics.own import registry
 from spanscore.model.trace import AgentTrace, Target, Tool, ToolCall
 from spanscore.store.config import Config
@@ -108,6 +109,13 @@ def answers_of_no_other_test(monkeypatch, tmp_path_factory):
 def metrics_of_no_other_test(monkeypatch):
     """A metric that a test makes is known to no other test."""
     monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+
+
+@pytest.fixture(autouse=True)
+def span_names_of_no_other_test():
+    """The names by which a test has traces read are those of no other test."""
+    yield
+    dialects.configure(dialects.SpanNames())
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore import config, rebuild, scoring
+from spanscore import config, dialects, rebuild, scoring
+from spanscore.dialects import SpanNames
 from spanscore.errors import FieldError, InputError, RetryableError
 from spanscore.evaluation import Config as Evaluation
 from spanscore.evaluation import Overrides
@@ -342,3 +343,26 @@ def test_a_rule_by_a_spans_attribute_decides_alike_when_the_stored_trace_is_eval
     of_trace = [x for evaluations in found for x in evaluations if x.metric == "coherence"]
     assert [(x.rule, x.threshold) for x in of_trace] == [("gold", 0.9)] * 2
     assert counted["rules_decisions"] >= 1
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_names_of_spans_act_in_the_process_that_reads_traces(settings, workers):
+    names = {"session_keys": ("chat.ref",), "utility_spans": ("chat*",)}
+    assemble = settings.assemble.model_copy(update=names)
+    named = settings.model_copy(update={"assemble": assemble, "workers": workers})
+    message = request(session="")
+    message.resource_spans[0].scope_spans[0].spans[0].attributes.add(
+        key="chat.ref"
+    ).value.string_value = "c-7"
+    found = []
+
+    async def send(running):
+        if workers > 1:
+            dialects.configure(SpanNames())  # those of this process, which is not to read it
+        await accept(running, message)
+        await reached(running, lambda x: x.get("traces_finished"))
+        found.append(running.trace((b"t" * 16).hex()))
+
+    served(named, send, lambda _: True)
+    assert found[0].session_id == "c-7"
+    assert [x.utility for x in found[0].model_calls] == [True]

@@ -15,6 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import WithDefaultSchema
 
 from spanscore.assemble.config import Config as Assemble
+from spanscore.dialects.span_names import SpanNames
 from spanscore.embed.config import Config as Embedding
 from spanscore.errors import ConfigError, shortened
 from spanscore.evaluation.config import Config as Evaluation
@@ -171,6 +172,12 @@ class Settings(Options):
         """How many processes read traces beside this one."""
         count = self.workers or available_cpus()
         return count if count > 1 else 0
+
+    @property
+    def span_names(self) -> SpanNames:
+        """The names of spans and attributes that traces are read by, for `dialects.configure`."""
+        given = self.assemble
+        return SpanNames(given.session_keys, given.utility_spans, given.agent_spans)
 
     @property
     def needed_headers(self) -> frozenset[str]:

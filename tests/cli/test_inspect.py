@@ -285,3 +285,12 @@ class TestWithAConfiguration:
 def test_without_a_configuration_no_rule_is_named(capsys):
     main(["inspect", "--jsonl", _RECORDING])
     assert "decision" not in json.loads(capsys.readouterr().out.splitlines()[0])
+
+
+@pytest.mark.parametrize("options", [[], ["--explain"]])
+def test_the_configuration_names_spans_beside_the_loop(capsys, tmp_path, options):
+    file = tmp_path / "config.yaml"
+    file.write_text("assemble: {utility_spans: ['chat *']}")
+    assert main(["inspect", _RECORDING, "--jsonl", "-c", str(file), *options]) == 0
+    traces = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {x["utility"] for trace in traces for x in trace["model_calls"]} == {True}

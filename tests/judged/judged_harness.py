@@ -14,6 +14,7 @@ from spanscore.evaluation import Config, Engine
 from spanscore.judge import ModelJudge
 from spanscore.judge.litellm import LiteLLM
 from spanscore.model.score import JudgeUsage
+from spanscore.model.trace import Session
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
 
@@ -61,6 +62,21 @@ def engine_for(server, plan="staged", *, metrics=None, world=None, cache=None, *
 def evaluate(engine, trace, overrides=None):
     """The evaluations of one trace by metric."""
     return {x.metric: x for x in asyncio.run(engine.evaluate_trace(trace, overrides))}
+
+
+def graded(server, *, rubric=None, traces=None, case=None, **judge):
+    """The evaluations of the rubric, by criterion, of a recorded session of four turns."""
+    config = config_for(server, **judge)
+    asking = ModelJudge(config, LiteLLM(config), None, World().timing())
+    engine = Engine(
+        Config(default_metrics=False, rubric=rubric or {}),
+        asking,
+        open_embedder(EmbedConfig()),
+        judge_config=config,
+    )
+    session = Session("s", tuple(traces or recorded()))
+    found = asyncio.run(engine.evaluate_rubric(session, **case or {}))
+    return {x.metric.removeprefix("rubric."): x for x in found}
 
 
 def spent(found):

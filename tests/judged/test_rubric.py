@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from judge_harness import World, config_for
-from judged_harness import recorded
+from judged_harness import graded, recorded
 from obliging_model import question_of
 from rubric_model import said
 from scripted_server import ScriptedServer, answer, refusal
@@ -20,22 +20,6 @@ from spanscore.judge.litellm import LiteLLM
 from spanscore.judge.transcript import estimate_tokens
 from spanscore.model.score import Failure, Score
 from spanscore.model.trace import Session
-
-
-def graded(server, *, rubric=None, traces=None, case=None, **judge):
-    """The evaluations of the rubric, by criterion, of a recorded session of four turns."""
-    config = config_for(server, **judge)
-    asking = ModelJudge(config, LiteLLM(config), None, World().timing())
-    engine = Engine(
-        Config(default_metrics=False, rubric=rubric or {}),
-        asking,
-        open_embedder(EmbedConfig()),
-        judge_config=config,
-    )
-    session = Session("s", tuple(traces or recorded()))
-    found = asyncio.run(engine.evaluate_rubric(session, **case or {}))
-    return {x.metric.removeprefix("rubric."): x for x in found}
-
 
 FINE = {"justification": "x", "turns": [], "failure_code": None, "score": 3}
 OFF_SCALE = {**FINE, "score": 9}

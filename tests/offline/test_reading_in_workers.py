@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from recorded import GOLDEN, KINDS
 
+from spanscore import dialects
+from spanscore.dialects import SpanNames
 from spanscore.errors import InputError
 from spanscore.offline import recordings, units, windows
 from spanscore.offline.recordings import Recordings
@@ -53,6 +55,15 @@ def test_attributes_that_rules_read_come_with_the_traces(in_windows, pool):
     [*batches], _, _ = read(folder, pool=pool, **options)
     assert any(trace.attributes for batch in batches for trace in batch)
     assert (batches, [], []) == read(folder, **options)
+
+
+@pytest.mark.slow
+def test_names_of_spans_act_in_worker_processes(in_windows, pool):
+    dialects.configure(SpanNames(utility_spans=("chat *",)))
+    [*batches], _, _ = read(ROOT / "examples" / "recordings" / "pydantic-ai", pool=pool)
+    calls = [call for batch in batches for trace in batch for call in trace.model_calls]
+    assert calls
+    assert all(x.utility for x in calls)
 
 
 @pytest.mark.slow

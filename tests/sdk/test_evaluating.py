@@ -174,3 +174,10 @@ def test_the_rules_of_a_configuration_hold(tmp_path):
     assert {
         (x.rule, x.threshold) for x in found.evaluations if x.metric == "check.answer_present"
     } == {("looked-up", 0.5)}
+
+
+def test_the_names_of_spans_of_a_configuration_hold(tmp_path):
+    file = tmp_path / "spanscore.yaml"
+    file.write_text("assemble: {utility_spans: ['chat *']}")
+    found = spanscore.evaluate(FOLDER, config=file, metrics=["check.answer_present"])
+    assert {call.utility for trace in found.traces for call in trace.model_calls} == {True}

@@ -106,6 +106,26 @@ class Config(Options):
     these do.
     """
 
+    session_keys: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Further attributes of spans that contain a session id, the first that has one counts:
+    `[chat.ref]`. They count on any span, also on one that no dialect reads, as if they were a
+    convention's; where a convention's own attribute on the same span names a session, that one
+    counts.
+    """
+
+    utility_spans: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Names of spans, or patterns such as `guard*`, whose model calls, and those of all spans
+    inside, are beside the agent's loop, whatever they look like: a guard, a title, a memory. They
+    give neither question nor answer. `*`, `?` and `[...]` are as in a shell; upper and lower case
+    differ.
+    """
+
+    agent_spans: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Names of spans, or patterns, whose model calls, and those of all spans inside, are of the
+    agent's loop, whatever they look like. The nearest span that is named here, or in
+    `utility_spans`, decides; a name that is in both is the agent's.
+    """
+
     session_idle_after: Duration = duration_ns("5m")
     """How long a session must be quiet before it is evaluated; when it goes on, it is evaluated
     again.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spanscore import config, suites
+from spanscore import config, dialects, suites
 from spanscore.cli import measurement, trace_files
 from spanscore.cli.options import add_judge, argument
 from spanscore.cli.terminal import (
@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
     require_writable(args.output)
     suite = suites.load(args.suite)
     given = config.load(args.config)
+    dialects.configure(given.span_names)
     settings = measurement.with_cache(suites.with_judge(given, args.model), args)
     judge = open_judge(settings.judge, answers_file(settings.judge))
     if judge is None and not args.dry_run:

@@ -33,7 +33,7 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from spanscore import config, sources
+from spanscore import config, dialects, sources
 from spanscore.cli import measurement, score_summary, terminal
 from spanscore.cli.measurement import INTERRUPTED, Display, ScoreFile, Shown, stop_on_interrupt
 from spanscore.config import available_cpus
@@ -129,6 +129,7 @@ def _pool(workers: int) -> AbstractContextManager[WorkerPool | None]:
 def configured(args: argparse.Namespace) -> Settings:
     """The configuration, with a judge where `--model` asks for one and none is configured."""
     settings = config.load(args.config)
+    dialects.configure(settings.span_names)
     settings = settings.model_copy(update={"judge": settings.judge.or_model(args.model)})
     return measurement.with_cache(settings, args)
 

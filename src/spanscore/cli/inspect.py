@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spanscore import config, sources
+from spanscore import config, dialects, sources
 from spanscore.cli import trace_files
 from spanscore.cli.options import add_config, argument
 from spanscore.cli.terminal import (
@@ -75,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     telemetry = trace_files.loaded(args.path)
     settings = config.load(args.config) if args.config else None
+    dialects.configure(settings.span_names if settings else dialects.SpanNames())
     configured = settings.evaluation if settings else Evaluations()
     stitch_off = settings.assemble.stitch_off if settings else ()
     read = _explained if args.explain else _rebuilt

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from spanscore import config
+from spanscore import config, dialects
 from spanscore.api.v1 import run_service_pb2 as pb
 from spanscore.api.v1.agent_trace_pb2 import AgentTrace
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_UNSPECIFIED
@@ -132,6 +132,7 @@ def send_files(args: argparse.Namespace, ask: "server.Ask", wanted: pb.Run) -> N
     from spanscore.specs import MAX_IDS  # noqa: PLC0415 - as above
 
     settings = config.load(args.config)
+    dialects.configure(settings.span_names)
     names: dict[str, None] = {}
     count = 0
     for traces in _requests(_recordings(args.file, settings.assemble.stitch_off)):

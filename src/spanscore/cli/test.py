@@ -26,7 +26,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from spanscore import config, suites
+from spanscore import config, dialects, suites
 from spanscore.cli import measurement, trace_files
 from spanscore.cli.terminal import console, print_json, progress, require_writable, write_file
 from spanscore.config import Settings
@@ -63,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
     least = 1.0 if args.fail_under is None else _share("--fail-under", args.fail_under)
     given = None if args.suite is None else suites.load(args.suite)
     settings = measurement.with_cache(config.load(args.config), args)
+    dialects.configure(settings.span_names)
     telemetry = trace_files.loaded(args.path)
     traces = trace_files.rebuilt(
         telemetry,

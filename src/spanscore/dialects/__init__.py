@@ -26,14 +26,18 @@ if TYPE_CHECKING:
         unit_of,
         unit_scopes,
     )
+    from spanscore.dialects.span_names import SpanNames, configure, configured
     from spanscore.dialects.trace_reader import read, rereader_of
     from spanscore.dialects.unread_spans import Key, Unread, unread, unread_content, upload_address
 
 __all__ = [
     "Key",
     "Rereader",
+    "SpanNames",
     "Unread",
     "all_dialects",
+    "configure",
+    "configured",
     "goes_on",
     "merge_units",
     "read",
@@ -52,8 +56,11 @@ __all__ = [
 _HOMES = {
     "Key": "spanscore.dialects.unread_spans",
     "Rereader": "spanscore.dialects.losses",
+    "SpanNames": "spanscore.dialects.span_names",
     "Unread": "spanscore.dialects.unread_spans",
     "all_dialects": "spanscore.dialects.registry",
+    "configure": "spanscore.dialects.span_names",
+    "configured": "spanscore.dialects.span_names",
     "goes_on": "spanscore.dialects.log_turns",
     "merge_units": "spanscore.dialects.registry",
     "read": "spanscore.dialects.trace_reader",

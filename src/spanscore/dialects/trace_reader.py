@@ -35,6 +35,7 @@ from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_cut_or_redac
 from spanscore.dialects.losses import Rereader
 from spanscore.dialects.other_conventions import complete
 from spanscore.dialects.registry import Registry, registry
+from spanscore.dialects.span_names import configured
 from spanscore.model.json import Json, dumps
 from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, Reading, Step, StepFact
@@ -215,7 +216,18 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
         steps = _refined(dialects, steps, name)
         moved = {x.span.span_id: x.span for x in steps}
         known = [moved.get(x.span_id, x) for x in known]
+    steps = _with_parts(steps, known)
     return Reading(tuple(known), tuple(steps), len(known) - len(claimed), logged)
+
+
+def _with_parts(steps: list[Step], known: Sequence[Span]) -> list[Step]:
+    """The steps, with the parts that the configuration gives them."""
+    parts = configured().parts(known)
+    if not any(parts.values()):
+        return steps
+    return [
+        x if (part := parts.get(x.span.span_id)) is None else replace(x, part=part) for x in steps
+    ]
 
 
 def _refined(dialects: Registry, steps: Sequence[Step], name: str) -> list[Step]:
@@ -289,7 +301,8 @@ def _naming(dialects: Registry, span: Span) -> Facts:
     naming: Facts = {}
     for of_dialect in dialects.naming:
         add_missing(naming, of_dialect(span))
-    if not attributes.keys().isdisjoint(_NAMING):
+    own = any(x in attributes for x in configured().session_keys)
+    if own or not attributes.keys().isdisjoint(_NAMING):
         session = identity(
             attributes.get(keys.SESSION_ID, attributes.get(keys.GEN_AI_CONVERSATION_ID))
         )
@@ -309,13 +322,7 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
         facts["session_id"] = (
             given_session or identity(attributes[keys.SESSION_ID]) or facts.get("session_id")
         )
-    # this way round it looks up these few keys, and not all
-    if not attributes.keys().isdisjoint(IDENTIFYING):
-        facts["session_id"] = facts.get("session_id") or first_identity(attributes, SESSIONS)
-        facts["user_id"] = facts.get("user_id") or first_identity(attributes, USERS)
-    if not attributes.keys().isdisjoint(_OTHER_NAMES) and _may_be_by_hand(span):
-        facts["other_session_id"] = first_identity(attributes, _OTHER_SESSIONS)
-        facts["other_user_id"] = first_identity(attributes, _OTHER_USERS)
+    _add_ids(span, facts)
     user = given_user or attributes.get(keys.USER_ID, attributes.get(keys.ENDUSER_ID))
     if user is not None:
         facts["user_id"] = identity(user) or facts.get("user_id")
@@ -328,6 +335,20 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
     _settle_result(span, facts)
     _settle_output(attributes, facts)
     return Step(span=span, dialect=dialect, **facts)
+
+
+def _add_ids(span: Span, facts: Facts) -> None:
+    """Add the session and user that a span of any dialect may name."""
+    attributes = span.attributes
+    # this way round it looks up these few keys, and not all
+    if not attributes.keys().isdisjoint(IDENTIFYING):
+        facts["session_id"] = facts.get("session_id") or first_identity(attributes, SESSIONS)
+        facts["user_id"] = facts.get("user_id") or first_identity(attributes, USERS)
+    if (own := configured().session_keys) and not facts.get("session_id"):
+        facts["session_id"] = first_identity(attributes, own)
+    if not attributes.keys().isdisjoint(_OTHER_NAMES) and _may_be_by_hand(span):
+        facts["other_session_id"] = first_identity(attributes, _OTHER_SESSIONS)
+        facts["other_user_id"] = first_identity(attributes, _OTHER_USERS)
 
 
 def _settle_result(span: Span, facts: Facts) -> None:

@@ -52,6 +52,7 @@ class Case:
         self._of_calls: dict[Question, dict[int, Any]] = {}
         self._planned: list[Questions] = []
         self._answering: dict[str, None] = {}
+        self._sees_pictures = False
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -75,7 +76,7 @@ class Case:
         """Who judged: a model, or nobody where the metric needed no answer."""
         if not self._planned:
             return Evaluator("CODE", self.metric.name, self.metric.version)
-        hashed = prompt_hash(tuple(self._planned), self.model)
+        hashed = prompt_hash(tuple(self._planned), self.model, pictures=self._sees_pictures)
         return Evaluator("LLM", "judge", self.metric.version, model=self.model, prompt_hash=hashed)
 
     @property
@@ -103,6 +104,10 @@ class Case:
     def planned(self, questions: Questions) -> None:
         """Record, for the provenance, that `questions` are asked in one call."""
         self._planned.append(questions)
+
+    def shown(self, transcript: Transcript) -> None:
+        """Record, for the provenance, what is asked about."""
+        self._sees_pictures = self._sees_pictures or bool(transcript.pictures)
 
     def answered_by(self, models: Iterable[str]) -> None:
         """Record, for the provenance, that these models gave answers."""
@@ -263,7 +268,11 @@ class Inquiry:
         def prompt(part: Call) -> Prompt:
             made = part.prompt(transcript.text, redacted, objection)
             return replace(
-                made, sample=self.sample, tenant=self.transcripts.tenant, is_reused=self.is_reused
+                made,
+                sample=self.sample,
+                tenant=self.transcripts.tenant,
+                pictures=transcript.pictures,
+                is_reused=self.is_reused,
             )
 
         if len(call.questions) > 1 and not objection and isinstance(self.judge, RemembersAnswers):
@@ -384,7 +393,7 @@ class Planner:
         return PlannedCall(
             tuple(case.metric.name for case in asking),
             stage,
-            call.prompt(transcript.text, quotes),
+            replace(call.prompt(transcript.text, quotes), pictures=transcript.pictures),
             call.schema,
             asking[0].models,
             placeholders=max(needed.values(), default=0),

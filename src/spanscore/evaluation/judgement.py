@@ -213,6 +213,7 @@ class _Asking:
         with Attempt(f"asking for {', '.join(x.metric.name for x in self._cases)}") as attempt:
             quotes: dict[str, str] = {}
             for case in self._cases:
+                case.shown(transcript)
                 quotes |= {**quoted(case.answers), **case.metric.quotes(case.subject, case.answers)}
             reading, model, attempt.usage = await self._inquiry.ask(
                 call, transcript, quotes, self._batch.objection, self._cases[0].models

@@ -184,15 +184,15 @@ def quoted(answers: Answers) -> dict[str, str]:
 
 
 @functools.lru_cache(maxsize=256)  # every requested run may name another model
-def prompt_hash(calls: tuple[Questions, ...], model: str | None) -> str:
-    """16 hex digits over all that decides how `calls` are judged: instructions, templates, schemas
-    and the model.
+def prompt_hash(calls: tuple[Questions, ...], model: str | None, *, pictures: bool = False) -> str:
+    """16 hex digits over all that decides how `calls` are judged: instructions, templates, schemas,
+    the model, and whether it sees pictures.
     """
     questions_of_calls = [
         [[x.key, x.text, TypeAdapter(x.answer).json_schema()] for x in questions]
         for questions in calls
     ]
-    return digest([INSTRUCTIONS, questions_of_calls, model])
+    return digest([INSTRUCTIONS, questions_of_calls, model, *(["pictures"] if pictures else [])])
 
 
 def digest(content: Any) -> str:

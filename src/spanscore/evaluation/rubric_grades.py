@@ -147,10 +147,11 @@ async def _by_judge(
     if not criteria:
         return _graded(rubric, session, expected, Findings(outcomes, None, _nobody()))
     model = rubric.model
-    findings = _NO_FINDINGS
+    findings, has_pictures = _NO_FINDINGS, False
     with Attempt("asking for the rubric") as attempt:
         call = partial(_call, criteria, session, expected, sample=sample)
         answer, transcript = await _answers_of(call, judge, show, longest, rubric.models, attempt)
+        has_pictures = bool(transcript.pictures)
         if isinstance(answer, JudgeAnswerError):
             findings = criterial.valid_outcomes(
                 answer.answer, criteria, len(session.traces), len(expected.outcomes)
@@ -165,7 +166,7 @@ async def _by_judge(
         outcomes |= {x.id: _scored(x, findings, transcript.metadata) for x in criteria}
     if attempt.outcome is not None:
         outcomes |= dict.fromkeys((x.id for x in criteria), attempt.outcome)
-    hashed = prompt_hash(criteria, expected.kinds, model)
+    hashed = prompt_hash(criteria, expected.kinds, model, pictures=has_pictures)
     evaluator = Evaluator("LLM", "judge", Overall.version, model=model, prompt_hash=hashed)
     unanswered = (
         _invalid(findings, criterial.OUTCOMES) if criterial.OUTCOMES in findings.problems else None
@@ -230,13 +231,16 @@ def _alike(rubric: Rubric, outcome: Outcome) -> list[Graded]:
 
 
 @lru_cache(maxsize=256)  # the same few for every session
-def prompt_hash(criteria: tuple[Criterion, ...], kinds: Expected, model: str | None) -> str:
+def prompt_hash(
+    criteria: tuple[Criterion, ...], kinds: Expected, model: str | None, *, pictures: bool
+) -> str:
     """16 hex digits over all that decides how `criteria` are judged; of what a test case adds, only
-    which kinds.
+    which kinds, and of pictures, only whether there are any.
     """
     question = criterial.question(criteria, kinds)
     schema = criterial.answer_schema(criteria, 1, len(kinds.outcomes)).model_json_schema()
-    return digest([criterial.INSTRUCTIONS, question, schema, model])
+    added = ["pictures"] if pictures else []
+    return digest([criterial.INSTRUCTIONS, question, schema, model, *added])
 
 
 def _call(
@@ -248,7 +252,8 @@ def _call(
 ) -> tuple[Prompt, type[BaseModel]]:
     question = criterial.question(criteria, expected, transcript.redact)
     schema = criterial.answer_schema(criteria, len(session.traces), len(expected.outcomes))
-    return Prompt(criterial.INSTRUCTIONS, transcript.text, question, sample, session.tenant), schema
+    texts = criterial.INSTRUCTIONS, transcript.text, question
+    return Prompt(*texts, sample, session.tenant, transcript.pictures), schema
 
 
 def _scored(

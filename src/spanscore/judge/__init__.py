@@ -110,9 +110,14 @@ def check_models(config: Config, models: Iterable[str]) -> None:
 
 
 def renderer(config: Config) -> Renderer:
-    """`transcript.render` with the length and the redaction that `config` asks for."""
+    """`transcript.render` with the length, the redaction and the pictures that `config` asks
+    for.
+    """
     return functools.partial(
-        render, max_tokens=config.max_transcript_tokens, rules=config.redact.rules
+        render,
+        max_tokens=config.max_transcript_tokens,
+        rules=config.redact.rules,
+        pictures=config.attachments,
     )
 
 
@@ -134,6 +139,6 @@ def estimate(
     list; sends nothing.
     """
     texts = (prompt.instructions, prompt.transcript, prompt.question, schema_text(schema))
-    tokens = sum(map(estimate_tokens, texts))
+    tokens = estimate_tokens("", len(prompt.pictures)) + sum(map(estimate_tokens, texts))
     cost = LiteLLM(config).known_cost_usd(model, tokens, config.max_output_tokens)
     return Estimate(tokens, config.max_output_tokens, cost)

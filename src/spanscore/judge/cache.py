@@ -81,6 +81,7 @@ def content_key(
     ]
     fields += [prompt.sample] if prompt.sample else []
     fields += [{"tenant": prompt.tenant}] if prompt.tenant else []
+    fields += [{"pictures": prompt.pictures}] if prompt.pictures else []
     return hashlib.sha256(dumps(fields).encode()).hexdigest()
 
 
@@ -318,7 +319,7 @@ def question_key(prompt: Prompt, schema: Mapping[str, Any]) -> str:
     the transcript's edges, which derive from its content. Both are left out of the key; everything
     else counts.
     """
-    texts = (prompt.instructions, prompt.transcript, prompt.question)
+    texts = (prompt.instructions, prompt.transcript, prompt.question, *prompt.pictures)
     compared = [marks.WORD.sub("", _TIME.sub("", text)) for text in texts]
     return hashlib.sha256(dumps([*compared, schema]).encode()).hexdigest()
 

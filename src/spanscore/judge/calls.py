@@ -152,7 +152,7 @@ class _Request:
     @property
     def input_tokens(self) -> int:
         """The input's estimated length."""
-        return sum(estimate_tokens(x.content) for x in self.messages)
+        return sum(estimate_tokens(x.content, len(x.pictures)) for x in self.messages)
 
     @property
     def response_format(self) -> Mapping[str, Any] | None:

@@ -280,6 +280,13 @@ class Config(Options):
     what a test case adds to the rubric counts towards it.
     """
 
+    attachments: bool = False
+    """Send the pictures of the user's input to the judge, each counted as 1,100 tokens of
+    `max_transcript_tokens`, of which they take half at most; the transcript only names the others.
+    Only those with an http or https address in which nothing is redacted are sent: a picture's
+    bytes are never kept. Every model that is asked must take pictures.
+    """
+
     max_output_tokens: int = Field(default=4096, ge=64)
     """The longest answer, in tokens; models that reason need room for that as well."""
 
@@ -402,6 +409,9 @@ class Changes(Options):
 
     max_transcript_tokens: int = Field(default=32_000, ge=500)
     """As `judge.max_transcript_tokens`."""
+
+    attachments: bool = False
+    """As `judge.attachments`."""
 
     max_output_tokens: int = Field(default=4096, ge=64)
     """As `judge.max_output_tokens`."""

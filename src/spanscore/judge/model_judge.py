@@ -243,7 +243,7 @@ class ModelJudge:
         reused = len(asking.prompt.transcript) if asking.prompt.is_reused else 0
         messages = [
             Message("system", asking.prompt.instructions),
-            Message("user", question, reused),
+            Message("user", question, reused, asking.prompt.pictures),
         ]
         completion = await self._call(asking, messages, enforced=enforced)
         try:

@@ -18,7 +18,8 @@ class Prompt:
     """What a judge is sent, in this order, so that providers' prefix caches hit across metrics.
 
     `instructions` is the system message, the same for every metric; `transcript` the rendered,
-    redacted and fenced trace; `question` what this metric asks about it. The others are not sent:
+    redacted and fenced trace; `question` what this metric asks about it; `pictures` the addresses
+    of pictures of the user's, which come last. The others are not sent:
     `sample`, which of several answers to the same prompt is wanted, from 0; `tenant`, whose the
     trace is (no answer for one tenant is given to another); and `is_reused`, whether more is soon
     asked about the same transcript.
@@ -29,6 +30,7 @@ class Prompt:
     question: str
     sample: int = 0
     tenant: str = ""
+    pictures: tuple[str, ...] = ()
     is_reused: bool = field(default=False, compare=False)
 
 

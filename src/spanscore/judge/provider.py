@@ -91,12 +91,14 @@ class Message:
     """One message of a chat.
 
     `reused` is how many characters at its beginning the next calls begin with too: a provider's
-    prompt cache that must be told keeps the prompt as far as there. 0: none is told of.
+    prompt cache that must be told keeps the prompt as far as there. 0: none is told of. `pictures`
+    are addresses of pictures that follow the content.
     """
 
     role: Literal["system", "user", "assistant"]
     content: str
     reused: int = 0
+    pictures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ scripts without spaces it stands right beside letters.
 import re
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spanscore.judge import marks, secrets
@@ -283,7 +283,13 @@ def redacted(prompt: Prompt, rules: Sequence[Rule]) -> Prompt:
         prompt,
         transcript=redactor.redact(prompt.transcript),
         question=redactor.redact(prompt.question),
+        pictures=unaffected(prompt.pictures, rules),
     )
+
+
+def unaffected(texts: Iterable[str], rules: Sequence[Rule]) -> tuple[str, ...]:
+    """Those of the texts in which nothing is redacted."""
+    return tuple(x for x in texts if redact(x, rules).text == x)
 
 
 def redact(text: str, rules: Sequence[Rule] = RULES) -> Redacted:

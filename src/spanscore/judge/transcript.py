@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -19,6 +19,9 @@ BYTES_PER_TOKEN = 3
 to 4.
 """
 
+PICTURE_TOKENS = 1100
+"""What a picture is counted as: about what providers charge for one of a screen's size."""
+
 _FENCE_BYTES = 100
 
 
@@ -29,7 +32,8 @@ class Transcript:
     `elided`: parts were left out for length; `left_out` is how many steps, messages, turns and
     characters. `redacted`: how many times each kind of value was replaced. `call_numbers` is, for
     each tool call by its place (over all turns of a session), the number of its step, by which it
-    is to be named everywhere; 0 in a turn that is not shown. `shown_calls` are the places of the
+    is to be named everywhere; 0 in a turn that is not shown. `pictures` are the addresses of those
+    that are sent with it, which `tokens` counts. `shown_calls` are the places of the
     calls whose arguments are there whole. `redact` redacts what else is sent with this transcript,
     so that one value has the same mark in both. `again` fits the same subject to another length or
     focus, for a small part of what rendering it took.
@@ -42,6 +46,7 @@ class Transcript:
     left_out: Mapping[str, int] = field(default_factory=dict)
     call_numbers: tuple[int, ...] = ()
     shown_calls: frozenset[int] = frozenset()
+    pictures: tuple[str, ...] = ()
     redact: Callable[[str], str] = field(default=str, compare=False, repr=False)
     again: "Refit | None" = field(default=None, compare=False, repr=False)
 
@@ -86,14 +91,15 @@ class Renderer(Protocol):
         ...
 
 
-def estimate_tokens(text: str) -> int:
-    """About how many tokens `text` is, more often too many than too few, without any model's
-    tokenizer.
+def estimate_tokens(text: str, pictures: int = 0) -> int:
+    """About how many tokens `text` and so many pictures are, more often too many than too few,
+    without any model's tokenizer.
 
     >>> estimate_tokens("Book me a flight to Lisbon.")
     9
     """
-    return math.ceil(len(text.encode("utf-8", "replace")) / BYTES_PER_TOKEN)
+    size_bytes = len(text.encode("utf-8", "replace"))
+    return math.ceil(size_bytes / BYTES_PER_TOKEN) + pictures * PICTURE_TOKENS
 
 
 def render(
@@ -103,16 +109,19 @@ def render(
     rules: Sequence[Rule] = redaction.RULES,
     earlier: Sequence[AgentTrace] = (),
     focus: Collection[int] | None = None,
+    pictures: bool = False,
 ) -> Transcript:
     """A trace, or all turns of a session, for reading, in at most `max_tokens` estimated tokens; a
     pure function.
 
     `earlier` are the session's turns before a trace, oldest first, marked as such. `focus` are the
     places of the tool calls that must be shown as whole as possible. `rules` are what is redacted,
-    before anything is cut; () for nothing. What does not fit is left out as `fitting.fit` says. A
+    before anything is cut; () for nothing. `pictures`: those of the user's input go with it, as far
+    as half of the tokens suffices. What does not fit is left out as `fitting.fit` says. A
     long trace takes milliseconds: call it in a thread.
     """
-    return Draft(subject, rules=rules, earlier=earlier).fitted(max_tokens=max_tokens, focus=focus)
+    draft = Draft(subject, rules=rules, earlier=earlier, pictures=pictures)
+    return draft.fitted(max_tokens=max_tokens, focus=focus)
 
 
 class Draft:
@@ -126,6 +135,7 @@ class Draft:
         *,
         rules: Sequence[Rule] = redaction.RULES,
         earlier: Sequence[AgentTrace] = (),
+        pictures: bool = False,
     ) -> None:
         numbers = steps.Numbers()
         if isinstance(subject, Session):
@@ -137,10 +147,13 @@ class Draft:
         self._marked = Marked(list(found), rules)
         self._call_numbers = tuple(numbers.of_calls)
         self._redacted = dict(self._marked.redactor.counts)
+        self._pictures = redaction.unaffected(_pictures(subject), rules) if pictures else ()
 
     def fitted(self, *, max_tokens: int, focus: Collection[int] | None = None) -> Transcript:
         """The transcript in at most `max_tokens`; see `render`."""
-        found = self._marked.fitted(max_tokens, focus or ())
+        pictures = self._pictures[: max_tokens // 2 // PICTURE_TOKENS]
+        beside = estimate_tokens("", len(pictures))
+        found = self._marked.fitted(max_tokens - beside, focus or ())
         left_out = (
             {"turns": self._unshown_turns, **found.left_out}
             if self._unshown_turns
@@ -149,11 +162,22 @@ class Draft:
         return replace(
             found,
             elided=bool(left_out),
+            tokens=found.tokens + beside,
             left_out=left_out,
+            pictures=pictures,
             redacted=self._redacted,
             call_numbers=self._call_numbers,
             again=functools.partial(self.fitted, max_tokens=max_tokens),
         )
+
+
+def _pictures(subject: AgentTrace | Session) -> Iterator[str]:
+    """The addresses of the pictures in the user's inputs."""
+    for trace in subject.traces if isinstance(subject, Session) else [subject]:
+        for attached in trace.attachments:
+            uri = attached.uri or ""
+            if attached.kind == "image" and uri.startswith(("http://", "https://")):
+                yield uri
 
 
 class Marked:

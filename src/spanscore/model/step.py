@@ -18,6 +18,9 @@ that belongs to an agent but is none of the rest: bookkeeping, embeddings, guard
 Ending: TypeAlias = Literal["failed", "cancelled", "waiting"]
 """How a span ended that did not succeed: `waiting` for a person or a result from elsewhere."""
 
+Part: TypeAlias = Literal["agent", "utility"]
+"""What the configuration says of model calls: of the agent's loop, or beside it."""
+
 StepFact: TypeAlias = Literal[
     "input",
     "output",
@@ -94,7 +97,8 @@ class Step:
     without names. `runs_agent` is the agent that works inside of the tool where no span stands for
     that agent. `has_result` tells a result that is null from one that was not recorded. `plan` and
     `expected` are what the author of the agent or its test stated on the span. `damaged` names the
-    facts that were cut or redacted on the way.
+    facts that were cut or redacted on the way. `part` is what the configuration states
+    by the name of the span, or of one around it.
     """
 
     span: Span
@@ -136,6 +140,7 @@ class Step:
     plan: str | None = None
     expected: Expected | None = None
     damaged: frozenset[StepFact] = frozenset()
+    part: Part | None = None
 
 
 @record()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cached_property
 from pathlib import Path
 
+from spanscore import dialects
 from spanscore.content import ContentWatch
 from spanscore.errors import InputError
 from spanscore.model import external
@@ -135,7 +136,10 @@ class Recordings:
     def _of_large_files(self, watch: ContentWatch, total_bytes: int) -> Iterator[list[AgentTrace]]:
         """The agent traces as they are read, in bounded memory."""
         options = Options(
-            tuple(self._session_scope), tuple(self._attributes), tuple(self._stitch_off)
+            tuple(self._session_scope),
+            tuple(self._attributes),
+            tuple(self._stitch_off),
+            dialects.configured(),
         )
         reader = InProcess(options) if self._pool is None else InWorkers(options, self._pool)
         spans = logs = count = 0

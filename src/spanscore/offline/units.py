@@ -6,7 +6,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, TypeAlias
 
+from spanscore import dialects
 from spanscore.content import ContentNote, ContentNotes
+from spanscore.dialects import SpanNames
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.otlp.documents import EncodedDocument, Place
@@ -19,13 +21,14 @@ from spanscore.worker_processes import WorkerPool
 
 
 class Options(NamedTuple):
-    """By what units are read: what keeps sessions apart, the spans' attributes that rules read, and
-    `stitch_off`.
+    """By what units are read: what keeps sessions apart, the spans' attributes that rules read,
+    `stitch_off`, and what `dialects.configure` was given.
     """
 
     session_scope: tuple[str, ...]
     attributes: tuple[str, ...]
     stitch_off: tuple[str, ...]
+    span_names: SpanNames = SpanNames()
 
 
 @dataclass(slots=True)
@@ -112,6 +115,7 @@ def read_units(parts: Parts, fresh: Sequence[Piece], options: Options) -> ReadUn
     """Each unit by itself; and of the `fresh` pieces, which were not read before, what is of no
     unit.
     """
+    dialects.configure(options.span_names)
     content = ContentNotes()
     noting = SpanAttributes(options.attributes, content)
     received = gathered(parts)
@@ -135,6 +139,7 @@ def _read_piece(piece: Piece, options: Options) -> ReadPiece:
 
 def refer(parts: Parts, names: Sequence[str], options: Options) -> dict[str, TraceFragment]:
     """What `rebuild.Units.referred` gives."""
+    dialects.configure(options.span_names)
     return ReceivedUnits(gathered(parts), Stitching(options.stitch_off)).referred(names)
 
 
@@ -142,6 +147,7 @@ def join(
     parts: Parts, group: Sequence[TraceFragment], options: Options
 ) -> tuple[list[AgentTrace], list[ContentNote]]:
     """The agent traces of a turn, of which these are the parts."""
+    dialects.configure(options.span_names)
     content = ContentNotes()
     noting = SpanAttributes(options.attributes, content)
     [traces] = ReceivedUnits(gathered(parts), Stitching(options.stitch_off), watch=noting).joined(

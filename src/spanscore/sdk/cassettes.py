@@ -254,7 +254,7 @@ def as_compared(prompt: Prompt) -> tuple[str, ...]:
     that are made at random are numbered in the order in which they first appear, so that it still
     shows which of them are the same.
     """
-    text = f"{prompt.question}\n\n{prompt.transcript}"
+    text = "\n\n".join([prompt.question, prompt.transcript, *prompt.pictures])
     return tuple(compared_text(marks.WORD.sub("", _STEP_TIME.sub("", text))).split("\n"))
 
 

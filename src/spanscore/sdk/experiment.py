@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from spanscore import config as configuration
-from spanscore import local_files, suites
+from spanscore import dialects, local_files, suites
 from spanscore.config import Settings, explain
 from spanscore.errors import InputError, line_of
 from spanscore.judge import Judge, answers_file
@@ -392,6 +392,7 @@ async def experiment_async(
     settings = with_options(_settings(config, judge), measured)
     own_id, started_ns = run_id or uuid.uuid4().hex, time.time_ns()
     wanted = [case for case in suite.cases for _ in range(suite.trials_of(case))]
+    dialects.configure(settings.span_names)
     runs = AgentRuns(agent, suite.name, own_id, concurrency, settings.assemble.stitch_off)
     with steps("running the agent", len(wanted), shown=progress) as done:
         ran = await runs.all_of(wanted, done)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from spanscore import config as configuration
-from spanscore import local_files
+from spanscore import dialects, local_files
 from spanscore.config import Settings
 from spanscore.errors import InputError, SpanscoreError, line_of
 from spanscore.judge.port import Judge
@@ -360,6 +360,7 @@ def _settings(config: Settings | PathLike | None, model: str | None) -> Settings
 def _recorded(
     traces: Recorded, settings: Settings, note: Callable[[str], None]
 ) -> Recordings | list[AgentTrace]:
+    dialects.configure(settings.span_names)
     scope, attributes = settings.assemble.session_scope, settings.evaluation.span_attributes
     stitch_off = settings.assemble.stitch_off
     if isinstance(traces, Telemetry):

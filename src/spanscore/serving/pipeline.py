@@ -417,6 +417,7 @@ def _workers(settings: Settings, backlog: Backlog, meter: Meter) -> WorkerPool |
         tuple(settings.assemble.session_scope),
         frozenset(settings.evaluation.span_attributes),
         _evaluation_setup(settings),
+        settings.span_names,
     )
     return WorkerPool(setup, count, meter, backlog.checksums)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
+from spanscore import dialects
 from spanscore.assemble import loop
 from spanscore.assemble.loop import Sessions, WorkQueue
 from spanscore.config import Settings
@@ -109,6 +110,7 @@ class Processing:
 
         Raises ConfigError where something cannot be opened.
         """
+        dialects.configure(settings.span_names)
         self.meter = meter
         self.store = store
         self._settings = settings

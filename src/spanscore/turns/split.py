@@ -197,7 +197,9 @@ def _units(steps: Sequence[Step], tree: Tree) -> tuple[list[Step], bool]:
     inside: defaultdict[str, list[Step]] = defaultdict(list)
     for step in steps:
         place = tree.place(step)
-        if step.kind in _UNITS and (place.outer is not None or place.tool is None):
+        if step.kind not in _UNITS or step.part == "utility":
+            continue
+        if place.outer is not None or place.tool is None:
             inside["" if place.outer is None else place.outer.span.span_id].append(step)
     units, is_given = inside[""], False
     while (

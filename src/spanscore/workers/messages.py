@@ -3,11 +3,12 @@
 import pickle
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
 from spanscore.content import ContentNote
+from spanscore.dialects import SpanNames
 from spanscore.embed.config import Config as Embedding
 from spanscore.evaluation import Config as Evaluation
 from spanscore.evaluation.engine import SessionScores
@@ -43,6 +44,7 @@ class Setup:
     attributes: frozenset[str]
     evaluation: EvaluationSetup | None = None
     """What evaluates sessions and traces; None where the server does that itself."""
+    span_names: SpanNames = field(default_factory=SpanNames)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ class _Work:
     """What a process does. Not thread-safe."""
 
     def __init__(self, setup: messages.Setup) -> None:
+        dialects.configure(setup.span_names)
         self._evaluating = None if setup.evaluation is None else Evaluating(setup.evaluation)
         self._answering = Answering(setup, self._evaluating)
 

@@ -25,7 +25,7 @@ from spanscore.dialects.keys import (
 )
 from spanscore.model.json import Json, dumps, exact, loads
 from spanscore.model.span import Attributes, Value
-from spanscore.model.step import Ending, Message, StepFact, StepKind
+from spanscore.model.step import Ending, Message, Part, StepFact, StepKind
 from spanscore.model.trace import Expected, Tool
 from spanscore.syntax import syntax_tree
 
@@ -491,6 +491,7 @@ class Facts(TypedDict, total=False):
     plan: str | None
     expected: Expected | None
     damaged: frozenset[StepFact]
+    part: Part | None
 
 
 class GivenFacts(Facts, total=False):

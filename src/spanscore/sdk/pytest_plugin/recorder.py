@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 
 from pydantic import ValidationError
 
+from spanscore import dialects
 from spanscore.config import Settings
 from spanscore.content import ContentWatch
 from spanscore.embed import open_embedder
@@ -349,9 +350,9 @@ class Recorder:
         """The turns so far, oldest first; none is no error."""
         watch = ContentWatch()
         spans, logs = self._capture.telemetry(timeout_s)
-        found = rebuild_all(
-            spans, logs, watch=watch, stitch_off=self._scoring.settings.assemble.stitch_off
-        )
+        settings = self._scoring.settings
+        dialects.configure(settings.span_names)
+        found = rebuild_all(spans, logs, watch=watch, stitch_off=settings.assemble.stitch_off)
         self._silent = [str(x) for x in watch.silent]
         return found
 

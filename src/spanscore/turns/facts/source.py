@@ -1,6 +1,6 @@
 """A source of a fact."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -25,7 +25,8 @@ class TurnSteps:
       that finds a title, is main only where there are no others.
     - `facing` are the model calls of the main agent and of the agents to which it can hand over.
     - `utilities` are the ids of model calls beside the agent's loop, of which `main` and `facing`
-      have none: a guard, a title, suggestions, a judge.
+      have none: a guard, a title, suggestions, a judge. What the configuration says of a span
+      counts before what it looks like, and an agent of which it says so is none of those above.
     """
 
     def __init__(self, steps: Sequence[Step], tree: Tree) -> None:
@@ -41,7 +42,8 @@ class TurnSteps:
         depths = [tree.place(model).agents for model in models]
         shallowest = min(filter(None, depths), default=0)
         main = [model for model, depth in zip(models, depths, strict=True) if depth == shallowest]
-        self.utilities = _utilities(main, [*self.agents, *self.workflows])
+        around = [*self.agents, *self.workflows]
+        self.utilities = _named(self.models, _utilities(main, around))
         self.main = [model for model in main if model.span.span_id not in self.utilities]
         self.facing = [
             model
@@ -126,6 +128,15 @@ def _alike_before(
     return [x for x in earlier if _instructions(x) in known]
 
 
+def _named(models: Sequence[Step], alike: Collection[str]) -> frozenset[str]:
+    """The ids of the model calls that the configuration names as utilities, and of those `alike`
+    that it does not name as the agent's.
+    """
+    unnamed = [x.span.span_id for x in models if x.part is None]
+    named = [x.span.span_id for x in models if x.part == "utility"]
+    return frozenset(unnamed).intersection(alike).union(named)
+
+
 def _calls(messages: Sequence[Message] | None) -> bool:
     return any(x.calls or x.results for x in messages or ())
 
@@ -154,8 +165,11 @@ def _facing_user(
     agents: list[Step], models: list[Step], tree: Tree
 ) -> tuple[list[Step], list[Step]]:
     """The agents and model calls that lie in no tool, nor in a model call that ran tools; all,
-    where all do.
+    where all do. None of them is named as a utility.
     """
+    agents, models = (
+        [step for step in steps if step.part != "utility"] for steps in (agents, models)
+    )
     calls = {x.span.span_id for x in models}
 
     def is_outside(step: Step) -> bool:
