@@ -15,18 +15,17 @@ from spanscore.model.trace import (
     Retrieval,
     Target,
     ToolCall,
+    TurnOutcome,
 )
 from spanscore.turns.basis import conversation
 from spanscore.turns.basis.tree import Tree
 from spanscore.turns.calls import tool_calls
 from spanscore.turns.calls.call_facts import finished
-from spanscore.turns.damaged_facts import damaged
+from spanscore.turns.damaged_facts import Lost, damaged, lost_of
 from spanscore.turns.facts import agent
 from spanscore.turns.facts.agent import available_tools, usage
 from spanscore.turns.facts.source import Sourced, TurnSteps, first
 from spanscore.turns.facts.sources import SOURCES
-from spanscore.turns.lost_spans import Lost, lost_of
-from spanscore.turns.outcome import outcome_of
 from spanscore.turns.split import split
 from spanscore.turns.stitch.stitcher import merge
 
@@ -56,7 +55,7 @@ def agent_trace_of(turn: TurnSteps, opening: Step | None, known: Known) -> Agent
     if calls and _is_answer(calls[-1][0], facts.get("final_output")):
         calls = calls[:-1]
     target = turn.target(opening)
-    outcome, error = outcome_of(turn, facts.get("final_output"), [call for call, _ in calls])
+    outcome, error = _outcome(turn, facts.get("final_output"), [call for call, _ in calls])
     started_ns, ended_ns = _times(turn, target, opening)
     return AgentTrace(
         trace_ids=known.trace_ids,
@@ -88,6 +87,61 @@ def agent_trace_of(turn: TurnSteps, opening: Step | None, known: Known) -> Agent
 def _completeness(known: Known, lost: Lost) -> Completeness:
     is_partial = known.completeness == "complete" and lost.is_partial
     return "partial" if is_partial else known.completeness
+
+
+_WAITING = "interrupt"
+"""What finish reasons contain where the agent stopped for a person."""
+
+_REFUSED = frozenset({"content_filter", "content-filter", "safety", "error"})
+"""Finish reasons, in lower case, of a model that gave no answer."""
+
+
+def _outcome(
+    turn: TurnSteps, answer: str | None, calls: Sequence[ToolCall]
+) -> tuple[TurnOutcome, str | None]:
+    """How a turn ended, and the error of one that failed.
+
+    An exception that leaves the agent decides, and the answer before the steps inside: what failed
+    there may have been tried again. Without an answer it is the last model call or tool call that
+    did not succeed, then what encloses them.
+    """
+    outermost = turn.outermost[-1:]
+    ended = _ended(outermost) or (None if answer else _waiting(turn, calls))
+    if ended is not None:
+        return ended
+    if answer:
+        return "answered", None
+    inside = sorted((*turn.main, *turn.facing, *turn.tools), key=_ended_ns)
+    for steps in (inside[-1:], turn.main[-1:], turn.first_agent, turn.workflows):
+        ended = _ended(steps)
+        if ended is not None:
+            return ended
+    reasons = turn.main[-1].finish_reasons if turn.main else ()
+    refused = [x for x in reasons if x.lower() in _REFUSED]
+    return ("failed", refused[0]) if refused else ("unknown", None)
+
+
+def _ended(steps: Sequence[Step]) -> tuple[TurnOutcome, str | None] | None:
+    """How the first of the steps ended that did not succeed."""
+    step = next((x for x in steps if x.ending is not None), None)
+    if step is None or step.ending is None:
+        return None
+    return step.ending, step.error if step.ending == "failed" else None
+
+
+def _waiting(turn: TurnSteps, calls: Sequence[ToolCall]) -> tuple[TurnOutcome, str | None] | None:
+    """That a turn waits, where one of its calls did and has no result so far."""
+    open_spans = {x.span_id for x in calls if x.span_id and not x.returned and x.error is None}
+    for step in turn.steps:
+        is_open = step.kind != "tool" or step.span.span_id in open_spans
+        stopped = any(_WAITING in x.lower() for x in step.finish_reasons)
+        if (step.ending == "waiting" and is_open and step.kind == "tool") or stopped:
+            return "waiting", None
+    return None
+
+
+def _ended_ns(step: Step) -> int:
+    return step.span.end_ns
 
 
 def _attachments(question: Sourced | None) -> tuple[Attachment, ...]:
