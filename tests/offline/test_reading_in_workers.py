@@ -69,7 +69,7 @@ def test_names_of_spans_act_in_worker_processes(in_windows, pool):
 @pytest.mark.slow
 def test_a_damaged_line_is_refused_by_its_place(in_windows, pool, tmp_path):
     file = tmp_path / "traces.jsonl"
-    file.write_text('{"resourceSpans": []}\n{"resourceSpans": [')
+    file.write_text('{"resourceSpans": []}\n{"resourceSpans": 5}')
     with pytest.raises(InputError, match=r"traces\.jsonl:2"):
         read(file, pool=pool)
 

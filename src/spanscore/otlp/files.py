@@ -342,8 +342,8 @@ def _of_document(
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         fault = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         if is_later and not text.rstrip().endswith((b"}", b"]")):
-            said = [f"{place}: the line is cut off ({fault}): what it held is missing"]
-            yield "traces", WIRE["traces"].request(), said
+            complaints = [f"{place}: the line is cut off ({fault}): what it held is missing"]
+            yield "traces", WIRE["traces"].request(), complaints
             return
         raise InputError(f"{place}: {fault}: give {_KNOWN}, whole and unchanged") from None
 

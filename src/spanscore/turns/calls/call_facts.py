@@ -65,7 +65,7 @@ class Call:
     """Whether its span may be that of another call of the tool, alike as far as is recorded."""
 
     @property
-    def is_told(self) -> bool:
+    def has_stated_result(self) -> bool:
         """Whether a model was given the result under the call's id."""
         returned = self.returned
         if returned is None or not returned.result.shown or returned.damaged:
@@ -417,7 +417,7 @@ def _returned_where_guessed(call: Call) -> Sourced | None:
     """The result that the model was given under the call's id, where the span may be another
     call's.
     """
-    return _returned_result(call) if call.is_guess and call.is_told else None
+    return _returned_result(call) if call.is_guess and call.has_stated_result else None
 
 
 def _returned_where_null(call: Call) -> Sourced | None:
@@ -431,7 +431,7 @@ def _returned_where_null(call: Call) -> Sourced | None:
 
 
 def _error_in_span(call: Call) -> Sourced | None:
-    if call.ran is None or not call.ran.step.error or (call.is_guess and call.is_told):
+    if call.ran is None or not call.ran.step.error or (call.is_guess and call.has_stated_result):
         return None
     return Sourced(call.ran.step, "error", call.ran.step.error)
 

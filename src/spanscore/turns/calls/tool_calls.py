@@ -267,16 +267,21 @@ def _exchange_spans(calls: Iterable[Call]) -> None:
     """Give spans that several calls of a tool may have to those that were told their results."""
     guessed = defaultdict[str, list[Call]](list)
     for call in calls:
-        if call.is_guess and call.is_told and call.ran is not None and call.ran.step.has_result:
+        if (
+            call.is_guess
+            and call.has_stated_result
+            and call.ran is not None
+            and call.ran.step.has_result
+        ):
             guessed[call.name].append(call)
     for alike in guessed.values():
         spans = defaultdict[str, deque[Executed]](deque)
         for call in alike:
             if call.ran is not None:
                 spans[printed(call.ran.step.result)].append(call.ran)
-        told = [printed(x.returned.result.value) for x in alike if x.returned is not None]
-        if Counter(told) == {result: len(found) for result, found in spans.items()}:
-            for call, result in zip(alike, told, strict=True):
+        stated = [printed(x.returned.result.value) for x in alike if x.returned is not None]
+        if Counter(stated) == {result: len(found) for result, found in spans.items()}:
+            for call, result in zip(alike, stated, strict=True):
                 call.ran, call.is_guess = spans[result].popleft(), False
 
 
