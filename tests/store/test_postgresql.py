@@ -1,18 +1,19 @@
-"""A lock on PostgreSQL goes with its connection, which may be cut while the server runs."""
+"""Several servers on one PostgreSQL, whose connections may be cut while they run."""
 
-import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import create_engine, text
 
-from spanscore.errors import ConfigError, RetryableError
-from spanscore.store import locks
+from spanscore.errors import RetryableError
 from spanscore.store.config import Config
 from spanscore.store.lookup import SessionReader
 from spanscore.store.store import Store
 
 pytestmark = pytest.mark.postgresql
+
+ALWAYS_NS = 2**62
 
 
 @pytest.fixture
@@ -27,45 +28,101 @@ def serving(config):
     store.close()
 
 
-def test_a_second_server_on_the_same_database_is_refused_and_told_who_has_it(serving, config):
-    with pytest.raises(
-        ConfigError, match=rf"in use by another spanscore \(spanscore: process {os.getpid()} "
-    ):
-        Store.open(config, alone=True)
+@pytest.fixture
+def beside(config):
+    """Another server on the same database."""
+    store = Store.open(config, alone=True)
+    yield store
+    store.close()
 
 
-def test_a_database_that_was_closed_is_free_for_the_next_server(serving, config):
+def in_session(make, number, session="s"):
+    return make.stored(make.trace(number, session_id=session))
+
+
+def test_the_numbers_of_two_servers_are_those_of_one(serving, beside, make):
+    numbers = [
+        store.commit([make.stored(make.trace(n))], [make.score(make.trace(n))])
+        for n, store in enumerate((serving, beside, beside, serving), 1)
+    ]
+    assert numbers == [[1], [2], [3], [4]]
+
+
+def test_two_servers_that_commit_at_once_leave_no_gap(serving, beside, make):
+    def commit(store, first):
+        for n in range(first, first + 25):
+            store.commit([make.stored(make.trace(n))], [make.score(make.trace(n))])
+
+    with ThreadPoolExecutor(2) as threads:
+        both = [threads.submit(commit, x, n) for x, n in ((serving, 1), (beside, 101))]
+        for one in both:
+            one.result(60)
+    assert [seq for seq, _ in serving.outbox(0, 100)] == list(range(1, 51))
+
+
+def test_the_same_score_of_two_servers_is_one(serving, beside, make):
+    for store in (serving, beside):
+        store.commit([make.stored(make.trace())], [make.score(make.trace())])
+    assert len(serving.outbox(0, 10)) == 1
+
+
+def test_one_of_two_servers_leads_until_it_is_closed(serving, beside):
+    assert [serving.lead(), beside.lead(), serving.lead()] == [True, False, True]
     serving.close()
-    Store.open(config, alone=True).close()
+    assert beside.lead()
 
 
-def test_a_server_that_lost_its_connection_takes_the_database_again(
-    serving, config, make, monkeypatch
+def test_a_server_whose_connections_were_cut_leads_no_more_unless_it_is_first(
+    serving, beside, config
 ):
-    monkeypatch.setattr(locks, "_LOOK_EVERY_S", 0.0)
+    assert serving.lead()
     cut_connections(serving, config)
-    serving.commit([make.stored(make.trace())], [make.score(make.trace())])
-    with pytest.raises(ConfigError, match="in use"):
-        Store.open(config, alone=True)
+    assert beside.lead()
+    with pytest.raises(RetryableError):
+        serving.lead()
+    assert not serving.lead()
 
 
-def test_a_server_whose_database_was_taken_over_writes_nothing_until_it_has_it_back(
-    serving, config, make, monkeypatch
+def test_a_session_that_one_server_evaluates_is_left_alone_by_the_others(
+    serving, beside, make, clock
 ):
-    monkeypatch.setattr(locks, "_LOOK_EVERY_S", 0.0)
-    cut_connections(serving, config)
-    other = Store.open(config, alone=True)
-    other.commit([], [make.score(make.trace())])
-    with pytest.raises(RetryableError, match="another spanscore has taken the store over"):
-        serving.commit([], [make.score(make.trace(2))])
-    other.close()
-    assert serving.commit([], [make.score(make.trace(2))]) == [2]
+    serving.commit([in_session(make, 1)], [])
+    assert serving.claim_sessions(["s"], ALWAYS_NS) == (["s"], {})
+    mine, later = beside.claim_sessions(["s"], ALWAYS_NS)
+    assert not mine
+    assert list(later) == ["s"]
+
+
+def test_a_session_that_another_server_has_evaluated_is_not_evaluated_again(serving, beside, make):
+    serving.commit([in_session(make, 1)], [])
+    serving.claim_sessions(["s"], ALWAYS_NS)
+    serving.commit([], [], evaluated={"s": 1})
+    serving.release_sessions(["s"])
+    assert beside.claim_sessions(["s"], ALWAYS_NS) == ([], {})
+
+
+def test_a_session_that_is_asked_about_again_is_evaluated_though_it_has_not_gone_on(serving, make):
+    serving.commit([in_session(make, 1)], [], evaluated={"s": 1})
+    assert serving.claim_sessions(["s"], ALWAYS_NS, again=["s"]) == (["s"], {})
+
+
+def test_a_session_that_goes_on_at_another_server_is_not_quiet_yet(serving, beside, make):
+    beside.commit([in_session(make, 1)], [])
+    mine, later = serving.claim_sessions(["s"], 1)
+    assert not mine
+    assert later["s"] > 1
+
+
+def test_sessions_of_a_server_that_died_are_found_by_when_they_went_on(serving, make):
+    before_ns = time.time_ns()
+    serving.commit([in_session(make, 1)], [])
+    assert [key for key, _ in serving.open_sessions(before_ns)] == ["s"]
+    assert serving.open_sessions(time.time_ns() + 10**9) == []
 
 
 def test_a_database_that_crashed_has_lost_nothing_and_is_used_again(
-    serving, postgresql_server, make, monkeypatch
+    serving, postgresql_server, make
 ):
-    monkeypatch.setattr(locks, "_LOOK_EVERY_S", 0.0)
     serving.commit([make.stored(make.trace(1))], [make.score(make.trace(1))])
     postgresql_server.crash()
     with pytest.raises(RetryableError):

@@ -163,6 +163,8 @@ class ActiveRuns:
     async def _take_up(self) -> None:
         await self._expire()
         unfinished: list[OpenRun] = await self._ask(self._store.read_runs, lambda x: x.unfinished())
+        if self._store.is_shared:
+            self._end_where_another_server_did(unfinished)
         idle = [x for x in unfinished if x.id not in self._active]
         waiting = [x for x in idle if x.state not in _ERASES]
         self._give_way({x.tenant for x in waiting})
@@ -173,6 +175,12 @@ class ActiveRuns:
         for run in idle:
             if run.state in _ERASES and not self._is_stopped:
                 await self._take_up_one(run, self.delete(run.id, with_scores=_ERASES[run.state]))
+
+    def _end_where_another_server_did(self, unfinished: Sequence[OpenRun]) -> None:
+        """End the work on runs that were paused, cancelled or deleted on another server."""
+        going = {x.id for x in unfinished if x.state not in _ERASES}
+        for run_id in self._active.keys() - going:
+            self.end(run_id)
 
     def _give_way(self, waiting: Collection[str]) -> None:
         """Where all places are taken and a tenant has none, have one that has several free its

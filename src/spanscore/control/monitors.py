@@ -170,10 +170,12 @@ class Monitors:
         self._may_be_open = True  # ticks, of monitors that were deleted
         self._triggering: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
 
-    def loops(self) -> list[Coroutine[Any, Any, None]]:
-        """All that has to run, for ever."""
-        often = [self._repeatedly(x) for x in (self.look, *self._alerts.deliveries())]
-        return [*often, self._repeatedly(self._alerts.drop_undeliverable, _DROP_EVERY_S)]
+    async def run(self) -> None:
+        """Look, and deliver alerts, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for work in (self.look, *self._alerts.deliveries()):
+                tasks.create_task(self._repeatedly(work))
+            await self._repeatedly(self._alerts.drop_undeliverable, _DROP_EVERY_S)
 
     async def close(self) -> None:
         """Close the connections to all receivers."""
@@ -449,12 +451,14 @@ class Monitors:
 
     async def _all(self) -> dict[Key, Known]:
         """All monitors that this version understands."""
-        if self._monitors is None:
-            found, changes = dict[Key, Known](), self._changes
+        if self._monitors is None or self._store.is_shared:
+            before, found, changes = self._monitors or {}, dict[Key, Known](), self._changes
             await self._keep_configured()
             for stored in await asyncio.to_thread(self._store.read, MonitorTables.all):
+                known = before.get((stored.tenant, stored.id))
                 try:
-                    known = _known(stored)
+                    if known is None or known.stored != stored:
+                        known = _known(stored)
                 except InputError as error:
                     _log.error(
                         "monitor %s cannot tick: this version does not understand it: %s",

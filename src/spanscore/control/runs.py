@@ -41,6 +41,9 @@ from spanscore.store.runs import (
 from spanscore.store.store import Store
 from spanscore.threads import in_thread
 
+_LOOK_AGAIN_S = 0.5
+"""How often a server looks whether the one that leads has deleted a run."""
+
 _ID_BYTES = 7  # a page token has it as a number of 64 bits
 
 
@@ -59,13 +62,16 @@ class Runs:
         *,
         sources: Sources | None = None,
         is_busy: Callable[[], bool] = lambda: False,
+        leads: Callable[[], bool] = lambda: True,
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         """`sources` are where runs may read traces that are stored elsewhere.
 
-        While `is_busy` with what comes in, or the event loop is late, runs wait.
+        While `is_busy` with what comes in, or the event loop is late, runs wait. Unless this server
+        `leads`, another one works them off.
         """
+        self._leads, self._sleep = leads, sleep
         self._sources = sources or Sources({})
         self._measurers = measurers
         self._store = store
@@ -333,6 +339,10 @@ class Runs:
         await self._move(tenant, run_id, (*ENDED, "PENDING", "RUNNING", "PAUSED"), state, "deleted")
         self._active_runs.end(run_id, grace_s=0.0)
         await self._active_runs.ended(run_id)
+        if not self._leads():
+            while await self._once(self._store.read_runs, lambda x: x.get(tenant, run_id)):
+                await self._sleep(_LOOK_AGAIN_S)
+            return
         await self._active_runs.delete(run_id, with_scores=with_scores, ask=self._once)
 
     def _new(

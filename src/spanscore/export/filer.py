@@ -100,6 +100,8 @@ class Filing:
     async def run(self, progress: Callable[[], None]) -> None:
         """File until cancelled; `progress` is called whenever something was filed."""
         self._read = self._done = await self._first_place()
+        self._in_hand = 0
+        self._waiting.clear()
         while True:
             await self._until_something_is_due()
             try:

@@ -1,6 +1,6 @@
 """The ports of exporters, tools and outbox."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from spanscore.errors import PermanentError, RetryableError
@@ -59,12 +59,34 @@ class Exporter(Protocol):
         ...
 
 
+class Lead(Protocol):
+    """Whether this server does what one of the servers on a store does."""
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it does now."""
+        ...
+
+    async def only(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do `work` while it does, from its beginning each time."""
+        ...
+
+
 class Outbox(Protocol):
     """The store, as far as sending needs it. Called in threads."""
 
     @property
+    def is_shared(self) -> bool:
+        """Whether other servers put scores into it too."""
+        ...
+
+    @property
     def last_seq(self) -> int:
         """The highest sequence number so far."""
+        ...
+
+    def newest_seq(self) -> int:
+        """The highest sequence number as of now, whichever server gave it out."""
         ...
 
     def outbox(self, after: int, limit: int) -> list[tuple[int, Evaluation]]:

@@ -18,7 +18,7 @@ from spanscore.export.batches import Batch, Batches
 from spanscore.export.config import Config, GrpcConfig, HttpConfig, NetworkConfig
 from spanscore.export.delivery import Delivery, Forwarding, Surroundings, forward_to_all
 from spanscore.export.filer import Filing
-from spanscore.export.port import Exporter, Outbox, Sink
+from spanscore.export.port import Exporter, Lead, Outbox, Sink
 from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation, Undelivered
 from spanscore.otlp.signal import SIGNALS, Signal
@@ -54,6 +54,9 @@ class Patience:
 
 
 _BATCH = 64
+
+_LOOK_EVERY_S = 0.5
+"""How often the sending server looks for scores of the others on its store."""
 
 Again: TypeAlias = Callable[
     [Sequence[tuple[Undelivered, Evaluation, bool]]], Awaitable[Sequence[Undelivered]]
@@ -149,17 +152,22 @@ class Sender:
         *,
         sinks: Mapping[str, Sink] | None = None,
         by_tenant: bool = False,
+        lead: Lead | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
         """`exporters` and `sinks` by the names that `config` gives them.
 
+        Scores are sent while this server has the `lead`; None: always. What passes through is
+        always sent.
+
         Reads where the outbox ends now.
 
         `by_tenant`: the scores of each tenant leave in requests of their own.
         """
         self._by_tenant = by_tenant
+        self._lead = lead
         self._config = config
         self._outbox = outbox
         self._around = Surroundings(clock_ns, sleep, chance, meter)
@@ -222,13 +230,24 @@ class Sender:
 
         Never blocks: what is too much to hold is read from the store when its time comes.
         """
+        if not self._sends:
+            return
         fresh = [pair for pair in pairs if pair[0] > self._begin]
         if self._deliveries:
             self._batches.window.add(fresh)
-        self._latest = max(self._latest, max((seq for seq, _ in fresh), default=0))
+        self._note_latest(max((seq for seq, _ in fresh), default=0))
+
+    def _note_latest(self, seq: int) -> None:
+        """There are scores in the outbox up to this sequence number."""
+        self._latest = max(self._latest, seq)
         for filing in self._filings:
             filing.offer(self._latest)
         self._news.set()
+
+    @property
+    def _sends(self) -> bool:
+        """Whether it is this server that sends scores."""
+        return self._lead is None or self._lead.is_leader
 
     def forward(
         self, signal: Signal, request: Message | bytes, headers: Headers = ()
@@ -245,7 +264,12 @@ class Sender:
         return forward_to_all(self._forwardings, signal, body, headers)
 
     def behind(self) -> dict[str, int]:
-        """How many scores each exporter has still to deliver, by its name."""
+        """How many scores each exporter has still to deliver, by its name; where another server
+        sends them, none.
+        """
+        if not self._sends:
+            names = [x.name for x in self._deliveries] + [x.name for x in self._filings]
+            return dict.fromkeys(names, 0)
         behind = {x.name: self._latest - self._cursors.get(x.name, 0) for x in self._deliveries}
         return behind | {x.name: x.behind for x in self._filings}
 
@@ -304,6 +328,9 @@ class Sender:
         return True
 
     def _is_behind(self) -> bool:
+        return self._sends and self._has_scores()
+
+    def _has_scores(self) -> bool:
         return any(self._latest > self._cursors.get(x.name, 0) for x in self._deliveries) or any(
             x.unread for x in self._filings
         )
@@ -326,16 +353,34 @@ class Sender:
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
+            for forwarding in self._forwardings:
+                for work in forwarding.consumers(self._progress.set):
+                    tasks.create_task(work)
+            await (
+                self._send_scores() if self._lead is None else self._lead.only(self._send_scores)
+            )
+
+    async def _send_scores(self) -> None:
+        self._cursors.clear()
+        if self._outbox.is_shared:
+            await self._take_up_news()
+        async with asyncio.TaskGroup() as tasks:
             for delivery in self._deliveries:
                 tasks.create_task(self._lasting(partial(self._export, delivery)))
             for filing in self._filings:
                 tasks.create_task(self._lasting(partial(filing.run, self._progress.set)))
             for resend in self._resending.loops():
                 tasks.create_task(self._lasting(resend))
-            for forwarding in self._forwardings:
-                for work in forwarding.consumers(self._progress.set):
-                    tasks.create_task(work)
+            while self._outbox.is_shared:
+                await self._around.sleep(_LOOK_EVERY_S)
+                if not self._draining:
+                    await self._take_up_news()
             await asyncio.Event().wait()
+
+    async def _take_up_news(self) -> None:
+        """Send what other servers have put into the outbox, too."""
+        newest = partial(asyncio.to_thread, self._outbox.newest_seq)
+        self._note_latest(await self._patience.get(newest))
 
     async def _lasting(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do `work`, which ends only by a fault nobody foresaw, from its place in the outbox on,

@@ -377,8 +377,10 @@ class Pipeline:
     def _loops(self) -> list[Coroutine[Any, Any, None]]:
         passing = [self._passing.run()] if self._passing else []
         reporting = [x.run() for x in self._reportings]
-        scoring = [*self._processing.loops(), self.runs.run(), self._score_intake.run()]
-        return [*scoring, *self.monitors.loops(), *passing, *reporting]
+        only = self._processing.leadership.only
+        led = [only(self.runs.run), only(self.monitors.run)]
+        scoring = [*self._processing.loops(), self._score_intake.run()]
+        return [*scoring, *led, *passing, *reporting]
 
     async def _drain(self) -> None:
         """Stop receiving, then finish what was cut and send what was scored, all within the

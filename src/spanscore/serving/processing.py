@@ -28,6 +28,7 @@ from spanscore.model.score import Evaluation
 from spanscore.scoring import Scoring, SessionsFailedError, refuse_misplaced
 from spanscore.serving.completion import Finishing, HoldsBack, Spans
 from spanscore.serving.judge_retries import Rescoring, configured_metrics, open_trials
+from spanscore.serving.leadership import Leadership
 from spanscore.store.judge_answers import SharedAnswers
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
@@ -81,6 +82,10 @@ _MAX_ROUNDS = 20
 _TIDY_EVERY_S = 60.0
 _LOOK_EVERY_S = 5.0
 
+_TAKE_OVER_EVERY_S = 30.0
+_GRACE_NS, _LONG_NS = 10 * 10**9, 300 * 10**9
+"""How long another server gets to evaluate a session, and until nobody looks whether it has."""
+
 
 class Processing:
     """Reads, evaluates, commits and sends. Belongs to one event loop."""
@@ -113,6 +118,7 @@ class Processing:
         dialects.configure(settings.span_names)
         self.meter = meter
         self.store = store
+        self.leadership = Leadership(store)
         self._settings = settings
         self._requested = RequestedModels(settings)
         self._is_judged = judge is not None or any(x.models for x in settings.judges)
@@ -129,6 +135,7 @@ class Processing:
             meter,
             sinks=sinks,
             by_tenant=settings.exports_tenants,
+            lead=self.leadership,
             clock_ns=clock_ns,
         )
         shared = settings.judge.cache.url
@@ -178,7 +185,7 @@ class Processing:
             self._scoring,
             store,
             meter,
-            session_due=lambda session_id: self._sessions.push(session_id, clock_ns()),
+            session_due=self._evaluate_again,
             clock_ns=clock_ns,
         )
         self._sessions = Sessions(settings.assemble)
@@ -212,6 +219,7 @@ class Processing:
         )
         self._cuts: WorkQueue[ReadJob] = WorkQueue(_QUEUED)
         self._quiet_sessions: WorkQueue[str] = WorkQueue(_QUEUED)
+        self._again: set[str] = set()
         self._watch()
 
     def hold_back(self, holds_back: HoldsBack | None) -> None:
@@ -248,8 +256,11 @@ class Processing:
         size, count = self._session_batches()
         sessions = [self._quiet_sessions.run(size, self._finish_sessions) for _ in range(count)]
         trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
-        asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []
-        own = [self._tidy(), self._look_for_undelivered()]
+        only, asks = self.leadership.only, self._settings.evaluation.ask_again.enabled
+        asking = [only(self._rescoring.run)] if asks else []
+        own = [self._tidy(), only(self._look_for_undelivered), self.leadership.run()]
+        if self.store.is_shared:
+            own.append(only(self._take_over_sessions))
         processes = [] if self._workers is None else [self._workers.run()]
         return [self.sender.run(), cutting, *processes, *workers, *sessions, *own, *trying, *asking]
 
@@ -281,6 +292,7 @@ class Processing:
                 stitch_off=self._settings.assemble.stitch_off,
             ),
             is_busy=lambda: len(self._cuts) > 0,
+            leads=lambda: self.leadership.is_leader,
             clock_ns=self._clock_ns,
         )
 
@@ -301,6 +313,7 @@ class Processing:
             "waiting_traces": self._waiting_traces,
             "waiting_parts": self._scheduler.waiting,
             "store": self.store.trouble or "ok",
+            "leads": self.leadership.is_leader,
             "scores_to_export": self.sender.behind(),
             "scores_undelivered": self.sender.undelivered,
             "without_content": [str(x) for x in self._content.silent],
@@ -336,6 +349,25 @@ class Processing:
         """Wait for the sessions that were still open when the store was last used."""
         for session_id, last_ns in await self.patiently(self.store.open_sessions):
             self._sessions.push(session_id, last_ns)
+
+    async def _take_over_sessions(self) -> None:
+        """Evaluate the sessions that another server would have, had it not died."""
+        idle_ns = self._settings.assemble.session_idle_after
+        failed: dict[str, int] = {}
+        while True:
+            await next_multiple(_TAKE_OVER_EVERY_S)
+            now_ns = self._clock_ns()
+            left = await self.patiently(self.store.open_sessions, now_ns - 2 * idle_ns - _LONG_NS)
+            late = {key: at for key, at in left if at < now_ns - idle_ns - _GRACE_NS}
+            for key, last_ns in late.items():
+                if failed.get(key) != last_ns:  # else it cannot be evaluated
+                    self._sessions.push(key, last_ns)
+            failed = late
+
+    def _evaluate_again(self, session_key: str) -> None:
+        """Evaluate a session that has not gone on."""
+        self._again.add(session_key)
+        self._sessions.push(session_key, self._clock_ns())
 
     async def finish_queued(self) -> None:
         """Wait until everything that was cut is scored."""
@@ -400,6 +432,23 @@ class Processing:
 
     async def _finish_sessions(self, ids: Sequence[str]) -> None:
         """Evaluate sessions; one that cannot be scored is evaluated once more when it goes on."""
+        config, quiet_ns = self._settings.assemble, self._clock_ns()
+        if (
+            len(self._sessions) < config.max_open_sessions
+        ):  # else they are cut before they are quiet
+            quiet_ns -= config.session_idle_after
+        mine, later = await self.patiently(
+            self.store.claim_sessions, ids, quiet_ns, again=frozenset(self._again)
+        )
+        for session_id, last_ns in later.items():
+            self._sessions.push(session_id, last_ns)
+        self._again.difference_update(mine)
+        try:
+            await self._evaluate_sessions(mine)
+        finally:
+            await self.patiently(self.store.release_sessions, mine)
+
+    async def _evaluate_sessions(self, ids: Sequence[str]) -> None:
         failed: Mapping[str, Exception] = {}
         try:
             await self._scoring.sessions(ids)
@@ -418,6 +467,9 @@ class Processing:
         """
         while True:
             self._spans.tidy()
+            if not self.leadership.is_leader:
+                await next_multiple(_TIDY_EVERY_S)
+                continue
             try:
                 deleted = await self._scoring.patiently(self.store.prune, self._clock_ns())
                 self.meter.add(declared.STORE_PRUNED_TRACES, deleted)

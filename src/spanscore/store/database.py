@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection, Engine
 from spanscore.errors import ConfigError, PermanentError, RetryableError
 from spanscore.store import connections, facts, schema
 from spanscore.store.config import Config
-from spanscore.store.locks import DatabaseLock, FileLock, Lock
+from spanscore.store.locks import FileLock, SharedLocks
 from spanscore.store.schema import (
     agent_traces,
     evaluations,
@@ -34,14 +34,25 @@ from spanscore.store.stored_rows import put_rows
 _log = logging.getLogger(__name__)
 
 
+_ONE_WRITER: Final = (
+    "SET LOCAL idle_in_transaction_session_timeout = 15000; SET LOCAL tcp_user_timeout = 15000;"
+    " LOCK TABLE spanscore_schema IN EXCLUSIVE MODE"
+)
+"""Have one of all servers write at a time.
+
+None of it takes a snapshot, so that what follows sees all that was committed before. A server that
+hangs, or that the network cuts off, keeps the others waiting for 15 s at most.
+"""
+
+
 class Database:
     """Transactions that write, one at a time, and snapshots. Thread-safe."""
 
     def __init__(self, config: Config, *, alone: bool) -> None:
         """Open the database that `config` names, and create its tables where there are none.
 
-        `alone`: keep other servers from it until `close`, as whoever gives out sequence numbers
-        must. Raises ConfigError where it cannot be opened or is another server's.
+        `alone`: keep other servers from a file until `close`; those on PostgreSQL share it. Raises
+        ConfigError where it cannot be opened or is another server's.
         """
         self.one_at_a_time = threading.RLock()
         """Held while something is written, and by whoever keeps count of what is."""
@@ -52,7 +63,9 @@ class Database:
         self._config = config
         self._file = connections.file_of(config)
         self._faults: dict[Literal["damage", "writes", "reads"], str] = {}
-        self._lock: Lock | None = None
+        self._lock: FileLock | None = None
+        self.locks: SharedLocks | None = None
+        """What one of the servers on this database does; None where there is only one."""
         self._is_closed = False
         if alone and config.url == connections.MEMORY:
             raise ConfigError(
@@ -63,8 +76,8 @@ class Database:
             self._lock = FileLock(self._file, "store", "store.url")
         try:
             self.engine = connections.connect(config)
-            if alone and self._file is None:
-                self._lock = _database_lock(self.engine)
+            if config.url != connections.MEMORY and self._file is None:
+                self.locks = SharedLocks(self.engine)
         except BaseException:
             self._release()
             raise
@@ -92,6 +105,9 @@ class Database:
             self._look()
             try:
                 with connections.transaction(self.engine) as connection:
+                    if self.locks is not None:
+                        connection.exec_driver_sql(_ONE_WRITER)
+                        self.changed(connection)
                     yield connection
             except RetryableError as error:
                 if connections.is_full(error.__cause__):
@@ -118,8 +134,8 @@ class Database:
         """
         with self.one_at_a_time:
             self._is_closed = True
-            self.engine.dispose()
             self._release()
+            self.engine.dispose()
 
     @contextmanager
     def _noting(self, what: Literal["reads", "writes"]) -> Iterator[None]:
@@ -132,14 +148,9 @@ class Database:
             self._faults.pop(what, None)
 
     def _look(self) -> None:
-        """Find out whether the database is still ours, and the one that was opened."""
-        is_ours = self._lock is None or self._lock.ensure()
-        identity = _identity(self._file)
-        if identity != self._identity:
+        """Find out whether the file is the one that was opened."""
+        if _identity(self._file) != self._identity:
             self._open_anew()
-        elif not is_ours:
-            with connections.snapshot(self.engine) as connection:
-                self.changed(connection)
 
     def _open_anew(self) -> None:
         """Go on with the file that is there now: what is written to one that was removed is lost
@@ -163,13 +174,8 @@ class Database:
     def _release(self) -> None:
         if self._lock is not None:
             self._lock.close()
-
-
-def _database_lock(engine: Engine) -> Lock:
-    try:
-        return DatabaseLock(engine, engine.url.render_as_string(hide_password=True))
-    except (RetryableError, PermanentError) as error:
-        raise ConfigError(f"store.url: {error}") from error
+        if self.locks is not None:
+            self.locks.close()
 
 
 def _identity(file: Path | None) -> tuple[int, int] | None:

@@ -1,13 +1,14 @@
-"""One server to a journal and to a store."""
+"""What one server alone uses, or one of several does."""
 
 import fcntl
 import os
 import socket
-import time
-from contextlib import suppress
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import IO, Final
 
 from sqlalchemy import text
 from sqlalchemy.engine import Connection, Engine
@@ -16,40 +17,26 @@ from sqlalchemy.exc import SQLAlchemyError
 from spanscore.errors import ConfigError, RetryableError
 
 _SHOWN_BYTES: Final = 300
-_LOOK_EVERY_S: Final = 5.0
-
-# Of the table, so that stores in several schemas of one database do not stop each other.
-_LET_GO: Final = text("SELECT pg_advisory_unlock_all()")
-_TAKE: Final = text(
+# Of the table, so that stores in several schemas of one database do not stop each other. The first
+# halves of the keys are of who leads, and of who evaluates a session.
+_TAKE_LEAD: Final = text(
     "SELECT pg_try_advisory_lock(1936748899, 'evaluations'::regclass::oid::integer)"
 )
+_TAKE: Final = text(
+    "SELECT key FROM unnest(CAST(:keys AS text[])) AS key WHERE"
+    " pg_try_advisory_lock(1936748900, hashtext(key) # 'evaluations'::regclass::oid::integer)"
+)
+_LET_GO: Final = text(
+    "SELECT pg_advisory_unlock(1936748900, hashtext(key) # 'evaluations'::regclass::oid::integer)"
+    " FROM unnest(CAST(:keys AS text[])) AS key"
+)
+_LET_GO_OF_ALL: Final = text("SELECT pg_advisory_unlock_all()")
 _NAME: Final = text("SELECT set_config('application_name', :name, false)")
 _KEEPALIVES: Final = text(
-    "SELECT set_config('tcp_keepalives_idle', '30', false), set_config('tcp_keepalives_interval',"
-    " '10', false), set_config('tcp_keepalives_count', '3', false),"
+    "SELECT set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval',"
+    " '5', false), set_config('tcp_keepalives_count', '3', false),"
     " set_config('idle_session_timeout', '0', false)"
 )
-_HOLDER: Final = text(
-    "SELECT application_name, client_addr FROM pg_stat_activity JOIN pg_locks USING (pid) WHERE"
-    " locktype = 'advisory' AND classid = 1936748899 AND objid = 'evaluations'::regclass::oid AND"
-    " granted"
-)
-
-
-class Lock(Protocol):
-    """Keeps other servers from a store."""
-
-    def ensure(self) -> bool:
-        """Check that it still holds; False: it had to be taken anew, and others may have written
-        meanwhile.
-
-        Raises RetryableError where another server has taken it, or that cannot be found out now.
-        """
-        ...
-
-    def close(self) -> None:
-        """Let go. Calling it again does nothing."""
-        ...
 
 
 class FileLock:
@@ -80,99 +67,86 @@ class FileLock:
             self._open.write(_who().encode())
             self._open.flush()
 
-    def ensure(self) -> bool:
-        """Check nothing: the kernel takes it from no living process."""
-        return True
-
     def close(self) -> None:
         """Let go. Calling it again does nothing."""
         with suppress(OSError):  # what could not be written on a full disk is flushed once more
             self._open.close()
 
 
-class DatabaseLock:
-    """Holds a PostgreSQL advisory lock on a connection of its own, which ends with the process.
+class SharedLocks:
+    """What one of the servers on a PostgreSQL does: advisory locks on a connection of its own.
 
-    A host that dies without closing it is found out by PostgreSQL's keepalives, within about a
-    minute. A pooler in front of the database must not share connections between transactions, which
-    advisory locks do not survive.
+    They end with the process. A host that dies without closing the connection is found out by
+    PostgreSQL's keepalives, within half a minute. A pooler in front of the database must not share
+    connections between transactions, which such locks do not survive. Thread-safe.
     """
 
-    def __init__(self, engine: Engine, shown: str) -> None:
-        """Take the lock of the store that `engine` reaches, once its tables are there.
-
-        `shown` is its URL.
-
-        Raises ConfigError where another server holds it, RetryableError where the database does not
-        answer.
-        """
+    def __init__(self, engine: Engine) -> None:
+        """Of the store that `engine` reaches, once its tables are there; nothing is taken yet."""
         self._engine = engine
-        self._looked_s = time.monotonic()
+        self._one_at_a_time = threading.Lock()
         self._connection: Connection | None = None
-        if (holder := self._take()) is not None:
-            raise ConfigError(
-                f"store.url: {shown} is in use by another spanscore ({holder}); stop that one, or"
-                " set another store.url"
-            )
+        self._leads = False
 
-    def ensure(self) -> bool:
-        """See `Lock.ensure`; the database is asked every five seconds at most."""
-        now_s = time.monotonic()
-        if self._connection is not None and now_s - self._looked_s < _LOOK_EVERY_S:
-            return True
-        if self._connection is not None and self._answers(self._connection):
-            self._looked_s = now_s
-            return True
-        self.close()
-        if (holder := self._take()) is not None:
-            raise RetryableError(
-                f"another spanscore has taken the store over ({holder}); stop one of them",
-                why="store",
-            )
-        self._looked_s = now_s
-        return False
+    def lead(self) -> bool:
+        """Take the lead where nobody has it; returns whether this server leads now.
+
+        Raises RetryableError where the database does not answer: whoever led leads no more.
+        """
+        with self._asking() as connection:
+            if self._leads:
+                connection.execute(text("SELECT 1"))
+            else:
+                self._leads = connection.execute(_TAKE_LEAD).scalar_one()
+            return self._leads
+
+    def take(self, keys: Sequence[str]) -> list[str]:
+        """Those of these sessions that no server evaluates: this one does, until `let_go`.
+
+        Raises as `lead`.
+        """
+        with self._asking() as connection:
+            return list(connection.execute(_TAKE, {"keys": list(keys)}).scalars())
+
+    def let_go(self, keys: Sequence[str]) -> None:
+        """Let others evaluate sessions; where the database does not answer they may already."""
+        with suppress(RetryableError), self._asking() as connection:
+            connection.execute(_LET_GO, {"keys": list(keys)})
 
     def close(self) -> None:
-        """Let go. Calling it again does nothing."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            # else it is free only once the database has seen that the connection ended
-            with suppress(SQLAlchemyError):
-                connection.execute(_LET_GO)
-            connection.invalidate()  # a lock goes with its connection, never back into the pool
-            connection.close()
+        """Let go of all. Calling it again does nothing."""
+        with self._one_at_a_time:
+            self._lose()
 
-    def _take(self) -> str | None:
-        """Who holds the lock; None: we do now."""
-        try:
-            connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+    @contextmanager
+    def _asking(self) -> Iterator[Connection]:
+        with self._one_at_a_time:
             try:
-                connection.execute(_NAME, {"name": f"spanscore: {_who().strip()}"[:63]})
-                with suppress(SQLAlchemyError):  # an old PostgreSQL knows less of them
-                    connection.execute(_KEEPALIVES)
-                if connection.execute(_TAKE).scalar_one():
-                    self._connection = connection
-                    return None
-                found = connection.execute(_HOLDER).first()
-            finally:
                 if self._connection is None:
-                    connection.invalidate()
-                    connection.close()
-        except SQLAlchemyError as error:
-            raise RetryableError(f"the store cannot be used: {error}", retry_after_s=5.0) from error
-        return (
-            "it has gone meanwhile"
-            if found is None
-            else f"{found[0]}, from {found[1] or 'this machine'}"
-        )
+                    self._connection = self._connect()
+                yield self._connection
+            except SQLAlchemyError as error:
+                self._lose()
+                raise RetryableError(
+                    f"the store cannot be used: {error}", retry_after_s=5.0
+                ) from error
 
-    @staticmethod
-    def _answers(connection: Connection) -> bool:
-        try:
-            connection.execute(text("SELECT 1"))
-        except SQLAlchemyError:
-            return False
-        return True
+    def _connect(self) -> Connection:
+        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        connection.execute(_NAME, {"name": f"spanscore: {_who().strip()}"[:63]})
+        with suppress(SQLAlchemyError):  # an old PostgreSQL knows less of them
+            connection.execute(_KEEPALIVES)
+        return connection
+
+    def _lose(self) -> None:
+        connection, self._connection, self._leads = self._connection, None, False
+        if connection is not None:
+            # else they are free only once the database has seen that the connection ended
+            with suppress(SQLAlchemyError):
+                connection.execute(_LET_GO_OF_ALL)
+            with suppress(SQLAlchemyError):
+                connection.invalidate()  # locks go with it, never back into the pool
+            connection.close()
 
 
 def _beside(file: Path) -> Path:

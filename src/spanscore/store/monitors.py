@@ -56,6 +56,11 @@ class MonitorStore:
         self._database = database
         self.notices = AlertNotices(database)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether several servers may write to it at once."""
+        return self._database.locks is not None
+
     def read(self, ask: Callable[[MonitorTables], ItemT]) -> ItemT:
         """What `ask` gives of the monitors and their ticks, as of one moment."""
         with self._database.reading() as connection:

@@ -58,6 +58,9 @@ _log = logging.getLogger(__name__)
 
 ItemT = TypeVar("ItemT")
 
+_ELSEWHERE_NS = 2 * 10**9
+"""How long a session that another server evaluates is left alone."""
+
 _PRUNED_TO = 0.9  # of max_bytes, so that a full store is not pruned for every commit
 
 _DAMAGED_RECORD = (PermanentError, ValueError, LookupError, TypeError)
@@ -83,7 +86,7 @@ class Store:
         self._last_seq = self._last_row = self._last_answer = self._size_bytes = 0
         with database.reading() as connection:
             self._take_stock(connection)
-        database.changed = self._take_stock
+        database.changed = self._take_numbers if self.is_shared else self._take_stock
         self.annotation = Annotation(database, clock_ns)
         """Who labels what next."""
         self.labels = Labels(database)
@@ -97,9 +100,10 @@ class Store:
     ) -> "Store":
         """Open the database, and create its tables where there are none.
 
-        A server opens it `alone`: no other can until this one is closed or its process ends.
-        Without that, no other process may write. Raises ConfigError where it cannot be opened, was
-        written by a newer spanscore, or is another server's.
+        A server opens a file `alone`: no other can until this one is closed or its process ends.
+        Without that, no other process may write. A PostgreSQL is shared by all that open it. Raises
+        ConfigError where it cannot be opened, was written by a newer spanscore, or is another
+        server's.
         """
         database = Database(config, alone=alone)
         try:
@@ -117,6 +121,16 @@ class Store:
     def is_in_memory(self) -> bool:
         """Whether it ends with the process, and no other can use it."""
         return self._config.url == MEMORY
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several servers may write to it at once."""
+        return self._database.locks is not None
+
+    def lead(self) -> bool:
+        """Do what one of all servers does, where none does; whether this one does it now."""
+        locks = self._database.locks
+        return locks is None or locks.lead()
 
     @property
     def monitors(self) -> MonitorStore:
@@ -364,12 +378,46 @@ class Store:
         with self._database.reading() as connection:
             return ask(connection)
 
-    def open_sessions(self) -> list[tuple[str, int]]:
-        """(session id, Unix ns when its last trace was stored) of sessions that went on since their
-        last evaluation.
+    def open_sessions(self, since_ns: int | None = None) -> list[tuple[str, int]]:
+        """(session key, Unix ns when its last trace was stored) of sessions that went on since
+        their last evaluation, with `since_ns` only those that went on since then.
         """
         with self._database.reading() as connection:
-            return stored_rows.still_open(connection)
+            return stored_rows.still_open(connection, since_ns=since_ns)
+
+    def claim_sessions(
+        self, keys: Sequence[str], quiet_since_ns: int, *, again: Collection[str] = ()
+    ) -> tuple[list[str], dict[str, int]]:
+        """Keep other servers from evaluating sessions until `release_sessions`.
+
+        Returns those that this server is to evaluate, and when the others were last heard of: they
+        went on after `quiet_since_ns` on another server, or one evaluates them now. Who is in
+        neither was evaluated by another server. `again` are evaluated though they have not gone on.
+        """
+        locks = self._database.locks
+        if locks is None:
+            return list(keys), {}
+        by_key = {stored_rows.key(x): x for x in keys}
+        taken = locks.take(list(by_key))
+        try:
+            with self._database.reading() as connection:
+                found = dict(stored_rows.still_open(connection, keys=taken))
+        except BaseException:
+            locks.let_go(taken)
+            raise
+        quiet = {key for key in taken if found.get(key, quiet_since_ns) <= quiet_since_ns}
+        mine = [key for key in taken if key in quiet and (key in found or by_key[key] in again)]
+        locks.let_go([key for key in taken if key not in mine])
+        later = {by_key[key]: last_ns for key, last_ns in found.items() if key not in quiet}
+        later |= {
+            x: quiet_since_ns + _ELSEWHERE_NS for key, x in by_key.items() if key not in taken
+        }
+        return [by_key[key] for key in mine], later
+
+    def release_sessions(self, keys: Sequence[str]) -> None:
+        """Let other servers evaluate these sessions."""
+        if self._database.locks is not None:
+            self._database.locks.let_go([stored_rows.key(x) for x in keys])
 
     def unanswered(self, now_ns: int, limit: int) -> list[Unanswered]:
         """At most `limit` of what is missing and due by `now_ns`, that of the newest traces and
@@ -426,6 +474,15 @@ class Store:
             return unanswered.give_up(
                 connection, before_ns=before_ns, max_tries=max_tries, keep=keep
             )
+
+    def newest_seq(self) -> int:
+        """The outbox's highest sequence number as of now, whichever server gave it out."""
+        if self.is_shared:
+            with self._database.reading() as connection:
+                newest = _highest(connection, evaluations.c.seq)
+            with self._database.one_at_a_time:
+                self._last_seq = max(self._last_seq, newest)
+        return self._last_seq
 
     def outbox(self, after: int, limit: int) -> list[tuple[int, Evaluation]]:
         """At most `limit` evaluations with sequence numbers above `after`, in their order.
@@ -539,6 +596,7 @@ class Store:
         """
         bounds = self._config.retention
         traces = records = 0
+        self._measure()
         if bounds.max_age is not None:
             while (pruned := self._prune_step(now_ns - bounds.max_age)).records:
                 traces += pruned.traces
@@ -585,6 +643,23 @@ class Store:
         self._last_row = max(self._last_row, last_row)
         self._last_answer = max(self._last_answer, _highest(connection, schema.judge_answers.c.row))
         self._size_bytes = stored_bytes(connection)
+
+    def _take_numbers(self, connection: Connection) -> None:
+        """Go on with the numbers that follow those of all servers."""
+        highest = (evaluations.c.seq, agent_traces.c.row, schema.judge_answers.c.row)
+        found = connection.execute(
+            select(*(select(func.max(x)).scalar_subquery() for x in highest))
+        )
+        seq, row, answer = (x or 0 for x in found.one())
+        self._last_seq = max(self._last_seq, seq)
+        self._last_row = max(self._last_row, row)
+        self._last_answer = max(self._last_answer, answer)
+
+    def _measure(self) -> None:
+        """Count the bytes that other servers have written and deleted."""
+        if self.is_shared:
+            with self._database.reading() as connection:
+                self._size_bytes = stored_bytes(connection)
 
     def _prune_step(self, before_ns: int | None) -> Pruned:
         with self._database.one_at_a_time:

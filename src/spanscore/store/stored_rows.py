@@ -464,10 +464,15 @@ def note(connection: Connection, evaluated: Mapping[str, int]) -> None:
         put_rows(connection, table, [(key, evaluated[key]) for key in keys])
 
 
-def still_open(connection: Connection) -> list[tuple[str, int]]:
-    """As `Store.open_sessions`."""
+def still_open(
+    connection: Connection, *, keys: Sequence[str] | None = None, since_ns: int | None = None
+) -> list[tuple[str, int]]:
+    """As `Store.open_sessions`: of these keys, or of what was stored since a time; None: of all."""
     table, last_stored = agent_traces.c, func.max(agent_traces.c.stored_ns)
     until = func.coalesce(evaluated_sessions.c.until_row, 0)
+    wanted: list[ColumnElement[bool]] = [] if keys is None else [table.session_id.in_(keys)]
+    if since_ns is not None:
+        wanted.append(table.row >= first_stored_at(connection, since_ns))
     query = (
         select(table.session_id, last_stored)
         .join_from(
@@ -476,7 +481,9 @@ def still_open(connection: Connection) -> list[tuple[str, int]]:
             evaluated_sessions.c.session_id == table.session_id,
             isouter=True,
         )
-        .where(table.session_id.is_not(None), table.revision != IMPORTED, table.row > until)
+        .where(
+            table.session_id.is_not(None), table.revision != IMPORTED, table.row > until, *wanted
+        )
         .group_by(table.session_id)
         .order_by(last_stored)
     )
