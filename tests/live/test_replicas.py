@@ -1,5 +1,6 @@
 """Several servers on one PostgreSQL score every trace and every session once."""
 
+import contextlib
 import time
 from collections import Counter
 
@@ -7,6 +8,10 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
+from spanscore.api.v1 import monitor_service_pb2 as monitor_pb
+from spanscore.api.v1 import run_service_pb2 as pb
+from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceStub
+from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub
 from spanscore.store.config import Config
 from spanscore.store.store import Store
 
@@ -121,3 +126,44 @@ def test_a_session_whose_replica_died_before_it_was_evaluated_is_evaluated_by_an
     found = wait_for_session(url, "left")
     assert lives.state()["leads"]
     assert any(x.scope == "session" for x in found)
+
+
+@contextlib.contextmanager
+def api(replica, stub):
+    with grpc.insecure_channel(f"127.0.0.1:{replica.api}") as channel:
+        yield stub(channel)
+
+
+@pytest.fixture
+def follower(replicas):
+    return next(x for x in replicas if not x.state()["leads"])
+
+
+def test_a_run_may_be_created_and_deleted_on_any_replica(follower, replicas, url, recording):
+    for number, request in enumerate(turns_of(recording, "run")):
+        send(replicas[number % REPLICAS], request)
+    wait_for_session(url, "run")
+    spec = pb.Run(measure=pb.RunMeasure(metrics=["coherence"]))
+    with api(follower, RunServiceStub) as runs:
+        run = runs.CreateRun(pb.CreateRunRequest(run=spec), timeout=DEADLINE_S)
+        *_, last = runs.WatchRun(pb.WatchRunRequest(name=run.name), timeout=DEADLINE_S)
+        runs.DeleteRun(pb.DeleteRunRequest(name=run.name), timeout=DEADLINE_S)
+        left = runs.ListRuns(pb.ListRunsRequest(), timeout=DEADLINE_S).runs
+    assert (last.state, last.progress.done, list(left)) == (pb.RUN_STATE_SUCCEEDED, TURNS, [])
+
+
+def test_a_monitor_that_is_created_on_any_replica_ticks_on_the_one_that_leads(follower):
+    monitor = monitor_pb.Monitor(
+        schedule=monitor_pb.MonitorSchedule(every_s=10.0),
+        watch=monitor_pb.MonitorWatch(metric="coherence", floor=0.5),
+    )
+    with api(follower, MonitorServiceStub) as monitors:
+        made = monitors.CreateMonitor(
+            monitor_pb.CreateMonitorRequest(monitor=monitor), timeout=DEADLINE_S
+        )
+        deadline = time.monotonic() + DEADLINE_S
+        while not monitors.ListMonitorTicks(
+            monitor_pb.ListMonitorTicksRequest(parent=made.name), timeout=DEADLINE_S
+        ).ticks:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
