@@ -22,13 +22,15 @@ from spanscore.evaluation import Engine, Overrides
 from spanscore.evaluation.procedure import RuleJudge, rule_judges
 from spanscore.export.port import Exporter, Sink
 from spanscore.export.sender import Sender
-from spanscore.judge import open_judge, redactor
+from spanscore.judge import ModelJudge, open_judge, redactor
+from spanscore.judge.budget import Purse
 from spanscore.judge.port import Ending, Judge
 from spanscore.model.score import Evaluation
 from spanscore.scoring import Scoring, SessionsFailedError, refuse_misplaced
 from spanscore.serving.completion import Finishing, HoldsBack, Spans
 from spanscore.serving.judge_retries import Rescoring, configured_metrics, open_trials
 from spanscore.store.judge_answers import SharedAnswers
+from spanscore.store.judge_limits import JudgeLimits
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
 from spanscore.threads import Precedence, next_multiple
@@ -137,15 +139,18 @@ class Processing:
             if shared is None
             else SharedAnswers(shared, settings.judge.cache.max_bytes, clock_ns)
         )
-        self._judge = judge or open_judge(settings.judge, answers, meter)
+        limits = JudgeLimits(store.shared_url) if store.shared_url else None
+        self._judge = judge or open_judge(settings.judge, answers, meter, limits=limits)
         self._embedder = open_embedder(settings.embedding, redact=redactor(settings.judge))
         self.judges_end = Ending()
         usual = RuleJudge(self._judge, settings.judge)
         of_rules = rule_judges(
             settings.evaluation.rules,
             usual,
-            lambda config, beside: judge or open_judge(config, answers, meter, beside),
+            lambda config, beside: judge or open_judge(config, answers, meter, beside, limits),
         )
+        models = [x.judge for x in (usual, *of_rules.values()) if isinstance(x.judge, ModelJudge)]
+        self._shared_purse = models[0].purse if models and limits else None  # all have one
         engine = Engine(
             settings.evaluation,
             self.judges_end.of(self._judge),
@@ -250,6 +255,8 @@ class Processing:
         trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
         asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []
         own = [self._tidy(), self._look_for_undelivered()]
+        if self._shared_purse is not None:
+            own.append(self._refresh(self._shared_purse))
         processes = [] if self._workers is None else [self._workers.run()]
         return [self.sender.run(), cutting, *processes, *workers, *sessions, *own, *trying, *asking]
 
@@ -424,6 +431,16 @@ class Processing:
             except Exception:  # noqa: BLE001 - a store that stays too large for a while must not stop the server
                 _log.exception("the store cannot be held to its retention now")
             await next_multiple(_TIDY_EVERY_S)
+
+    @staticmethod
+    async def _refresh(purse: Purse) -> None:
+        """Know what other servers spend, and have them know what is spent here, also at the end."""
+        try:
+            while True:
+                await purse.refresh()
+                await next_multiple(_LOOK_EVERY_S)
+        finally:
+            await purse.refresh()
 
     async def _look_for_undelivered(self) -> None:
         """Take up what somebody has requested to be sent once more."""

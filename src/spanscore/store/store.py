@@ -20,6 +20,7 @@ from spanscore.store import (
     facts,
     given_scores,
     judge_answers,
+    judge_limits,
     listing,
     lookup,
     ordered_scores,
@@ -117,6 +118,12 @@ class Store:
     def is_in_memory(self) -> bool:
         """Whether it ends with the process, and no other can use it."""
         return self._config.url == MEMORY
+
+    @property
+    def shared_url(self) -> str | None:
+        """The URL at which other servers can use it too; None of SQLite."""
+        is_shared = self._database.engine.dialect.name == "postgresql"
+        return self._config.url if is_shared else None
 
     @property
     def monitors(self) -> MonitorStore:
@@ -558,6 +565,7 @@ class Store:
         with self._database.writing() as connection:
             dimensions.tidy(connection, unused)
             given_scores.forget_deleted(connection, now_ns)
+            judge_limits.prune(connection, now_ns)
             if traces:
                 stored_rows.forget_deleted(connection)
             if bounds.max_age is not None:
