@@ -383,9 +383,6 @@ class Purse:
                     self.settle(reserved, 0, 0.0)
         return reserved
 
-    async def refresh(self) -> None:
-        """Take note of what others have spent: nobody has."""
-
     def settle(self, reservation: Reservation, tokens: int, usd: float) -> None:
         """See `Budget.settle`."""
         self.budget.settle(reservation, tokens, usd)

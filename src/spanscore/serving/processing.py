@@ -23,8 +23,8 @@ from spanscore.evaluation.procedure import RuleJudge, rule_judges
 from spanscore.export.port import Exporter, Sink
 from spanscore.export.sender import Sender
 from spanscore.judge import ModelJudge, open_judge, redactor
-from spanscore.judge.budget import Purse
 from spanscore.judge.port import Ending, Judge
+from spanscore.judge.shared_limits import SharedPurse
 from spanscore.model.score import Evaluation
 from spanscore.scoring import Scoring, SessionsFailedError, refuse_misplaced
 from spanscore.serving.completion import Finishing, HoldsBack, Spans
@@ -139,7 +139,7 @@ class Processing:
             if shared is None
             else SharedAnswers(shared, settings.judge.cache.max_bytes, clock_ns)
         )
-        limits = JudgeLimits(store.shared_url) if store.shared_url else None
+        limits = JudgeLimits.of(store.shared_url)
         self._judge = judge or open_judge(settings.judge, answers, meter, limits=limits)
         self._embedder = open_embedder(settings.embedding, redact=redactor(settings.judge))
         self.judges_end = Ending()
@@ -149,8 +149,7 @@ class Processing:
             usual,
             lambda config, beside: judge or open_judge(config, answers, meter, beside, limits),
         )
-        models = [x.judge for x in (usual, *of_rules.values()) if isinstance(x.judge, ModelJudge)]
-        self._shared_purse = models[0].purse if models and limits else None  # all have one
+        self._purses = _purses(usual, *of_rules.values())
         engine = Engine(
             settings.evaluation,
             self.judges_end.of(self._judge),
@@ -254,9 +253,7 @@ class Processing:
         sessions = [self._quiet_sessions.run(size, self._finish_sessions) for _ in range(count)]
         trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
         asking = [self._rescoring.run()] if self._settings.evaluation.ask_again.enabled else []
-        own = [self._tidy(), self._look_for_undelivered()]
-        if self._shared_purse is not None:
-            own.append(self._refresh(self._shared_purse))
+        own = [self._tidy(), self._look_for_undelivered(), *map(_refresh, self._purses)]
         processes = [] if self._workers is None else [self._workers.run()]
         return [self.sender.run(), cutting, *processes, *workers, *sessions, *own, *trying, *asking]
 
@@ -432,18 +429,24 @@ class Processing:
                 _log.exception("the store cannot be held to its retention now")
             await next_multiple(_TIDY_EVERY_S)
 
-    @staticmethod
-    async def _refresh(purse: Purse) -> None:
-        """Know what other servers spend, and have them know what is spent here, also at the end."""
-        try:
-            while True:
-                await purse.refresh()
-                await next_multiple(_LOOK_EVERY_S)
-        finally:
-            await purse.refresh()
-
     async def _look_for_undelivered(self) -> None:
         """Take up what somebody has requested to be sent once more."""
         while True:
             await self.sender.look()
             await next_multiple(_LOOK_EVERY_S)
+
+
+def _purses(*judges: RuleJudge) -> set[SharedPurse]:
+    """From what judges' calls are paid that other servers' calls are paid from too."""
+    found = (x.judge.purse for x in judges if isinstance(x.judge, ModelJudge))
+    return {x for x in found if isinstance(x, SharedPurse)}
+
+
+async def _refresh(purse: SharedPurse) -> None:
+    """Know what other servers spend, and have them know what is spent here, also at the end."""
+    try:
+        while True:
+            await purse.refresh()
+            await next_multiple(_LOOK_EVERY_S)
+    finally:
+        await purse.refresh()

@@ -1,7 +1,7 @@
 """The judge's budget and rates, shared by several servers."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from sqlalchemy import Row, delete, text
 from sqlalchemy.engine import Connection
@@ -66,6 +66,11 @@ class JudgeLimits:
         # what another server wrote while its lock was waited for is to be seen
         self._engine = engine.execution_options(isolation_level="READ COMMITTED")
         self._single = engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    @classmethod
+    def of(cls, url: str | None) -> Self | None:
+        """Those of the servers with the store at `url`; None where that is None."""
+        return None if url is None else cls(url)
 
     def exchange(
         self, server: str, window_ns: int, decide: Callable[[Standing], Mapping[str, Spending]]
