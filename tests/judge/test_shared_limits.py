@@ -10,9 +10,10 @@ from virtual_time import run, timing
 from spanscore.errors import BudgetExhaustedError, JudgeUnavailableError, RetryableError
 from spanscore.judge.budget import Budget, Need, Purse
 from spanscore.judge.config import Budget as Limits
+from spanscore.judge.config import Config
 from spanscore.judge.pace import Pace, Timing
 from spanscore.judge.provider import Completion
-from spanscore.judge.queues import Lane
+from spanscore.judge.queues import Lane, Queues
 from spanscore.judge.shared_limits import SharedBudget, SharedPurse, open_purse
 from spanscore.model.spending import Spending, Standing
 
@@ -323,17 +324,18 @@ def test_a_rate_that_is_learnt_is_each_server_s_own(database):
 
 def test_a_server_takes_no_slot_before_it_may_send(database):
     async def scenario():
-        lane = Lane("m", asyncio.Semaphore(8), 8, timing(), 180.0, Pace(1.0), database)
+        config = Config(model="m", requests_per_minute=60)
+        lane = Queues(config, timing(), database).lane("m", config)
         waiting = [asyncio.create_task(lane.call(lane.place(), 0.0, answered)) for _ in range(10)]
         await asyncio.sleep(0.5)
         for x in waiting:
             x.cancel()
-        return database.slots_s["m"]
+        return database.slots_s
 
     async def answered():
         return Completion("", 1, 1, None)
 
-    assert run(scenario()) == 1.0
+    assert run(scenario()) == {"m": 1.0}
 
 
 def test_a_call_without_a_slot_leaves_its_place_to_others(database, monkeypatch):
