@@ -20,6 +20,7 @@ from spanscore.store import (
     facts,
     given_scores,
     judge_answers,
+    judge_limits,
     listing,
     lookup,
     ordered_scores,
@@ -131,6 +132,11 @@ class Store:
         """Do what one of all servers does, where none does; whether this one does it now."""
         locks = self._database.locks
         return locks is None or locks.lead()
+
+    @property
+    def shared_url(self) -> str | None:
+        """The URL at which other servers can use it too; None of SQLite."""
+        return self._config.url if self.is_shared else None
 
     @property
     def monitors(self) -> MonitorStore:
@@ -624,6 +630,7 @@ class Store:
         with self._database.writing() as connection:
             dimensions.tidy(connection, unused)
             given_scores.forget_deleted(connection, now_ns)
+            judge_limits.prune(connection, now_ns)
             if traces:
                 stored_rows.forget_deleted(connection)
             if bounds.max_age is not None:
