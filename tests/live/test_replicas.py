@@ -6,7 +6,9 @@ from collections import Counter
 
 import grpc
 import pytest
+from obliging_model import ObligingModel
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
+from scripted_server import ScriptedServer
 
 from spanscore.api.v1 import monitor_service_pb2 as monitor_pb
 from spanscore.api.v1 import run_service_pb2 as pb
@@ -167,3 +169,35 @@ def test_a_monitor_that_is_created_on_any_replica_ticks_on_the_one_that_leads(fo
         ).ticks:
             assert time.monotonic() < deadline
             time.sleep(0.2)
+
+
+def test_replicas_together_keep_to_the_budget_of_one(server, url, recording):
+    answer = ObligingModel(input_tokens=3000, output_tokens=200)
+    with ScriptedServer(answer) as model:
+        judge = {
+            "model": "openai/scripted",
+            "api_base": model.url,
+            "api_key": "k",
+            "try_at_start": False,
+            "prices": {
+                "openai/scripted": {
+                    "input_usd_per_million_tokens": 10.0,
+                    "output_usd_per_million_tokens": 50.0,
+                }
+            },
+            "budget": {"max_usd": 1.0},
+            "cache": {"enabled": False},
+        }
+        measured = {"default_metrics": False, "metrics": {"task_completion": {}}}
+        replicas = [
+            server(store={"url": url}, judge=judge, evaluation=measured).start()
+            for _ in range(REPLICAS)
+        ]
+        for session in range(10):
+            for number, request in enumerate(turns_of(recording, f"paid-{session}")):
+                send(replicas[number % REPLICAS], request)
+        finished = [2 * 10] * REPLICAS
+        for replica, count in zip(replicas, finished, strict=True):
+            replica.wait_until(lambda x, n=count: x["counters"].get("traces_finished", 0) >= n)
+    spent_usd = len(model.calls) * (3000 * 10e-6 + 200 * 50e-6)
+    assert 0.5 < spent_usd <= 1.0
