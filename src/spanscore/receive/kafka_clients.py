@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 GroupProtocol: TypeAlias = Literal["consumer", "classic"]
 
-_PATIENCE_S: Final = 10.0
+_PATIENCE_S: Final = 5.0
 _BROKERS_DEFAULT: Final = -1
 _QUEUED_KIB: Final = 32 * 2**10
 _MAX_MESSAGE_BYTES: Final = 100 * 2**20
@@ -77,17 +77,24 @@ _CLASSIC_ASSIGNOR: Final = "partition.assignment.strategy"
 
 
 async def log_ends(admin: AdminClient, partitions: Collection[Partition]) -> dict[Partition, int]:
-    """The offset after the last message of each partition.
+    """The offset after the last message of each partition, where its leader gives it.
 
     Raises KafkaException where no broker answers, also if there are no partitions.
     """
+    await asyncio.wrap_future(admin.describe_cluster(request_timeout=_PATIENCE_S))
     if not partitions:
-        await asyncio.to_thread(admin.list_topics, timeout=_PATIENCE_S)
         return {}
     asked = {TopicPartition(*x): OffsetSpec.latest() for x in partitions}
     found = admin.list_offsets(asked, request_timeout=_PATIENCE_S)
-    ends = await asyncio.gather(*map(asyncio.wrap_future, found.values()))
-    return {(x.topic, x.partition): y.offset for x, y in zip(found, ends, strict=True)}
+    ends = await asyncio.gather(*map(asyncio.wrap_future, found.values()), return_exceptions=True)
+    if any(isinstance(x, BaseException) for x in ends):
+        # it does not notice by itself that a partition has another leader
+        await asyncio.to_thread(admin.list_topics, timeout=_PATIENCE_S)
+    return {
+        (x.topic, x.partition): y.offset
+        for x, y in zip(found, ends, strict=True)
+        if not isinstance(y, BaseException)
+    }
 
 
 class TooLargeError(Exception):
@@ -102,6 +109,7 @@ class Rekeyer:
         self._topic = topic
         self._admin = admin
         self._is_there = False
+        self._polling: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, "kafka-producer")
         self._producer = Producer(
             {
@@ -122,24 +130,40 @@ class Rekeyer:
         Raises RetryableError, or TooLargeError where a broker never takes one.
         """
         await self._make_topic()
-        errors: list[KafkaError | None] = []
+        sent = [self._produce(key, body, headers) for key, body in parts.items()]
+        if self._polling is None or self._polling.done():
+            self._polling = asyncio.create_task(self._poll())
+        _refuse(x for x in await asyncio.gather(*sent) if x is not None)
+
+    def _produce(
+        self, key: bytes, body: bytes, headers: Sequence[tuple[str, bytes | None]]
+    ) -> "asyncio.Future[KafkaError | None]":
+        """Have a message written; the future gives what went wrong, or None."""
+        loop = asyncio.get_running_loop()
+        sent: asyncio.Future[KafkaError | None] = loop.create_future()
+
+        def settle(error: KafkaError | None) -> None:
+            if not sent.done():  # nobody waits for it any more
+                sent.set_result(error)
 
         def delivered(error: KafkaError | None, _message: object) -> None:
-            errors.append(error)
+            loop.call_soon_threadsafe(settle, error)
 
         try:
-            for key, body in parts.items():
-                self._producer.produce(
-                    self._topic, body, key, headers=list(headers), on_delivery=delivered
-                )
+            self._producer.produce(
+                self._topic, body, key, headers=list(headers), on_delivery=delivered
+            )
         except BufferError as error:
             raise RetryableError("Kafka's producer is busy", why="busy") from error
         except KafkaException as error:
-            _refuse([error.args[0]])
+            settle(error.args[0])
+        return sent
+
+    async def _poll(self) -> None:
+        """Have the producer tell what it has sent, until nothing is under way."""
         loop = asyncio.get_running_loop()
-        while len(errors) < len(parts):
+        while len(self._producer):
             await loop.run_in_executor(self._thread, self._producer.poll, 0.1)
-        _refuse(x for x in errors if x is not None)
 
     def close(self) -> None:
         """Let go of its thread; what was not sent is sent when its message is read again."""
