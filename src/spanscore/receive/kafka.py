@@ -91,7 +91,9 @@ class KafkaReceiver:
         self._offsets: dict[Partition, PartitionOffsets] = {}
         self._work: dict[asyncio.Task[None], Partition] = {}
         self._ends: dict[Partition, int] = {}
-        self._held: bool | None = False
+        self._missing: dict[Partition, int] = {}
+        self._to_seek: dict[Partition, int] = {}
+        self._held = False
         self._next_commit_s = 0.0
         self._give_up_s = _GIVE_UP_S
         self._stopping = asyncio.Event()
@@ -154,6 +156,7 @@ class KafkaReceiver:
                 await self._regulate(consumer)
                 for message in await consumer.consume(_AT_ONCE, timeout=_POLL_S):
                     self._receive(message)
+                await self._seek_missing(consumer)
                 if time.monotonic() >= self._next_commit_s:
                     await self._commit(consumer, self._offsets, asynchronous=True)
                     self._next_commit_s = time.monotonic() + _COMMIT_EVERY_S
@@ -183,11 +186,27 @@ class KafkaReceiver:
             return
         self._forgive("reading")
         offset = message.offset()
+        position = offset if offsets.position is None else offsets.position
+        if offset < position:
+            return  # it was taken already
+        if offset > position and self._missing.get(place) != position:
+            self._to_seek[place] = position
+            return
         offsets.take(offset)
         delivery = Delivery(place, offset, partial(offsets.finish, offset))
         task = asyncio.create_task(self._take(message, delivery))
         self._work[task] = place
         task.add_done_callback(self._work.pop)
+
+    async def _seek_missing(self, consumer: AIOConsumer) -> None:
+        """Ask once more for what was passed over: no such message, or librdkafka has dropped it,
+        as it may where partitions are paused while it fetches.
+        """
+        to_seek, self._to_seek = self._to_seek, {}
+        for place, position in to_seek.items():
+            _log.info("asks again for message %d of %s, partition %d", position, *place)
+            self._missing[place] = position
+            await consumer.seek(TopicPartition(*place, position))
 
     async def _take(self, message: Any, delivery: Delivery) -> None:
         """Take a message over, as often as it takes."""
@@ -278,7 +297,7 @@ class KafkaReceiver:
         for found in await self._starts(consumer, partitions):
             start = found.offset if found.offset >= 0 else None
             self._offsets[found.topic, found.partition] = PartitionOffsets(start)
-        self._held = None  # to be told of the new ones too
+        self._held = False  # the new ones are not held back yet
         self._forgive("reading")
         _log.info("reads %d partitions", len(self._offsets))
 
@@ -327,6 +346,8 @@ class KafkaReceiver:
         self._intake.forget(places)
         for place in places:
             self._offsets.pop(place, None)
+            self._missing.pop(place, None)
+            self._to_seek.pop(place, None)
 
     async def _commit(
         self, consumer: AIOConsumer, places: Iterable[Partition], *, asynchronous: bool
