@@ -93,7 +93,7 @@ class KafkaReceiver:
         self._ends: dict[Partition, int] = {}
         self._missing: dict[Partition, int] = {}
         self._to_seek: dict[Partition, int] = {}
-        self._held = False
+        self._paused: set[Partition] = set()
         self._next_commit_s = 0.0
         self._give_up_s = _GIVE_UP_S
         self._stopping = asyncio.Event()
@@ -169,11 +169,14 @@ class KafkaReceiver:
         """Hold messages back while those in hand are not taken, or the journal has no room."""
         if self._work:
             await asyncio.wait(self._work, timeout=_TAKING_S)
-        is_held = bool(self._work) or not await self._intake.has_room()
-        if is_held != self._held:
-            partitions = await consumer.assignment()
-            await (consumer.pause if is_held else consumer.resume)(partitions)
-            self._held = is_held
+        if self._work or not await self._intake.has_room():
+            flowing = self._offsets.keys() - self._paused
+            if flowing:
+                await consumer.pause([TopicPartition(*x) for x in flowing])
+                self._paused |= flowing
+        elif self._paused:
+            await consumer.resume([TopicPartition(*x) for x in self._paused])
+            self._paused.clear()
 
     def _receive(self, message: Any) -> None:
         error = message.error()
@@ -297,7 +300,6 @@ class KafkaReceiver:
         for found in await self._starts(consumer, partitions):
             start = found.offset if found.offset >= 0 else None
             self._offsets[found.topic, found.partition] = PartitionOffsets(start)
-        self._held = False  # the new ones are not held back yet
         self._forgive("reading")
         _log.info("reads %d partitions", len(self._offsets))
 
@@ -348,6 +350,7 @@ class KafkaReceiver:
             self._offsets.pop(place, None)
             self._missing.pop(place, None)
             self._to_seek.pop(place, None)
+            self._paused.discard(place)
 
     async def _commit(
         self, consumer: AIOConsumer, places: Iterable[Partition], *, asynchronous: bool
