@@ -57,10 +57,10 @@ which a member must poll.
 """
 
 _ABOUT: Final = "Kafka"
-_NOT_SUPPORTED: Final = frozenset(
-    {KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION}  # noqa: SLF001 - as the package has it
-)
-"""What a broker without the newer protocol of groups (KIP-848) gives."""
+_NOT_SUPPORTED: Final = "not supported"
+"""What librdkafka says of a broker without the newer protocol of groups (KIP-848), whose code is
+that of any fatal error.
+"""
 
 
 class KafkaReceiver:
@@ -129,7 +129,7 @@ class KafkaReceiver:
             try:
                 await self._read(protocol)
             except KafkaException as error:
-                if protocol == "consumer" and error.args[0].code() in _NOT_SUPPORTED:
+                if protocol == "consumer" and _NOT_SUPPORTED in error.args[0].str():
                     protocol = "classic"
                     _log.info("the brokers have no group.protocol=consumer: it is classic")
                     continue
@@ -392,7 +392,7 @@ class KafkaReceiver:
 
     def _note(self, error: KafkaError) -> None:
         """Look at an error that came in place of a message. Raises KafkaException if fatal."""
-        if error.fatal() or error.code() in _NOT_SUPPORTED:
+        if error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001 - as the package has it
             raise KafkaException(error)
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             _log.debug("%s", error.str())  # it is read once it is there
