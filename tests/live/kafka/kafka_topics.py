@@ -8,7 +8,7 @@ from google.protobuf.json_format import MessageToDict
 
 from spanscore.model.json import dumps
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 
 class Topics:
