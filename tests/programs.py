@@ -32,6 +32,24 @@ def collector() -> str | None:
     return _built("live/collector/build/build.sh")
 
 
+def compose() -> str | None:
+    """The reference parser of compose files, built once into a cache."""
+    return _built("deploy/build.sh")
+
+
+def helm() -> str | None:
+    """Helm, built once into a cache, and the schemas of Kubernetes."""
+    from harness.installed import packages
+
+    from spanscore.errors import SpanscoreError
+
+    try:
+        packages("kubernetes-validate")
+    except SpanscoreError as error:
+        return str(error)
+    return _built("deploy/build.sh")
+
+
 def openapi() -> str | None:
     """What makes the API's document, built once into a cache, and protoc."""
     if not (ROOT / ".venv/protoc").exists():
@@ -82,7 +100,9 @@ def site() -> str | None:
 NEEDED: dict[str, Callable[[], str | None]] = {
     "browser": browser,
     "collector": collector,
+    "compose": compose,
     "examples": registry,
+    "helm": helm,
     "openapi": openapi,
     "packaging": registry,
     "postgresql": postgresql,
