@@ -86,7 +86,8 @@ def _closed(schema):
         return [_closed(x) for x in schema]
     if not isinstance(schema, dict):
         return schema
-    closed = {k: _closed(v) for k, v in schema.items()}
+    go_pattern = {"pattern"} if "(?i)" in str(schema.get("pattern")) else set()
+    closed = {k: _closed(v) for k, v in schema.items() if k not in go_pattern}
     if isinstance(closed.get("properties"), dict) and "metadata" not in closed["properties"]:
         closed.setdefault("additionalProperties", False)
     return closed
