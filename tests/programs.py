@@ -1,5 +1,6 @@
 """Programs and services that some tests need: whether each is here, and how to get it."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -35,6 +36,11 @@ def collector() -> str | None:
 def compose() -> str | None:
     """The reference parser of compose files, built once into a cache."""
     return _built("deploy/build.sh")
+
+
+def container() -> str | None:
+    """Podman, and what it builds images on where no container registry can be reached."""
+    return _built("deploy/base.sh") or registry()
 
 
 def helm() -> str | None:
@@ -90,6 +96,11 @@ def registry() -> str | None:
     return None
 
 
+def systemd() -> str | None:
+    """What looks at units."""
+    return None if shutil.which("systemd-analyze") else "no systemd-analyze: apt install systemd"
+
+
 def site() -> str | None:
     """The documentation's site."""
     if not (ROOT / "out/site/index.html").exists():
@@ -101,6 +112,7 @@ NEEDED: dict[str, Callable[[], str | None]] = {
     "browser": browser,
     "collector": collector,
     "compose": compose,
+    "container": container,
     "examples": registry,
     "helm": helm,
     "openapi": openapi,
@@ -108,6 +120,7 @@ NEEDED: dict[str, Callable[[], str | None]] = {
     "postgresql": postgresql,
     "schemathesis": registry,
     "site": site,
+    "systemd": systemd,
     "ui": registry,
 }
 """By marker: gives why its tests cannot run here and what to do, or None."""
