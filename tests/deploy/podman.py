@@ -18,7 +18,7 @@ class Podman:
     """Images and containers in one folder."""
 
     def __init__(self, folder):
-        roots = [f"--root={folder}/storage", f"--runroot={folder}/run", f"--tmpdir={folder}/tmp"]
+        roots = [f"--root={folder}/storage", f"--runroot={folder}/run", f"--tmpdir={folder}/state"]
         self._command = ["podman", *roots, "--runtime=runc", "--cgroup-manager=cgroupfs"]
         self._command += ["--events-backend=file"]
 

@@ -1,4 +1,4 @@
-"""The compose file: its parser takes it, what it mounts is there, and what it mounts is accepted."""
+"""The compose file: its parser takes it, and what it mounts is there and accepted."""
 
 import json
 import re

@@ -14,7 +14,7 @@ from spanscore import config
 pytestmark = pytest.mark.helm
 
 POSTGRESQL = {"store": {"url": "postgresql+psycopg://${env:PG_USER}:${env:PG_PASSWORD}@db/scores"}}
-ODD = "quotes \" ' `, a colon: a # hash, {{ braces }}, %s\nthe second line\ttab\n\nünïcödé 数字 🙂 \\ end "
+ODD = "quotes \" ' `, a colon: a # hash, {{ braces }}, %s\nthe next line\t\n\nünïcödé 数字 🙂 \\ end "
 EVERYTHING = {
     "config": POSTGRESQL,
     "secret": {"create": {"OPENAI_API_KEY": ODD}, "existing": ["database"]},
@@ -126,10 +126,16 @@ WRONG = {
     "persistence.whenScaled": ({"persistence": {"whenScaled": "Keep"}}, "/persistence/whenScaled"),
     "service.type": ({"service": {"type": "ExternalName"}}, "/service/type"),
     "image.digest": ({"image": {"digest": "latest"}}, "/image/digest"),
-    "secret.create": ({"secret": {"create": {"not-a-name": "x"}}}, "invalid propertyName 'not-a-name'"),
+    "secret.create": (
+        {"secret": {"create": {"not-a-name": "x"}}},
+        "invalid propertyName 'not-a-name'",
+    ),
     "env without a name": ({"env": [{"value": "x"}]}, "/env/0"),
     "ingress.hosts": ({"ingress": {"enabled": True}}, "ingress.hosts is empty"),
-    "the journal's path": ({"config": {"journal": {"path": "/x"}}}, "config.journal.path is set by"),
+    "the journal's path": (
+        {"config": {"journal": {"path": "/x"}}},
+        "config.journal.path is set by",
+    ),
     "an endpoint": (
         {"config": {"receive": {"grpc": {"endpoint": "0.0.0.0:1"}}}},
         "config.receive.grpc.endpoint is set by the chart",

@@ -20,7 +20,9 @@ def setting(name):
 @pytest.mark.systemd
 def test_systemd_reads_it(tmp_path):
     unit = tmp_path / UNIT.name  # with a program that is there
-    unit.write_text(re.sub("^ExecStart=.*$", "ExecStart=/bin/true", UNIT.read_text(), flags=re.M))
+    unit.write_text(
+        re.sub("^ExecStart=.*$", "ExecStart=/bin/true", UNIT.read_text(), flags=re.MULTILINE)
+    )
     words = ["systemd-analyze", "verify", "--man=no", str(unit)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, [x for x in done.stderr.splitlines() if UNIT.name in x]) == (0, [])
