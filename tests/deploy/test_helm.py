@@ -14,7 +14,7 @@ from spanscore import config
 pytestmark = pytest.mark.helm
 
 POSTGRESQL = {"store": {"url": "postgresql+psycopg://${env:PG_USER}:${env:PG_PASSWORD}@db/scores"}}
-ODD = "quotes \" ' `, a colon: a # hash, {{ braces }}, %s\nthe next line\t\n\nünïcödé 数字 🙂 \\ end "
+ODD = "quotes \" ' `, a colon: a # hash, {{ braces }}, %s\nnext line\t\n\nünïcödé 数字 🙂 \\ end "
 EVERYTHING = {
     "config": POSTGRESQL,
     "secret": {"create": {"OPENAI_API_KEY": ODD}, "existing": ["database"]},
