@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 PAGE = (chart.ROOT / "docs/deploying.md").read_text()
-BLOCKS = re.findall(r"^```\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-OPERATOR = {x["kind"]: x for block in BLOCKS[1:] for x in yaml.safe_load_all(block)}
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+VALUES, RESOURCES = (text for language, text in BLOCKS if not language)
+OPERATOR = {x["kind"]: x for x in yaml.safe_load_all(RESOURCES)}
 COLLECTOR = yaml.safe_load((chart.ROOT / "deploy/helm/collector-values.yaml").read_text())
 ADDRESS = {"MY_POD_IP": "127.0.0.1"}
 
@@ -25,14 +26,14 @@ def validate(config, folder):
 
 @pytest.mark.helm
 def test_the_shown_values_are_accepted(tmp_path):
-    resources = chart.render(yaml.safe_load(BLOCKS[0]), tmp_path, name="spanscore")
+    resources = chart.render(yaml.safe_load(VALUES), tmp_path, name="spanscore")
     for resource in resources:
         chart.validate(resource)
 
 
 @pytest.mark.helm
 def test_the_shown_names_are_those_of_the_chart(tmp_path):
-    resources = chart.render(yaml.safe_load(BLOCKS[0]), tmp_path, name="spanscore")
+    resources = chart.render(yaml.safe_load(VALUES), tmp_path, name="spanscore")
     services = {x["metadata"]["name"] for x in resources if x["kind"] == "Service"}
     assert services == {"spanscore", "spanscore-headless"}
     assert chart.of_kind(resources, "StatefulSet")["metadata"]["name"] == "spanscore"
@@ -41,7 +42,8 @@ def test_the_shown_names_are_those_of_the_chart(tmp_path):
 def test_every_value_of_the_table_is_one():
     table = PAGE.split("| value | default | |")[1].split("\n\n")[0]
     values = yaml.safe_load((chart.CHART / "values.yaml").read_text())
-    named = {x for line in table.splitlines() for x in re.findall(r"`(\w+)", line.split("|")[1])}
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("|")]
+    named = {x for cell in cells for x in re.findall(r"`(\w+)", cell)}
     assert named - values.keys() == set()
 
 
