@@ -177,6 +177,20 @@ lock: env ## resolve the dependencies anew (network)
 		--python-version 3.11 --universal --upgrade - -o requirements/docs.txt
 	@printf 'grpcio-tools==1.62.3\nsetuptools<81\n' | $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url \
 		--no-header --python-version 3.11 --universal --upgrade - -o requirements/proto.txt
+	@echo cyclonedx-bom | $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header \
+		--python-version 3.11 --universal --upgrade - -o requirements/sbom.txt
+
+ENGINE ?= $(shell command -v podman || command -v docker)
+IMAGE ?= spanscore
+
+.PHONY: image
+image: ## the server as an image, by podman or docker; BASE=... builds upon another image (network)
+	@$(ENGINE) build $(if $(findstring podman,$(ENGINE)),--format docker) $(if $(BASE),--build-arg BASE=$(BASE)) \
+		--build-arg REVISION=$$(git rev-parse HEAD) -f deploy/Containerfile -t $(IMAGE) .
+
+.PHONY: sbom
+sbom: image ## what is in that image, as CycloneDX, into out/
+	@mkdir -p out && $(ENGINE) run --rm --entrypoint cat $(IMAGE) /opt/spanscore/sbom.cdx.json >out/sbom.cdx.json
 
 .PHONY: clean
 clean: ## remove what was made

@@ -1,5 +1,6 @@
 """Programs and services that some tests need: whether each is here, and how to get it."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -30,6 +31,29 @@ def browser() -> str | None:
 def collector() -> str | None:
     """The OpenTelemetry Collector, built once into a cache."""
     return _built("live/collector/build/build.sh")
+
+
+def compose() -> str | None:
+    """The reference parser of compose files, built once into a cache."""
+    return _built("deploy/build.sh")
+
+
+def container() -> str | None:
+    """Podman, and what it builds images on where no container registry can be reached."""
+    return _built("deploy/base.sh") or registry()
+
+
+def helm() -> str | None:
+    """Helm, built once into a cache, and the schemas of Kubernetes."""
+    from harness.installed import packages
+
+    from spanscore.errors import SpanscoreError
+
+    try:
+        packages("kubernetes-validate")
+    except SpanscoreError as error:
+        return str(error)
+    return _built("deploy/build.sh")
 
 
 def kafka() -> str | None:
@@ -83,6 +107,11 @@ def registry() -> str | None:
     return None
 
 
+def systemd() -> str | None:
+    """What looks at units."""
+    return None if shutil.which("systemd-analyze") else "no systemd-analyze: apt install systemd"
+
+
 def site() -> str | None:
     """The documentation's site."""
     if not (ROOT / "out/site/index.html").exists():
@@ -93,13 +122,17 @@ def site() -> str | None:
 NEEDED: dict[str, Callable[[], str | None]] = {
     "browser": browser,
     "collector": collector,
+    "compose": compose,
+    "container": container,
     "examples": registry,
+    "helm": helm,
     "kafka": kafka,
     "openapi": openapi,
     "packaging": registry,
     "postgresql": postgresql,
     "schemathesis": registry,
     "site": site,
+    "systemd": systemd,
     "ui": registry,
 }
 """By marker: gives why its tests cannot run here and what to do, or None."""
