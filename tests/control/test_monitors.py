@@ -278,15 +278,14 @@ def test_a_receiver_that_does_not_answer_holds_up_no_other(url, monkeypatch):
             receivers = {"otel_event": {"exporter": "otlp_grpc"}, "webhook": {"endpoint": endpoint}}
             async with world(url, receivers) as here, asyncio.timeout(60):
                 here.exporter.send = never
-                loops = [asyncio.create_task(x) for x in here.monitors.loops()]
+                running = asyncio.create_task(here.monitors.run())
                 for number, value in enumerate((0.2, 0.9), 1):
                     here.scores(value, 100)
                     here.now_ns += MINUTE
                     while len(receiver.requests) < number:
                         await asyncio.to_thread(lambda: None)
-                for loop in loops:
-                    loop.cancel()
-                await asyncio.wait(loops)
+                running.cancel()
+                await asyncio.wait([running])
         return receiver
 
     assert [x["status"] for x in asyncio.run(scenario()).bodies] == ["firing", "resolved"]

@@ -126,6 +126,11 @@ class FakeOutbox:
         self.lost = {}
         """What could not be delivered, by exporter and sequence number."""
 
+    is_shared = False
+
+    def newest_seq(self):
+        return self.last_seq
+
     @property
     def last_seq(self):
         return max([seq for seq, _ in self.pairs], default=0)

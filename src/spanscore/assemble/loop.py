@@ -1,7 +1,7 @@
 """The assembler's clock, sessions and queues."""
 
 import asyncio
-from collections import OrderedDict
+import heapq
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Generic, TypeVar
 
@@ -10,18 +10,20 @@ from spanscore.assemble.config import Config
 
 
 class Sessions:
-    """Open sessions in the order in which they were last heard of. Not thread-safe."""
+    """Open sessions, by when they were last heard of. Not thread-safe."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._last_ns: OrderedDict[str, int] = OrderedDict()
+        self._last_ns: dict[str, int] = {}
+        self._in_order: list[tuple[int, str]] = []
 
     def __len__(self) -> int:
         return len(self._last_ns)
 
     def push(self, session_id: str, now_ns: int) -> None:
         """An agent trace of this session was rebuilt."""
-        self._last_ns.pop(session_id, None)
+        if session_id not in self._last_ns:
+            heapq.heappush(self._in_order, (now_ns, session_id))
         self._last_ns[session_id] = now_ns
 
     def cut(self, now_ns: int) -> list[str]:
@@ -30,11 +32,18 @@ class Sessions:
         """
         quiet_since_ns = now_ns - self._config.session_idle_after
         ready = []
-        while self._last_ns and (
-            next(iter(self._last_ns.values())) <= quiet_since_ns
+        while self._in_order and (
+            self._in_order[0][0] <= quiet_since_ns
             or len(self._last_ns) > self._config.max_open_sessions
         ):
-            ready.append(self._last_ns.popitem(last=False)[0])
+            known_ns, session_id = self._in_order[0]
+            last_ns = self._last_ns[session_id]
+            if last_ns > known_ns:  # it has gone on since
+                heapq.heapreplace(self._in_order, (last_ns, session_id))
+                continue
+            heapq.heappop(self._in_order)
+            del self._last_ns[session_id]
+            ready.append(session_id)
         return ready
 
 
