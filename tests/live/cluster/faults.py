@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from parts import Cluster
@@ -197,24 +198,22 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def drawn(seed: int, count: int, over_s: float, cluster: Cluster) -> list[Fault]:
-    """So many faults over a time; none befalls the part that the one before has befallen.
-
-    Each kind comes as often as the others.
+def drawn(
+    seed: int, count: int, over_s: float, cluster: Cluster, kinds: Sequence[str] = ()
+) -> list[Fault]:
+    """So many faults over a time, of each kind as many as of the others; where that can be, none
+    befalls the part that the one before has befallen.
     """
-    chance, found, names = random.Random(seed), [], []
-    while len(found) < count:
-        names = names or chance.sample(list(KINDS), len(KINDS))
+    chance, found, names, last = random.Random(seed), [], [], ""
+    for number in range(count):
+        names = names or chance.sample(kinds or list(KINDS), len(kinds or KINDS))
         kind = names.pop()
-        last = found[-1].part if found else None
-        parts = [x for x in KINDS[kind].parts(cluster) if x != last]
-        if not parts:
-            continue
-        at_s = (len(found) + chance.uniform(0.2, 0.8)) * over_s / count
+        parts = KINDS[kind].parts(cluster)
+        last = chance.choice([x for x in parts if x != last] or parts)
+        at_s = (number + chance.uniform(0.2, 0.8)) * over_s / count
         low, high = KINDS[kind].held_s
-        # most are short, so that what was held up is seen to go on
-        held_s = low + (min(high, over_s / 4) - low) * chance.random() ** 2
-        found.append(Fault(len(found) + 1, kind, chance.choice(parts), at_s, max(held_s, low)))
+        held_s = max(low, min(chance.uniform(low, high), over_s / 4))
+        found.append(Fault(number + 1, kind, last, at_s, held_s))
     return found
 
 
@@ -229,9 +228,11 @@ class Course:
     def run(self) -> None:
         """Have all happen, and wait until the last is healed."""
         under_way: list[threading.Thread] = []
+        last = ""
         for fault in self.faults:
-            while len(under_way) > 1:
+            while len(under_way) > (fault.part != last):
                 under_way.pop(0).join()
+            last = fault.part
             time.sleep(max(0.0, self.begun_s + fault.at_s - time.monotonic()))
             under_way.append(threading.Thread(target=self._happen, args=(fault,), daemon=True))
             under_way[-1].start()
@@ -245,12 +246,12 @@ class Course:
             fault.began_s = self._now_s()
             kind.begin(self.cluster, fault.part)
             time.sleep(fault.held_s)
+            fault.healed_s = self._now_s()
             kind.heal(self.cluster, fault.part)
         except (OSError, AssertionError, subprocess.SubprocessError) as error:
             fault.problem = f"{type(error).__name__}: {error}"
         finally:
             self.cluster.faulty.discard(fault.part)
-            fault.healed_s = self._now_s()
         try:
             self.cluster.recover(_RECOVERY_S)
         except TimeoutError as error:

@@ -16,7 +16,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 _MS = 10**6
 _CITIES = ("Lima", "Oslo", "Pune", "Rome", "Quito", "Tunis")
 _TURNS = (3, 6)
-_GAP_S = (0.3, 3.0)
+_GAP_S, _LONG_GAP_S = (0.3, 3.0), (4.0, 6.0)
+_LONG = 0.15
+"""The share of turns before which a session is quiet for about as long as it is waited for."""
 _PARTED = 0.3
 """The share of turns whose last spans follow in a request of their own."""
 _PARTED_BY_S = (0.1, 0.8)
@@ -69,7 +71,7 @@ def planned(seed: int, sessions: int, over_s: float) -> tuple[list[Turn], list[M
             turn = _turn(chance, f"chat-{seed}-{number}", place, at_s)
             turns.append(turn)
             messages += _messages(chance, turn)
-            at_s += chance.uniform(*_GAP_S)
+            at_s += chance.uniform(*(_LONG_GAP_S if chance.random() < _LONG else _GAP_S))
     return turns, sorted(messages, key=lambda x: x.at_s)
 
 
@@ -174,7 +176,7 @@ class Sender:
 
     def __init__(self, port: int) -> None:
         self.counts: Counter[str] = Counter()
-        """Requests `acknowledged`, tries that failed by their code, and those `refused` for good."""
+        """Requests `acknowledged`, or `refused` for good, and tries that failed by their code."""
         self._port = port
         self._queue: queue.Queue[Message | None] = queue.Queue()
         self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(_AT_ONCE)]

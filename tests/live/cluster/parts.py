@@ -1,4 +1,4 @@
-"""Processes of a cluster: PostgreSQL, replicas of spanscore, a backend, and proxies between them."""
+"""Processes of a cluster: PostgreSQL, spanscore's replicas, a backend, proxies between them."""
 
 import contextlib
 import json
@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Self
 
 import yaml
 
@@ -258,7 +259,7 @@ class Cluster:
                 replica.start()
             self._parts = stack.pop_all()
 
-    def __enter__(self) -> "Cluster":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

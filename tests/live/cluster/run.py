@@ -64,6 +64,12 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--faults", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1, help="draws the load and the faults")
+    parser.add_argument(
+        "--kinds",
+        type=lambda x: x.split(","),
+        default=[],
+        help=f"only these faults, of {', '.join(faults.KINDS)}",
+    )
     parser.add_argument("--minutes", type=float, help="how long the load lasts")
     parser.add_argument("--sessions", type=int, help="how many, each of 3 to 6 turns")
     parser.add_argument("--replicas", type=int, default=3)
@@ -80,7 +86,9 @@ def _run(cluster: Cluster, args: argparse.Namespace) -> bool:
     """Have load and faults happen, and show what came of it; whether nothing is wrong."""
     turns, messages = load.planned(args.seed, args.sessions, args.over_s)
     balancer = load.Balancer([x.grpc for x in cluster.replicas])
-    course = faults.Course(cluster, faults.drawn(args.seed, args.faults, args.over_s, cluster))
+    course = faults.Course(
+        cluster, faults.drawn(args.seed, args.faults, args.over_s, cluster, args.kinds)
+    )
     before = _spent(cluster) if args.measure else None
     stopped = threading.Event()
     sending = threading.Thread(
