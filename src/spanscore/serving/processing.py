@@ -82,7 +82,7 @@ _MAX_ROUNDS = 20
 _TIDY_EVERY_S = 60.0
 _LOOK_EVERY_S = 5.0
 
-_TAKE_OVER_EVERY_S = 30.0
+_TAKE_OVER_EVERY_S = 10.0
 _GRACE_NS, _LONG_NS = 10 * 10**9, 300 * 10**9
 """How long another server gets to evaluate a session, and until nobody looks whether it has."""
 

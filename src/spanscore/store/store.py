@@ -401,18 +401,16 @@ class Store:
         taken = locks.take(list(by_key))
         try:
             with self._database.reading() as connection:
-                found = dict(stored_rows.still_open(connection, keys=taken))
+                gone_on = dict(stored_rows.still_open(connection, keys=taken))
         except BaseException:
             locks.let_go(taken)
             raise
-        quiet = {key for key in taken if found.get(key, quiet_since_ns) <= quiet_since_ns}
-        mine = [key for key in taken if key in quiet and (key in found or by_key[key] in again)]
+        due = gone_on.keys() | {stored_rows.key(x) for x in again}
+        later = {key: last_ns for key, last_ns in gone_on.items() if last_ns > quiet_since_ns}
+        mine = [key for key in taken if key in due - later.keys()]
         locks.let_go([key for key in taken if key not in mine])
-        later = {by_key[key]: last_ns for key, last_ns in found.items() if key not in quiet}
-        later |= {
-            x: quiet_since_ns + _ELSEWHERE_NS for key, x in by_key.items() if key not in taken
-        }
-        return [by_key[key] for key in mine], later
+        later |= dict.fromkeys(by_key.keys() - set(taken), quiet_since_ns + _ELSEWHERE_NS)
+        return [by_key[key] for key in mine], {by_key[key]: at for key, at in later.items()}
 
     def release_sessions(self, keys: Sequence[str]) -> None:
         """Let other servers evaluate these sessions."""
