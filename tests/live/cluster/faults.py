@@ -182,6 +182,38 @@ class NoBackend(Kind):
         cluster.backend.start()
 
 
+class KillBroker(Kind):
+    """`kill -9` of a broker, which comes back with its data."""
+
+    def parts(self, cluster):
+        return [f"broker-{x.node}" for x in cluster.kafka.brokers] if cluster.kafka else []
+
+    def begin(self, cluster, part):
+        cluster.kafka.brokers[_number(part)].kill()
+
+    def heal(self, cluster, part):
+        cluster.kafka.brokers[_number(part)].start()
+
+
+class SilentBroker(KillBroker):
+    """Nothing passes between a broker and its clients, among them the other brokers."""
+
+    toxic = "timeout", {"timeout": 0}
+
+    def begin(self, cluster, part):
+        kind, attributes = self.toxic
+        cluster.kafka.links[_number(part)].poison(kind, **attributes)
+
+    def heal(self, cluster, part):
+        cluster.kafka.links[_number(part)].cure(self.toxic[0])
+
+
+class SlowBroker(SilentBroker):
+    """A broker is far away."""
+
+    toxic = "latency", {"latency": 300, "jitter": 200}
+
+
 KINDS: dict[str, Kind] = {
     "kill": Kill(),
     "upgrade": Upgrade(),
@@ -195,6 +227,9 @@ KINDS: dict[str, Kind] = {
     "crash": Crash(),
     "restart": Restart(),
     "no backend": NoBackend(),
+    "kill broker": KillBroker(),
+    "silent broker": SilentBroker(),
+    "slow broker": SlowBroker(),
 }
 
 
@@ -205,8 +240,9 @@ def drawn(
     befalls the part that the one before has befallen.
     """
     chance, found, names, last = random.Random(seed), [], [], ""
+    possible = [x for x in kinds or KINDS if KINDS[x].parts(cluster)]
     for number in range(count):
-        names = names or chance.sample(kinds or list(KINDS), len(kinds or KINDS))
+        names = names or chance.sample(possible, len(possible))
         kind = names.pop()
         parts = KINDS[kind].parts(cluster)
         last = chance.choice([x for x in parts if x != last] or parts)

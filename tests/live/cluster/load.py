@@ -51,6 +51,13 @@ class Turn:
     acknowledged: int = 0
     refused: list[str] = field(default_factory=list)
 
+    def answered(self, code: str | None) -> None:
+        """A request was acknowledged, or with a code refused for good."""
+        if code is None:
+            self.acknowledged += 1
+        else:
+            self.refused.append(code)
+
 
 @dataclass(frozen=True)
 class Message:
@@ -229,10 +236,7 @@ class Sender:
             time.sleep(random.uniform(*_RETRY_S))
         self.counts["acknowledged" if code is None else "refused"] += len(batch)
         for message in batch:
-            if code is None:
-                message.turn.acknowledged += 1
-            else:
-                message.turn.refused.append(code)
+            message.turn.answered(code)
 
 
 def _code_of(export, body: bytes) -> str | None:
@@ -262,6 +266,26 @@ class Balancer:
     def counts(self) -> Counter[str]:
         """The counts of all senders."""
         return sum((x.counts for x in self.senders), Counter())
+
+
+class Either:
+    """Sends half of the traces one way, half the other."""
+
+    def __init__(self, *ways) -> None:
+        self._ways = ways
+
+    def send(self, message: Message) -> None:
+        """Have a request sent the way of its trace."""
+        self._ways[message.turn.trace_id < "8"].send(message)
+
+    def finish(self) -> None:
+        """Wait until all are sent."""
+        for way in self._ways:
+            way.finish()
+
+    def counts(self) -> Counter[str]:
+        """The counts of both ways."""
+        return sum((x.counts() for x in self._ways), Counter())
 
 
 def replay(messages: list[Message], target, stopped: threading.Event, *, paced: bool = True):

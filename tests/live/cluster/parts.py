@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 import yaml
+from brokers import Brokers
 
 HERE = Path(__file__).resolve().parent
 TESTS = HERE.parents[1]
@@ -137,6 +138,7 @@ class Replica:
                 "grpc": {"endpoint": f"127.0.0.1:{self.grpc}"},
                 "http": {"endpoint": f"127.0.0.1:{http}"},
                 "health": {"endpoint": f"127.0.0.1:{self.health}"},
+                **settings.pop("receive", {}),
             },
             "api": {"endpoint": f"127.0.0.1:{api}"},
             "journal": {"path": str(folder / "journal.db")},
@@ -182,6 +184,18 @@ class Replica:
             return json.load(refused)
         except (OSError, ValueError):
             return None
+
+    def lag(self) -> dict[str, float]:
+        """By Kafka's partitions that it has, the messages that it has not read."""
+        try:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.health}/metrics", timeout=_ASK_S
+            ) as answer:
+                lines = answer.read().decode().splitlines()
+        except OSError:
+            return {}
+        found = (x.rpartition(" ") for x in lines if x.startswith("spanscore_receiver_kafka_lag"))
+        return {partition: float(number) for partition, _, number in found}
 
     @property
     def works(self) -> bool:
@@ -234,7 +248,8 @@ class Backend:
 class Cluster:
     """All parts on this machine; leaving the context ends them."""
 
-    def __init__(self, folder: Path, replicas: int) -> None:
+    def __init__(self, folder: Path, replicas: int, *, kafka: bool = False) -> None:
+        """Start all; with `kafka` three brokers too."""
         self.folder = folder
         self.faulty: set[str] = set()
         """The names of the parts that a fault has hold of."""
@@ -247,6 +262,9 @@ class Cluster:
             self.backend.start()
             self.proxies = Toxiproxy(folder / "toxiproxy.log")
             stack.callback(self.proxies.stop)
+            self.kafka = Brokers(folder / "kafka", self.proxies) if kafka else None
+            if self.kafka is not None:
+                stack.callback(self.kafka.kill)
             self.links = [
                 self.proxies.link(f"store-{n}", self.postgresql.port) for n in range(replicas)
             ]
@@ -274,6 +292,7 @@ class Cluster:
         }
         measured = {name: {} for name in (*METRICS, SESSION_METRIC)}
         return {
+            "receive": {} if self.kafka is None else self.kafka.settings(),
             "store": {"url": self.url.replace(f":{self.postgresql.port}/", f":{link.port}/")},
             "assemble": {
                 "complete_after": f"{COMPLETE_AFTER_S}s",

@@ -21,10 +21,11 @@ from statistics import median
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE)]
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # what is started is another program
-import faults  # noqa: E402 - found by the path above
+import brokers  # noqa: E402 - found by the path above
+import faults  # noqa: E402 - likewise
 import load  # noqa: E402 - likewise
 import verdict  # noqa: E402 - likewise
-from parts import SESSION_IDLE_AFTER_S, Cluster, until  # noqa: E402 - likewise
+from parts import COMPLETE_AFTER_S, SESSION_IDLE_AFTER_S, Cluster, until  # noqa: E402 - likewise
 from usage import cpu_s  # noqa: E402 - likewise
 
 _SECONDS_A_FAULT = 6.0
@@ -40,7 +41,7 @@ def main() -> int:
         signal.signal(ends, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="spanscore-cluster-"))
     try:
-        with Cluster(folder, args.replicas) as cluster:
+        with Cluster(folder, args.replicas, kafka=args.only != "replicas") as cluster:
             try:
                 is_good = _run(cluster, args)
             finally:
@@ -65,6 +66,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--faults", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1, help="draws the load and the faults")
     parser.add_argument(
+        "--only",
+        choices=["replicas", "kafka"],
+        help="all comes by OTLP and there is no Kafka, or all comes by Kafka; else half each way",
+    )
+    parser.add_argument(
         "--kinds",
         type=lambda x: x.split(","),
         default=[],
@@ -85,35 +91,50 @@ def _arguments() -> argparse.Namespace:
 def _run(cluster: Cluster, args: argparse.Namespace) -> bool:
     """Have load and faults happen, and show what came of it; whether nothing is wrong."""
     turns, messages = load.planned(args.seed, args.sessions, args.over_s)
-    balancer = load.Balancer([x.grpc for x in cluster.replicas])
-    course = faults.Course(
-        cluster, faults.drawn(args.seed, args.faults, args.over_s, cluster, args.kinds)
-    )
-    before = _spent(cluster) if args.measure else None
+    drawn = faults.drawn(args.seed, args.faults, args.over_s, cluster, args.kinds)
+    target, course = _target(cluster, args), faults.Course(cluster, drawn)
+    before, begun_s = _spent(cluster), time.monotonic()
+    _send(messages, target, course, paced=not args.measure)
+    sent_s = time.monotonic()
+    if args.measure:
+        until(lambda: sum(_taken(cluster)) >= len(turns), _QUIET_WITHIN_S, "all traces are scored")
+        within_s = time.monotonic() - COMPLETE_AFTER_S - begun_s
+    quiet = _wait_until_quiet(cluster)
+    (cluster.folder / "faults").write_text("".join(f"{x}\n" for x in course.faults))
+    print((cluster.folder / "faults").read_text(), end="")
+    if args.measure:
+        _show_usage(cluster, before, len(turns), within_s)
+    stored = verdict.read_store(cluster.url)
+    found = verdict.judged(turns, stored, verdict.read_backend(cluster.backend.recorded))
+    _show_lines(found)
+    _show_table(cluster, args, course, target.counts(), found, turns, quiet.last_news_s - sent_s)
+    print(quiet.problem or "everything is quiet")
+    print(found)
+    return found.is_good and not quiet.problem
+
+
+def _send(messages: list, target, course: faults.Course, *, paced: bool) -> None:
+    """Send all while faults happen."""
     stopped = threading.Event()
     sending = threading.Thread(
-        target=load.replay, args=(messages, balancer, stopped), kwargs={"paced": not args.measure}
+        target=load.replay, args=(messages, target, stopped), kwargs={"paced": paced}
     )
     sending.start()
-    begun_s = time.monotonic()
     try:
         course.run()
         sending.join()
     finally:
         stopped.set()
-    sent_s = time.monotonic()
-    quiet = _wait_until_quiet(cluster)
-    for fault in course.faults:
-        print(fault)
-    if before is not None:
-        _show_usage(cluster, before, len(turns), quiet.last_news_s - begun_s)
-    stored = verdict.read_store(cluster.url)
-    found = verdict.judged(turns, stored, verdict.read_backend(cluster.backend.recorded))
-    _show_lines(found)
-    _show_table(cluster, args, course, balancer.counts(), found, turns, quiet.last_news_s - sent_s)
-    print(quiet.problem or "everything is quiet")
-    print(found)
-    return found.is_good and not quiet.problem
+
+
+def _target(cluster: Cluster, args: argparse.Namespace):
+    """What takes the load."""
+    ways = []
+    if args.only != "kafka":
+        ways.append(load.Balancer([x.grpc for x in cluster.replicas]))
+    if cluster.kafka is not None:
+        ways.append(brokers.Writer(cluster.kafka.addresses, args.seed))
+    return ways[0] if len(ways) == 1 else load.Either(*ways)
 
 
 @dataclass
@@ -153,6 +174,7 @@ def _open_work(cluster: Cluster) -> dict[str, dict]:
             continue
         waiting = {x: state[x] for x in _WAITING if state[x]}
         waiting |= {f"to {x}": n for x, n in state["scores_to_export"].items() if n}
+        waiting |= {partition: n for partition, n in replica.lag().items() if n}
         if waiting:
             found[f"replica-{replica.number}"] = waiting
     return found
@@ -163,15 +185,20 @@ def _spent(cluster: Cluster) -> list[float]:
     return [*(cpu_s(x.process.pid) for x in cluster.replicas), cpu_s(cluster.postgresql.pid)]
 
 
+def _taken(cluster: Cluster) -> list[int]:
+    """How many traces each replica has finished since it was started."""
+    states = (x.state() or {} for x in cluster.replicas)
+    return [x.get("counters", {}).get("traces_finished", 0) for x in states]
+
+
 def _show_usage(cluster: Cluster, before: list[float], traces: int, within_s: float) -> None:
     spent = [now - then for now, then in zip(_spent(cluster), before, strict=True)]
     replicas = sum(spent[:-1])
     print(f"{traces} traces in {within_s:.1f} s, {traces / within_s:.1f} traces a second")
     print(f"CPU ms a trace: replicas {replicas / traces * 1e3:.2f}, ", end="")
     print(f"PostgreSQL {spent[-1] / traces * 1e3:.2f}")
-    for replica, own_s in zip(cluster.replicas, spent, strict=False):
-        taken = (replica.state() or {})["counters"].get("traces_finished", 0)
-        print(f"replica {replica.number} took {taken} traces with {own_s:.1f} s of CPU")
+    for number, (taken, own_s) in enumerate(zip(_taken(cluster), spent, strict=False)):
+        print(f"replica {number} took {taken} traces with {own_s:.1f} s of CPU")
 
 
 def _show_lines(found: verdict.Verdict) -> None:
