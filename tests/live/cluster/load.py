@@ -13,6 +13,8 @@ import grpc
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
+EPOCH_NS = time.time_ns()
+"""When this run was begun: spans have times from then on."""
 _MS = 10**6
 _CITIES = ("Lima", "Oslo", "Pune", "Rome", "Quito", "Tunis")
 _TURNS = (3, 6)
@@ -145,13 +147,9 @@ def _request(turn: Turn) -> ExportTraceServiceRequest:
             "gen_ai.conversation.id": turn.session_id,
         }
         span.attributes.extend(_attribute(*x) for x in attributes.items())
-        span.start_time_unix_nano = _EPOCH_NS + round(turn.at_s * 1e9) + number * 20 * _MS
+        span.start_time_unix_nano = EPOCH_NS + round(turn.at_s * 1e9) + number * 20 * _MS
         span.end_time_unix_nano = span.start_time_unix_nano + (20 if number else 80) * _MS
     return request
-
-
-_EPOCH_NS = time.time_ns()
-"""Spans' times are of this run, and the same in every request that contains them."""
 
 
 def _span_id(turn: Turn, number: int) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import load
 from load import Turn
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -161,7 +162,7 @@ def _judge_turn(verdict: Verdict, turn: Turn, traces: list[AgentTrace], scores) 
     if len(traces) > 1:
         verdict.twice.append(f"{where}: {len(traces)} agent traces")
     trace = traces[0]
-    had = trace.user_input, trace.final_output, len(trace.tool_calls)
+    had = trace.user_input, trace.final_output, len(trace.tool_calls or ())
     if had != (turn.question, turn.answer, 1):
         verdict.lost.append(f"{where}: its agent trace lacks spans ({trace.completeness})")
     elif trace.completeness != "complete":
@@ -180,7 +181,10 @@ def _judge_scores(verdict: Verdict, turn: Turn, by_metric, where: str) -> None:
     last = max((x.revision for x in newest.values()), default=1)
     verdict.revised += last > 1
     if last > turn.parts:
-        verdict.twice.append(f"{where}: revision {last} of what came in {turn.parts} requests")
+        all_ = max((by_metric[x] for x in newest), key=len)
+        times = ", ".join(f"{(x.evaluated_at_ns - load.EPOCH_NS) / 1e9:.1f}" for x in all_)
+        came = f"sent at {turn.at_s:.1f} s in {turn.parts} requests"
+        verdict.twice.append(f"{where}: {came}, evaluated at {times} s")
 
 
 def _judge_session(verdict: Verdict, session_id: str, turns: list[Turn], found) -> None:
