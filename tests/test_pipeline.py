@@ -10,8 +10,11 @@ from spanscore.dialects import SpanNames
 from spanscore.errors import FieldError, InputError, RetryableError
 from spanscore.evaluation import Config as Evaluation
 from spanscore.evaluation import Overrides
-from spanscore.serving import pipeline
+from spanscore.model.spending import Spending
+from spanscore.serving import pipeline, processing
 from spanscore.store import quarantine
+from spanscore.store.judge_limits import JudgeLimits
+from spanscore.telemetry import declared
 
 GENAI = "gen_ai.operation.name"
 
@@ -366,3 +369,42 @@ def test_names_of_spans_act_in_the_process_that_reads_traces(settings, workers):
     served(named, send, lambda _: True)
     assert found[0].session_id == "c-7"
     assert [x.utility for x in found[0].model_calls] == [True]
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("is_of_a_rule", [False, True])
+def test_what_is_left_of_the_budget_counts_what_other_servers_spend(
+    settings, postgresql_server, is_of_a_rule, monkeypatch
+):
+    monkeypatch.setattr(processing, "_LOOK_EVERY_S", 0.05)
+    model = {"model": "openai/gpt-4o-mini"}
+    rules = [{"name": "all", "judge": model}] if is_of_a_rule else []
+    judge = {"try_at_start": False, "budget": {"max_tokens": 100}}
+    judge |= {} if is_of_a_rule else model
+    url = postgresql_server.create()
+    shared = config.Settings.model_validate(
+        {
+            **settings.model_dump(include={"receive", "journal"}),
+            "store": {"url": url},
+            "judge": judge,
+            "evaluation": {"rules": rules},
+        }
+    )
+
+    async def other_spends(running):
+        other = JudgeLimits(url)
+        other.exchange("other", 86400 * 10**9, lambda _: {"": Spending(60)})
+        other.close()
+        async with asyncio.timeout(30):
+            while budget_left(running) != 40:  # noqa: ASYNC110 # the meter has no events
+                await asyncio.sleep(0.01)
+
+    served(shared, other_spends, lambda _: True)
+
+
+def budget_left(running):
+    return next(
+        x.values[("tokens",)]
+        for x in running.meter.collect()
+        if x.metric is declared.JUDGE_BUDGET_LEFT
+    )

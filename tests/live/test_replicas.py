@@ -1,12 +1,19 @@
 """Several servers on one PostgreSQL score every trace and every session once."""
 
+import contextlib
 import time
 from collections import Counter
 
 import grpc
 import pytest
+from obliging_model import ObligingModel
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
+from scripted_server import ScriptedServer
 
+from spanscore.api.v1 import monitor_service_pb2 as monitor_pb
+from spanscore.api.v1 import run_service_pb2 as pb
+from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceStub
+from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub
 from spanscore.store.config import Config
 from spanscore.store.store import Store
 
@@ -121,3 +128,76 @@ def test_a_session_whose_replica_died_before_it_was_evaluated_is_evaluated_by_an
     found = wait_for_session(url, "left")
     assert lives.state()["leads"]
     assert any(x.scope == "session" for x in found)
+
+
+@contextlib.contextmanager
+def api(replica, stub):
+    with grpc.insecure_channel(f"127.0.0.1:{replica.api}") as channel:
+        yield stub(channel)
+
+
+@pytest.fixture
+def follower(replicas):
+    return next(x for x in replicas if not x.state()["leads"])
+
+
+def test_a_run_may_be_created_and_deleted_on_any_replica(follower, replicas, url, recording):
+    for number, request in enumerate(turns_of(recording, "run")):
+        send(replicas[number % REPLICAS], request)
+    wait_for_session(url, "run")
+    spec = pb.Run(measure=pb.RunMeasure(metrics=["coherence"]))
+    with api(follower, RunServiceStub) as runs:
+        run = runs.CreateRun(pb.CreateRunRequest(run=spec), timeout=DEADLINE_S)
+        *_, last = runs.WatchRun(pb.WatchRunRequest(name=run.name), timeout=DEADLINE_S)
+        runs.DeleteRun(pb.DeleteRunRequest(name=run.name), timeout=DEADLINE_S)
+        left = runs.ListRuns(pb.ListRunsRequest(), timeout=DEADLINE_S).runs
+    assert (last.state, last.progress.done, list(left)) == (pb.RUN_STATE_SUCCEEDED, TURNS, [])
+
+
+def test_a_monitor_that_is_created_on_any_replica_ticks_on_the_one_that_leads(follower):
+    monitor = monitor_pb.Monitor(
+        schedule=monitor_pb.MonitorSchedule(every_s=10.0),
+        watch=monitor_pb.MonitorWatch(metric="coherence", floor=0.5),
+    )
+    with api(follower, MonitorServiceStub) as monitors:
+        made = monitors.CreateMonitor(
+            monitor_pb.CreateMonitorRequest(monitor=monitor), timeout=DEADLINE_S
+        )
+        deadline = time.monotonic() + DEADLINE_S
+        while not monitors.ListMonitorTicks(
+            monitor_pb.ListMonitorTicksRequest(parent=made.name), timeout=DEADLINE_S
+        ).ticks:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
+
+def test_replicas_together_keep_to_the_budget_of_one(server, url, recording):
+    answer = ObligingModel(input_tokens=3000, output_tokens=200)
+    with ScriptedServer(answer) as model:
+        judge = {
+            "model": "openai/scripted",
+            "api_base": model.url,
+            "api_key": "k",
+            "try_at_start": False,
+            "prices": {
+                "openai/scripted": {
+                    "input_usd_per_million_tokens": 10.0,
+                    "output_usd_per_million_tokens": 50.0,
+                }
+            },
+            "budget": {"max_usd": 1.0},
+            "cache": {"enabled": False},
+        }
+        measured = {"default_metrics": False, "metrics": {"task_completion": {}}}
+        replicas = [
+            server(store={"url": url}, judge=judge, evaluation=measured).start()
+            for _ in range(REPLICAS)
+        ]
+        for session in range(10):
+            for number, request in enumerate(turns_of(recording, f"paid-{session}")):
+                send(replicas[number % REPLICAS], request)
+        finished = [2 * 10] * REPLICAS
+        for replica, count in zip(replicas, finished, strict=True):
+            replica.wait_until(lambda x, n=count: x["counters"].get("traces_finished", 0) >= n)
+    spent_usd = len(model.calls) * (3000 * 10e-6 + 200 * 50e-6)
+    assert 0.5 < spent_usd <= 1.0

@@ -52,7 +52,7 @@ def test_a_store_of_another_version_is_refused_and_left_as_it_is(config, sql, fo
     [
         "DROP TABLE spanscore_schema",
         "DELETE FROM spanscore_schema",
-        "DROP TABLE trace_measures",  # an unreleased store of version 1 had no such table
+        "DROP TABLE judge_slots",  # an unreleased store of version 1 had no such table
     ],
 )
 @pytest.mark.parametrize("opening", OPENINGS)

@@ -514,3 +514,8 @@ def test_another_store_seals_page_tokens_with_another_key(tmp_path):
     assert stores[0].page_key != stores[1].page_key
     for store in stores:
         store.close()
+
+
+def test_other_servers_can_use_a_store_in_postgresql(any_store, database_url):
+    is_postgresql = database_url.startswith("postgresql")
+    assert any_store.shared_url == (database_url if is_postgresql else None)

@@ -14,6 +14,7 @@ from spanscore.judge.litellm import LiteLLM
 from spanscore.judge.model_judge import ModelJudge, nobody_to_ask
 from spanscore.judge.port import Answer, Judge, Prompt
 from spanscore.judge.redaction import redact
+from spanscore.judge.shared_limits import SharedLimits
 from spanscore.judge.transcript import Renderer, estimate_tokens, render
 from spanscore.lazy_imports import require_litellm
 from spanscore.telemetry import Meter
@@ -56,13 +57,14 @@ def open_judge(
     cache: Cache | None = None,
     meter: Meter | None = None,
     beside: Judge | None = None,
+    limits: SharedLimits | None = None,
 ) -> Judge | None:
     """The judge that `config` describes; None where it names no model.
 
     `cache` keeps answers beyond this process; without it they are kept in memory. `meter` counts
     calls. `beside` is a judge that was opened before, whose budget and queues this one's calls
-    share. Nothing is imported or sent yet. Raises ConfigError where a model is to be asked and the
-    extra `judge` is not installed.
+    share. `limits` has budget and rates hold for all servers together. Nothing is imported or sent
+    yet. Raises ConfigError where a model is to be asked and the extra `judge` is not installed.
     """
     if not config.models:
         return None
@@ -71,7 +73,7 @@ def open_judge(
     require_litellm(_MODEL, config.models[0])
     kept = (cache or MemoryCache(config.cache.max_entries)) if config.cache.enabled else None
     shared_with = beside if isinstance(beside, ModelJudge) else None
-    return ModelJudge(config, LiteLLM(config), kept, meter=meter, beside=shared_with)
+    return ModelJudge(config, LiteLLM(config), kept, meter=meter, beside=shared_with, limits=limits)
 
 
 def answers_file(config: Config) -> Cache | None:

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 from weakref import WeakValueDictionary
@@ -31,6 +31,15 @@ class Shares:
         """What all tenants have spent."""
         self._spent: defaultdict[str, float] = defaultdict(float)
 
+    def load(self, spent: Iterable[tuple[str, float]], before: Iterable[str]) -> None:
+        """Begin anew with what tenants have spent; `before` are those that spent in the window
+        before.
+        """
+        self.total = 0
+        self._spent = defaultdict(float, dict.fromkeys(before, 0.0))
+        for tenant, amount in spent:
+            self.add(tenant, amount)
+
     def turn(self) -> None:
         """Begin a new window, in which a share is kept for whoever has spent in the one that
         ends.
@@ -43,11 +52,11 @@ class Shares:
     def add(self, tenant: str, amount: float) -> None:
         """A tenant has spent so much more, or less where it is negative."""
         self.total += amount
-        self._spent[self._name(tenant)] += amount
+        self._spent[self.name(tenant)] += amount
 
     def spent(self, tenant: str) -> float:
         """What a tenant has spent."""
-        return self._spent.get(self._name(tenant), 0.0)
+        return self._spent.get(self.name(tenant), 0.0)
 
     def kept_for_others(self, tenant: str) -> float:
         """What of the limit others may still spend of their shares.
@@ -62,7 +71,7 @@ class Shares:
         (50.0, 40.0)
         """
         share = self.share(tenant)
-        others = (spent for name, spent in self._spent.items() if name != self._name(tenant))
+        others = (spent for name, spent in self._spent.items() if name != self.name(tenant))
         return sum((max(0.0, share - spent) for spent in others), 0.0)
 
     def spare(self, tenant: str) -> float:
@@ -77,7 +86,7 @@ class Shares:
         >>> shares.share("a"), shares.share("b")
         (100.0, 50.0)
         """
-        return self.limit / len(self._spent.keys() | {self._name(tenant)})
+        return self.limit / len(self._spent.keys() | {self.name(tenant)})
 
     def frees(self, spender: str, tenant: str) -> bool:
         """Whether what a spender gets back may be spent by a tenant, and is not kept for the
@@ -88,9 +97,10 @@ class Shares:
         >>> shares.frees("a", "b"), shares.frees("b", "a"), shares.frees("b", "b")
         (True, False, True)
         """
-        return self._name(spender) == self._name(tenant) or self.spent(spender) > self.share(tenant)
+        return self.name(spender) == self.name(tenant) or self.spent(spender) > self.share(tenant)
 
-    def _name(self, tenant: str) -> str:
+    def name(self, tenant: str) -> str:
+        """Under which name a tenant is counted."""
         return tenant if tenant in self._spent or len(self._spent) < _MAX_TENANTS else _OTHERS
 
 
@@ -190,6 +200,26 @@ class Budget:
             if reserved.window == self._window
             and any(x.frees(reserved.tenant, tenant) for x in self._limited)
         }
+
+    def attempt(
+        self, need: Need, now_ns: int, tenant: str, awaited: set[Reservation] | None
+    ) -> Reservation | set[Reservation]:
+        """What a call may cost is booked, or the calls that are to be waited for first.
+
+        `awaited` are those that were waited for before; None: none was. Raises
+        BudgetExhaustedError.
+        """
+        output = self.affordable_output(need, now_ns, tenant)
+        if output >= need.most_output:
+            return self.book(need, need.most_output, now_ns, tenant)
+        still_open = self.open_for(tenant)
+        if awaited := still_open if awaited is None else awaited & still_open:
+            return awaited
+        return self.book(need, max(output, need.least_output), now_ns, tenant)
+
+    def has_open(self, reservations: set[Reservation]) -> bool:
+        """Whether all of these calls are still under way."""
+        return reservations <= self._open
 
     def book(self, need: Need, output_tokens: int, now_ns: int, tenant: str = "") -> Reservation:
         """`reserve` for a call whose output is held to `output_tokens`."""
@@ -365,15 +395,23 @@ class Purse:
 
     async def _book(self, needed: Callable[[], Need], tenant: str) -> Reservation:
         async with self._turns.setdefault(tenant, asyncio.Lock()):
+            begun_ns = self._clock_ns()
             awaited: set[Reservation] | None = None
             while True:
-                now_ns, need = self._clock_ns(), needed()
-                output = self.budget.affordable_output(need, now_ns, tenant)
-                if output >= need.most_output:
-                    return self.budget.book(need, need.most_output, now_ns, tenant)
-                still_open = self.budget.open_for(tenant)
-                awaited = still_open if awaited is None else awaited & still_open
-                if not awaited:
-                    return self.budget.book(need, max(output, need.least_output), now_ns, tenant)
-                self._settled.clear()
-                await self._settled.wait()
+                found = await self._attempt(needed(), tenant, awaited, begun_ns)
+                if isinstance(found, Reservation):
+                    return found
+                await self._wait(found)
+                awaited = found
+
+    async def _attempt(
+        self, need: Need, tenant: str, awaited: set[Reservation] | None, _begun_ns: int
+    ) -> Reservation | set[Reservation]:
+        """See `Budget.attempt`."""
+        return self.budget.attempt(need, self._clock_ns(), tenant, awaited)
+
+    async def _wait(self, awaited: set[Reservation]) -> None:
+        """Wait until one of these calls, or another one, is no longer under way."""
+        if self.budget.has_open(awaited):
+            self._settled.clear()
+            await self._settled.wait()

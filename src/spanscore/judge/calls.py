@@ -25,6 +25,7 @@ from spanscore.judge.config import Config
 from spanscore.judge.pace import Timing
 from spanscore.judge.provider import CallError, Completion, Message, Provider
 from spanscore.judge.queues import Lane, Place, Queues
+from spanscore.judge.shared_limits import SharedLimits, open_purse
 from spanscore.judge.transcript import estimate_tokens
 from spanscore.model.score import JudgeUsage
 from spanscore.telemetry import Meter, declared
@@ -170,18 +171,19 @@ class Caller:
         timing: pace.Timing,
         calls: Calls,
         beside: "Caller | None" = None,
+        limits: SharedLimits | None = None,
     ) -> None:
         """`beside` is another judge's, whose budget and queues these calls share; its limits hold
-        for both.
+        for both. With `limits` they hold for all servers.
         """
         self._config = config
         self._provider = provider
         self._timing = timing
         self._calls = calls
-        own = Account(Purse(Budget(config.budget), timing.clock_ns))
+        own = Account(open_purse(config.budget, timing, limits))
         self.account: Account = own if beside is None else beside.account
         """The judge's own, or that of the judge beside which it is."""
-        self.queues: Queues = Queues(config, timing) if beside is None else beside.queues
+        self.queues: Queues = Queues(config, timing, limits) if beside is None else beside.queues
         """Where the judge's calls wait."""
         self._sizes = Sizes()
         self._policy = pace.Policy(

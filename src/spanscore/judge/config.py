@@ -96,8 +96,8 @@ class Backoff(Options):
 
 
 class Budget(Options):
-    """What may be spent on judging in one hour or day, by this process; what is past it is
-    skipped.
+    """What may be spent on judging in one hour or day, by all servers that share a store in
+    PostgreSQL, else by this process; what is past it is skipped.
     """
 
     max_tokens: int | None = Field(default=None, ge=1)
@@ -252,9 +252,10 @@ class Config(Options):
     """
 
     requests_per_minute: float | None = Field(default=None, gt=0)
-    """Calls of each model in a minute that one process never exceeds, with whatever judges its
-    rules name; they are spaced evenly. null: what the provider takes is learned from its headers
-    and its refusals, as it is below the configured limit.
+    """Calls of each model in a minute that all servers which share a store in PostgreSQL together,
+    else one process, never exceed, with whatever judges their rules name; they are spaced evenly.
+    null: what the provider takes is learned from its headers and its refusals, by each process for
+    itself, as it is below the configured limit.
     """
 
     tokens_per_minute: float | None = Field(default=None, gt=0)

@@ -32,6 +32,7 @@ from spanscore.judge.calls import Account, Caller, Calls, Spent
 from spanscore.judge.config import Config
 from spanscore.judge.port import Answer, AnswerT, Judge, Prompt
 from spanscore.judge.provider import Completion, Message, Provider
+from spanscore.judge.shared_limits import SharedLimits
 from spanscore.model.score import JudgeUsage
 from spanscore.telemetry import Meter
 
@@ -97,9 +98,10 @@ class ModelJudge:
         timing: pace.Timing = pace.Timing(),  # noqa: B008 - frozen
         meter: Meter | None = None,
         beside: "ModelJudge | None" = None,
+        limits: SharedLimits | None = None,
     ) -> None:
         """`beside` is another judge, whose budget and queues this one's calls share; its limits
-        hold for both.
+        hold for both. With `limits` they hold for all servers.
         """
         self._config = config
         self._provider = provider
@@ -107,7 +109,7 @@ class ModelJudge:
         self._timing = timing
         self._calls = Calls(meter or Meter())
         self.caller: Caller = Caller(
-            config, provider, timing, self._calls, beside.caller if beside else None
+            config, provider, timing, self._calls, beside.caller if beside else None, limits
         )
         """What calls the models."""
         self._flights: SingleFlight[Answer[Any] | JudgeError] = SingleFlight()

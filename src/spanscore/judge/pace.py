@@ -154,6 +154,13 @@ class Pace:
         longest = max(waits)
         return longest if longest > 1e-6 else 0.0  # a microsecond is a rounding error, not a wait
 
+    def interval_s(self, tokens: float) -> float:
+        """For how long a call of so many tokens uses the configured limits up; 0 where there are
+        none.
+        """
+        of_tokens = tokens / self._even_tokens.rate_per_s if self._even_tokens else 0.0
+        return max(1 / self._most_per_s, of_tokens)
+
     def closed_s(self, now_ns: int, tokens: float = 0.0) -> float:
         """The part of `wait_s` that the provider asked for, or stated: for how many seconds it
         takes no such call.

@@ -5,6 +5,7 @@ import heapq
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from spanscore.judge import provider
 from spanscore.judge.config import Config
 from spanscore.judge.pace import Pace, Timing
 from spanscore.judge.provider import CallError, Completion, RateLimits, read
+from spanscore.judge.shared_limits import SharedLimits, patiently
 from spanscore.telemetry import Complaints
 
 _OVERLOADED = frozenset({429, 529})
@@ -120,17 +122,19 @@ class Lane:
         timing: Timing,
         patience_s: float,
         pace: Pace | None = None,
+        limits: SharedLimits | None = None,
     ) -> None:
         """`patience_s` is for how long a provider may refuse every call before its model is given
         up.
 
-        `pace` is one that knows limits beforehand.
+        `pace` is one that knows limits beforehand; `limits` has other servers keep them too.
         """
         self._model = model
         self._slots = slots
         self._timing = timing
         self._patience_s = patience_s
         self._pace = pace or Pace()
+        self._limits = limits
         self._room = _Room(min(_FEWEST_AT_ONCE, most_at_once), most_at_once)
         self._waiting: list[tuple[tuple[int, int], asyncio.Future[None]]] = []
         self._turns, self._turns_behind = _Turns(), _Turns()
@@ -260,7 +264,25 @@ class Lane:
         if self._pace.wait_s(self._timing.clock_ns(), tokens) > 0:
             self._slots.release()
             return False
+        try:
+            await self._wait_for_slot(tokens)
+        except BaseException:
+            self._slots.release()
+            raise
         return True
+
+    async def _wait_for_slot(self, tokens: float) -> None:
+        """Wait for the time that other servers leave to this call: last of all, so that none is
+        taken far ahead.
+        """
+        interval_s = self._pace.interval_s(tokens)
+        if self._limits is None or not interval_s:
+            return
+        wait_s = await patiently(
+            partial(self._limits.take_slot, self._model, interval_s), self._timing
+        )
+        if wait_s > 0:
+            await self._timing.sleep(wait_s)
 
     def _leave(self) -> None:
         self._room.under_way -= 1
@@ -312,11 +334,12 @@ class Queues:
     Belongs to one event loop.
     """
 
-    def __init__(self, config: Config, timing: Timing) -> None:
-        """`config` contains the limits of calls; they hold for all judges that share these
-        queues.
+    def __init__(self, config: Config, timing: Timing, shared: SharedLimits | None = None) -> None:
+        """`config` contains the limits of calls; they hold for all judges that share these queues,
+        and with `shared` for all servers.
         """
         self._config = config
+        self._shared = shared
         self._timing = timing
         self._slots = asyncio.Semaphore(config.max_concurrent)
         self._lanes: dict[_Access, Lane] = {}
@@ -332,7 +355,8 @@ class Queues:
         limits = self._config
         pace = Pace(_per_s(limits.requests_per_minute), _per_s(limits.tokens_per_minute))
         patience_s = limits.backoff.max_elapsed_time / 1e9
-        return Lane(model, self._slots, limits.max_concurrent, self._timing, patience_s, pace)
+        most = limits.max_concurrent
+        return Lane(model, self._slots, most, self._timing, patience_s, pace, self._shared)
 
 
 def _access(model: str, config: Config) -> _Access:

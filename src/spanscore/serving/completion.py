@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from spanscore.assemble.assembler import Cut
 from spanscore.assemble.loop import Sessions, WorkQueue
+from spanscore.errors import ConflictError
 from spanscore.model.score import Evaluation
 from spanscore.model.span import changed
 from spanscore.scoring import Scoring
@@ -167,14 +168,16 @@ class Finishing:
         finished = [
             self._with_held_back(x) for x in await asyncio.gather(*map(self._evaluated, rebuilt))
         ]
-        await self._commit(finished)
+        while not await self._commit(finished):
+            finished = await self._anew(finished)
         self._let_go(finished)
         self._meter.add(declared.TRACES_FINISHED, sum(len(x.result.job.cuts) for x in finished))
         self._meter.observe(declared.EVALUATIONS_DURATION, time.monotonic() - started_s)
 
-    async def _commit(self, finished: Sequence[_Finished]) -> None:
-        """Keep traces and scores; where that fails, the spans that were held back for them leave
-        without scores.
+    async def _commit(self, finished: Sequence[_Finished]) -> bool:
+        """Keep traces and scores; False: another server has kept some of the traces meanwhile.
+
+        Where it fails, the spans that were held back for them leave without scores.
         """
         traces = [stored for x in finished for stored in x.traces]
         evaluations = [evaluation for x in finished for evaluation in x.evaluations]
@@ -182,11 +185,23 @@ class Finishing:
             await self._scoring.commit(
                 traces, evaluations, left_over=[id_ for one in finished for id_ in one.left_over]
             )
+        except ConflictError:
+            return False
         except Exception:
             for one in finished:
                 if self.holds_back is not None:
                     self.holds_back.release(one.held_back, (), lambda: None)
             raise
+        return True
+
+    async def _anew(self, finished: Sequence[_Finished]) -> list[_Finished]:
+        """The same, evaluated as the revisions that follow what another server has kept."""
+        new = await self._scoring.patiently(self._new, [x.result for x in finished])
+        evaluated = await asyncio.gather(*map(self._evaluated, new))
+        return [
+            replace(now, held_back=before.held_back)
+            for now, before in zip(evaluated, finished, strict=True)
+        ]
 
     def _let_go(self, finished: Sequence[_Finished]) -> None:
         """All is committed: others may be read now, sessions go on, and spans that were held back

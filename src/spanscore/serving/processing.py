@@ -22,14 +22,16 @@ from spanscore.evaluation import Engine, Overrides
 from spanscore.evaluation.procedure import RuleJudge, rule_judges
 from spanscore.export.port import Exporter, Sink
 from spanscore.export.sender import Sender
-from spanscore.judge import open_judge, redactor
+from spanscore.judge import ModelJudge, open_judge, redactor
 from spanscore.judge.port import Ending, Judge
+from spanscore.judge.shared_limits import SharedPurse
 from spanscore.model.score import Evaluation
 from spanscore.scoring import Scoring, SessionsFailedError, refuse_misplaced
 from spanscore.serving.completion import Finishing, HoldsBack, Spans
 from spanscore.serving.judge_retries import Rescoring, configured_metrics, open_trials
 from spanscore.serving.leadership import Leadership
 from spanscore.store.judge_answers import SharedAnswers
+from spanscore.store.judge_limits import JudgeLimits
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
 from spanscore.threads import Precedence, next_multiple
@@ -144,15 +146,17 @@ class Processing:
             if shared is None
             else SharedAnswers(shared, settings.judge.cache.max_bytes, clock_ns)
         )
-        self._judge = judge or open_judge(settings.judge, answers, meter)
+        limits = JudgeLimits.of(store.shared_url)
+        self._judge = judge or open_judge(settings.judge, answers, meter, limits=limits)
         self._embedder = open_embedder(settings.embedding, redact=redactor(settings.judge))
         self.judges_end = Ending()
         usual = RuleJudge(self._judge, settings.judge)
         of_rules = rule_judges(
             settings.evaluation.rules,
             usual,
-            lambda config, beside: judge or open_judge(config, answers, meter, beside),
+            lambda config, beside: judge or open_judge(config, answers, meter, beside, limits),
         )
+        self._purses = _purses(usual, *of_rules.values())
         engine = Engine(
             settings.evaluation,
             self.judges_end.of(self._judge),
@@ -259,6 +263,7 @@ class Processing:
         only, asks = self.leadership.only, self._settings.evaluation.ask_again.enabled
         asking = [only(self._rescoring.run)] if asks else []
         own = [self._tidy(), only(self._look_for_undelivered), self.leadership.run()]
+        own += map(_refresh, self._purses)
         if self.store.is_shared:
             own.append(only(self._take_over_sessions))
         processes = [] if self._workers is None else [self._workers.run()]
@@ -482,3 +487,19 @@ class Processing:
         while True:
             await self.sender.look()
             await next_multiple(_LOOK_EVERY_S)
+
+
+def _purses(*judges: RuleJudge) -> set[SharedPurse]:
+    """From what judges' calls are paid that other servers' calls are paid from too."""
+    found = (x.judge.purse for x in judges if isinstance(x.judge, ModelJudge))
+    return {x for x in found if isinstance(x, SharedPurse)}
+
+
+async def _refresh(purse: SharedPurse) -> None:
+    """Know what other servers spend, and have them know what is spent here, also at the end."""
+    try:
+        while True:
+            await purse.refresh()
+            await next_multiple(_LOOK_EVERY_S)
+    finally:
+        await purse.refresh()

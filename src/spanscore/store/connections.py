@@ -45,6 +45,11 @@ _SERVER_LIMITS = {
     "keepalives_count": 3,
 }
 """The same of a server, which waits longer: a network that is cut is a connection that ended."""
+_OF_SHARED = (
+    f"SELECT set_config('statement_timeout', '{_LIMIT_S}s', true),"
+    f" set_config('idle_in_transaction_session_timeout', '{_LIMIT_S}s', true)"
+)
+"""A host that dies in a transaction holds its locks no longer than that."""
 
 _PAGE_BYTES = 16384  # records are large: a tenth less CPU a commit than with 4096
 
@@ -130,7 +135,12 @@ def shared(text: str, key: str) -> Engine:
         raise ConfigError(
             f"{key}: {shown} needs the Python package {error.name}; install it"
         ) from error
-    return _with_limited_statements(engine)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql(_OF_SHARED)
+
+    return engine
 
 
 def no_store(config: Config) -> ConfigError:

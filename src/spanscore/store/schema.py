@@ -593,6 +593,34 @@ alert_notices = Table(
 )
 """Alerts on their way to their receivers, in the order in which they were raised."""
 
+judge_spending = Table(
+    "judge_spending",
+    tables,
+    Column("window_ns", _BIG, primary_key=True, autoincrement=False),
+    Column("began_ns", _BIG, primary_key=True, autoincrement=False),
+    Column("server", String(32), primary_key=True),
+    Column("tenant", String(128), primary_key=True),
+    Column("tokens", _BIG, nullable=False),
+    Column("usd", Double, nullable=False),
+    Column("open_tokens", _BIG, nullable=False),
+    Column("open_usd", Double, nullable=False),
+    Column("written_ns", _BIG, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""What each server has spent of `judge.budget` in an hour or day, on PostgreSQL.
+
+`open_tokens` and `open_usd` are the part that is reserved for calls under way.
+"""
+
+judge_slots = Table(
+    "judge_slots",
+    tables,
+    Column("model", Text, primary_key=True),
+    Column("next_us", _BIG, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""When a model with a configured rate may be called next by any server, in microseconds."""
+
 
 def version_of(connection: Connection, url: str) -> int | None:
     """The version of the tables in a database; None where there are none.
@@ -603,7 +631,7 @@ def version_of(connection: Connection, url: str) -> int | None:
     if database.has_table(versions.name):
         found: int | None = connection.execute(select(versions.c.version)).scalar()
         # unreleased versions also began with 1, and lacked the latest tables
-        if found == VERSION and database.has_table(trace_measures.name):
+        if found == VERSION and database.has_table(judge_slots.name):
             return found
     elif tables.tables.keys() & database.get_table_names():
         found = None

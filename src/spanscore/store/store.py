@@ -9,7 +9,7 @@ from typing import TypeVar
 from sqlalchemy import Column, func, insert, select, update
 from sqlalchemy.engine import Connection
 
-from spanscore.errors import ConfigError, PermanentError, RetryableError
+from spanscore.errors import ConfigError, ConflictError, PermanentError, RetryableError
 from spanscore.model.external import newest
 from spanscore.model.score import Evaluation, Undelivered
 from spanscore.model.trace import AgentTrace
@@ -20,6 +20,7 @@ from spanscore.store import (
     facts,
     given_scores,
     judge_answers,
+    judge_limits,
     listing,
     lookup,
     ordered_scores,
@@ -49,7 +50,7 @@ from spanscore.store.schema import (
     external_scores,
     monitors,
 )
-from spanscore.store.stored_rows import StoredTrace
+from spanscore.store.stored_rows import IMPORTED, StoredTrace
 from spanscore.store.unanswered import Missing, Unanswered
 
 __all__ = ["MAX_SESSION_TRACES", "Missing", "SessionRecord", "Store", "StoredTrace", "Unanswered"]
@@ -133,6 +134,11 @@ class Store:
         return locks is None or locks.lead()
 
     @property
+    def shared_url(self) -> str | None:
+        """The URL at which other servers can use it too; None of SQLite."""
+        return self._config.url if self.is_shared else None
+
+    @property
     def monitors(self) -> MonitorStore:
         """What monitors read and keep."""
         return MonitorStore(self._database)
@@ -171,10 +177,16 @@ class Store:
         commit, without gaps. `missing` is kept until it is evaluated without being missing again.
         `evaluated` has the sessions that were evaluated, by their keys, with the `until_row` of
         what was read of them. `also` writes of evaluation runs in the same transaction.
+
+        Raises ConflictError where another server has committed a trace as this revision: nothing is
+        kept. A session of which another server has committed a score as this revision is open as it
+        was.
         """
         now_ns = self._clock_ns()
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
+                if self.is_shared:
+                    _refuse_outdated(connection, traces)
                 left = placement.named_by(connection, gone)
                 # what is there already, imported or an earlier revision, may lose responses
                 left |= placement.of_responses(connection, [x.trace.id for x in traces])
@@ -191,7 +203,11 @@ class Store:
                 numbered = list(enumerate(new, self._last_seq + 1))
                 facts.put(connection, numbered, [x.trace for x in traces], new=first, removed=left)
                 unanswered.note(connection, [x for x in scored if x.run is None], missing, now_ns)
-                stored_rows.note(connection, evaluated)
+                outdated = {stored_rows.subject_of(x) for x in scored}
+                outdated -= {stored_rows.subject_of(x) for x in new}
+                stored_rows.note(
+                    connection, {k: row for k, row in evaluated.items() if k not in outdated}
+                )
                 if also is not None:
                     also(RunTables(connection))
             self._last_row += len(traces)
@@ -614,6 +630,7 @@ class Store:
         with self._database.writing() as connection:
             dimensions.tidy(connection, unused)
             given_scores.forget_deleted(connection, now_ns)
+            judge_limits.prune(connection, now_ns)
             if traces:
                 stored_rows.forget_deleted(connection)
             if bounds.max_age is not None:
@@ -665,6 +682,14 @@ class Store:
                 pruned = prune_step(connection, before_ns)
             self._size_bytes -= pruned.size_bytes
         return pruned
+
+
+def _refuse_outdated(connection: Connection, traces: Sequence[StoredTrace]) -> None:
+    known = lookup.known(connection, [x.trace.id for x in traces if x.revision != IMPORTED])
+    for stored in traces:
+        revision, _ = known.get(stored.trace.id, (IMPORTED, ""))
+        if IMPORTED < stored.revision <= revision:
+            raise ConflictError(f"revision {stored.revision} of {stored.trace.id} is there already")
 
 
 def _subjects(

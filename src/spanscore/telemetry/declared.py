@@ -264,7 +264,10 @@ JUDGE_BUDGET_LIMIT = _gauge(
     "unit",
 )
 JUDGE_BUDGET_LEFT = _gauge(
-    "judge_budget_left", "", "What is left of it in this hour or day.", "unit"
+    "judge_budget_left",
+    "",
+    "What is left of it in this hour or day, for all servers that share it.",
+    "unit",
 )
 
 EXPORTER_SENT_REQUESTS = _counter(

@@ -1,0 +1,128 @@
+"""The judge's budget and rates, shared by several servers."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Self
+
+from sqlalchemy import Row, delete, text
+from sqlalchemy.engine import Connection
+
+from spanscore.model.spending import Spending, Standing
+from spanscore.store import connections
+from spanscore.store.connections import transaction
+from spanscore.store.schema import judge_slots, judge_spending
+
+_KEPT_NS: Final = 3 * 86400 * 10**9
+"""Longer than this window and the one before, of which each is a day at most."""
+_OPEN_NS: Final = 120 * 10**9
+"""After so long without a word of a server its calls are no longer waited for."""
+_SPARE: Final = 1.01
+"""Slots are by so much longer than a limit asks for: what a busy server sends late, and what is
+made up for, exceeds it in no minute.
+"""
+
+# Of the table, so that stores in several schemas of one database do not wait for each other.
+_LOCK: Final = text(
+    "SELECT pg_advisory_xact_lock(1936748901, 'judge_spending'::regclass::oid::integer)"
+)
+_READ: Final = text(
+    "WITH clock AS (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint * 1000000"
+    " AS now_ns) "
+    "SELECT now_ns, began_ns, tenant, server = :server AS is_own,"
+    " sum(tokens)::bigint AS tokens, sum(usd) AS usd,"
+    " sum(CASE WHEN written_ns > now_ns - :open_ns THEN open_tokens ELSE 0 END)::bigint"
+    " AS open_tokens,"
+    " sum(CASE WHEN written_ns > now_ns - :open_ns THEN open_usd ELSE 0 END) AS open_usd"
+    " FROM clock LEFT JOIN judge_spending ON window_ns = :window_ns"
+    " AND began_ns >= now_ns - now_ns % :window_ns - :window_ns GROUP BY 1, 2, 3, 4"
+)
+_WRITE: Final = text(
+    "INSERT INTO judge_spending (window_ns, began_ns, server, tenant, tokens, usd, open_tokens,"
+    " open_usd, written_ns) VALUES (:window_ns, :began_ns, :server, :tenant, :tokens, :usd,"
+    " :open_tokens, :open_usd, :written_ns)"
+    " ON CONFLICT (window_ns, began_ns, server, tenant) DO UPDATE SET tokens = excluded.tokens,"
+    " usd = excluded.usd, open_tokens = excluded.open_tokens, open_usd = excluded.open_usd,"
+    " written_ns = excluded.written_ns"
+)
+# The generic cell rate algorithm; a tenth of a second that was not used is made up for.
+_TAKE: Final = text(
+    "INSERT INTO judge_slots (model, next_us)"
+    " VALUES (:model, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + :interval_us)"
+    " ON CONFLICT (model) DO UPDATE SET next_us = :interval_us"
+    " + greatest(judge_slots.next_us, excluded.next_us - :interval_us - 100000) RETURNING"
+    " next_us - :interval_us - (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+)
+
+
+class JudgeLimits:
+    """What servers with one PostgreSQL store spend, and when they call.
+
+    See `spanscore.judge.shared_limits.SharedLimits`. It has connections of its own, and waits for
+    no other writer of the store.
+    """
+
+    def __init__(self, url: str) -> None:
+        """It connects when it is used first. Raises ConfigError where `url` is no PostgreSQL."""
+        engine = connections.shared(url, "store.url")
+        # what another server wrote while its lock was waited for is to be seen
+        self._engine = engine.execution_options(isolation_level="READ COMMITTED")
+        self._single = engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    @classmethod
+    def of(cls, url: str | None) -> Self | None:
+        """Those of the servers with the store at `url`; None where that is None."""
+        return None if url is None else cls(url)
+
+    def exchange(
+        self, server: str, window_ns: int, decide: Callable[[Standing], Mapping[str, Spending]]
+    ) -> None:
+        """See `SharedLimits.exchange`."""
+        with transaction(self._engine) as connection:
+            connection.execute(_LOCK)
+            given = {"server": server, "window_ns": window_ns, "open_ns": _OPEN_NS}
+            rows = connection.execute(_READ, given).all()
+            now_ns = rows[0].now_ns
+            found = [x for x in rows if x.began_ns is not None]
+            # a clock that is set back does not open a spent window again
+            began_ns = max([now_ns - now_ns % window_ns, *(x.began_ns for x in found)])
+            spent = decide(_standing(found, began_ns, window_ns))
+            written = [
+                {
+                    "window_ns": window_ns,
+                    "began_ns": began_ns,
+                    "server": server,
+                    "tenant": tenant,
+                    "written_ns": now_ns,
+                    **x._asdict(),
+                }
+                for tenant, x in spent.items()
+            ]
+            if written:
+                connection.execute(_WRITE, written)
+
+    def take_slot(self, model: str, interval_s: float) -> float:
+        """See `SharedLimits.take_slot`."""
+        given = {"model": model, "interval_us": round(interval_s * _SPARE * 1e6)}
+        with transaction(self._single) as connection:
+            wait_us: int = connection.execute(_TAKE, given).scalar_one()
+        return max(wait_us, 0) / 1e6
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+
+def prune(connection: Connection, now_ns: int) -> None:
+    """Delete what is of windows and calls long past."""
+    before_ns = now_ns - _KEPT_NS
+    connection.execute(delete(judge_spending).where(judge_spending.c.began_ns < before_ns))
+    connection.execute(delete(judge_slots).where(judge_slots.c.next_us < before_ns // 1000))
+
+
+def _standing(rows: Iterable[Row[Any]], began_ns: int, window_ns: int) -> Standing:
+    others, before = {}, set()
+    for x in rows:
+        if x.began_ns == began_ns and not x.is_own:
+            others[x.tenant] = Spending(x.tokens, x.usd, x.open_tokens, x.open_usd)
+        elif x.began_ns == began_ns - window_ns and (x.tokens > 0 or x.usd > 0):
+            before.add(x.tenant)
+    return Standing(began_ns // window_ns, others, before)
