@@ -21,6 +21,8 @@ _TURNS = (3, 6)
 _GAP_S, _LONG_GAP_S = (0.3, 3.0), (4.0, 6.0)
 _LONG = 0.15
 """The share of turns before which a session is quiet for about as long as it is waited for."""
+_BEGUN = 0.7
+"""The share of the time within which sessions begin."""
 _PARTED = 0.3
 """The share of turns whose last spans follow in a request of their own."""
 _PARTED_BY_S = (0.1, 0.8)
@@ -71,11 +73,11 @@ class Message:
 
 
 def planned(seed: int, sessions: int, over_s: float) -> tuple[list[Turn], list[Message]]:
-    """All turns of a load that begins its sessions over `over_s`, and their requests by time."""
+    """All turns of a load, and their requests by time; most sessions end within `over_s`."""
     chance = random.Random(seed)
     turns, messages = [], []
     for number in range(sessions):
-        at_s = chance.uniform(0, over_s)
+        at_s = chance.uniform(0, over_s * _BEGUN)
         for place in range(chance.randint(*_TURNS)):
             turn = _turn(chance, f"chat-{seed}-{number}", place, at_s)
             turns.append(turn)
