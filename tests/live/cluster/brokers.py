@@ -15,7 +15,7 @@ _TOPIC = "otlp_spans"
 _WITHIN_S = 60
 _NEVER_MS = 30 * 60 * 1000
 _UNKEYED = 0.2
-"""The share of requests that come in messages of several traces, without a key."""
+"""The share of traces that come in messages with others, without a key."""
 _BATCH = 5
 _FLUSH_S = 1.0
 
@@ -64,10 +64,9 @@ class Brokers:
 class Writer:
     """Writes each trace under its id, and some together without one; acknowledged by all."""
 
-    def __init__(self, addresses: list[str], seed: int) -> None:
+    def __init__(self, addresses: list[str]) -> None:
         from confluent_kafka import Producer
 
-        self._chance = random.Random(seed)
         self._counts: Counter[str] = Counter()
         self._batch: list[Message] = []
         self._batch_since_s = 0.0
@@ -87,8 +86,9 @@ class Writer:
 
     def send(self, message: Message) -> None:
         """Have a request written."""
-        if self._chance.random() >= _UNKEYED:
-            self._write([message], message.turn.trace_id)
+        trace_id = message.turn.trace_id
+        if random.Random(trace_id).random() >= _UNKEYED:
+            self._write([message], trace_id)
         else:
             self._batch_since_s = self._batch_since_s or time.monotonic()
             self._batch.append(message)

@@ -133,7 +133,7 @@ def _target(cluster: Cluster, args: argparse.Namespace):
     if args.only != "kafka":
         ways.append(load.Balancer([x.grpc for x in cluster.replicas]))
     if cluster.kafka is not None:
-        ways.append(brokers.Writer(cluster.kafka.addresses, args.seed))
+        ways.append(brokers.Writer(cluster.kafka.addresses))
     return ways[0] if len(ways) == 1 else load.Either(*ways)
 
 
