@@ -118,15 +118,6 @@ class Budget(Options):
         return duration_ns("1h") if self.per == "hour" else duration_ns("24h")
 
 
-def _of_postgresql(url: str) -> str:
-    if not url.startswith("postgresql"):  # not quoted: it may contain a password
-        raise ValueError(
-            "this is no PostgreSQL, which servers can share:"
-            " postgresql+psycopg://user@host/database"
-        )
-    return url
-
-
 class CacheConfig(Options):
     """Whether an answer is kept, so that the same question about the same transcript is not paid
     for twice.
@@ -134,12 +125,6 @@ class CacheConfig(Options):
 
     enabled: bool = True
     """Keep valid answers, in the store where there is one."""
-
-    url: Annotated[str, AfterValidator(_of_postgresql)] | None = None
-    """A PostgreSQL database in which several servers keep answers together, so that none pays for
-    what another one has asked: `postgresql+psycopg://user:password@host/database`. null: a server
-    keeps them in its own store.
-    """
 
     max_entries: int = Field(default=4096, ge=1)
     """Answers kept in memory where there is neither store nor file."""
@@ -156,7 +141,7 @@ class CacheConfig(Options):
     """
 
     max_bytes: ByteSize = 256 * 2**20
-    """Bytes of answers in that file, or at `url`, at most; those not used for longest go first."""
+    """Bytes of answers in that file at most; those not used for longest go first."""
 
 
 class RedactConfig(Options):

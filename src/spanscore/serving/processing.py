@@ -30,7 +30,6 @@ from spanscore.scoring import Scoring, SessionsFailedError, refuse_misplaced
 from spanscore.serving.completion import Finishing, HoldsBack, Spans
 from spanscore.serving.judge_retries import Rescoring, configured_metrics, open_trials
 from spanscore.serving.leadership import Leadership
-from spanscore.store.judge_answers import SharedAnswers
 from spanscore.store.judge_limits import JudgeLimits
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
@@ -140,21 +139,15 @@ class Processing:
             lead=self.leadership,
             clock_ns=clock_ns,
         )
-        shared = settings.judge.cache.url
-        answers = (
-            store
-            if shared is None
-            else SharedAnswers(shared, settings.judge.cache.max_bytes, clock_ns)
-        )
         limits = JudgeLimits.of(store.shared_url)
-        self._judge = judge or open_judge(settings.judge, answers, meter, limits=limits)
+        self._judge = judge or open_judge(settings.judge, store, meter, limits=limits)
         self._embedder = open_embedder(settings.embedding, redact=redactor(settings.judge))
         self.judges_end = Ending()
         usual = RuleJudge(self._judge, settings.judge)
         of_rules = rule_judges(
             settings.evaluation.rules,
             usual,
-            lambda config, beside: judge or open_judge(config, answers, meter, beside, limits),
+            lambda config, beside: judge or open_judge(config, store, meter, beside, limits),
         )
         self._purses = _purses(usual, *of_rules.values())
         engine = Engine(

@@ -111,30 +111,12 @@ def file_of(config: Config) -> Path | None:
     return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
 
 
-def shared(text: str, key: str) -> Engine:
-    """An engine for a database that several servers use at once, named under the configuration's
-    `key`.
+def shared(url: str) -> Engine:
+    """An engine for what several servers on a store, which is open, write often and briefly.
 
-    It connects when it is used first; neither that nor a statement takes longer than 5 s. Raises
-    ConfigError where `text` is no URL of PostgreSQL, or has no driver here.
+    Neither connecting nor a statement takes longer than 5 s.
     """
-    try:
-        url = make_url(text)
-    except ArgumentError as error:
-        raise ConfigError(
-            f"{key}: not a database URL such as postgresql+psycopg://user@host/database"
-        ) from error
-    shown = url.render_as_string(hide_password=True)
-    if url.get_backend_name() != "postgresql":
-        raise ConfigError(
-            f"{key}: {shown} is no PostgreSQL, which servers on several machines can share"
-        )
-    try:
-        engine = create_engine(url, pool_pre_ping=True, pool_timeout=_LIMIT_S, connect_args=_LIMITS)
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"{key}: {shown} needs the Python package {error.name}; install it"
-        ) from error
+    engine = create_engine(url, pool_pre_ping=True, pool_timeout=_LIMIT_S, connect_args=_LIMITS)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

@@ -61,8 +61,8 @@ class JudgeLimits:
     """
 
     def __init__(self, url: str) -> None:
-        """It connects when it is used first. Raises ConfigError where `url` is no PostgreSQL."""
-        engine = connections.shared(url, "store.url")
+        """It connects when it is used first."""
+        engine = connections.shared(url)
         # what another server wrote while its lock was waited for is to be seen
         self._engine = engine.execution_options(isolation_level="READ COMMITTED")
         self._single = engine.execution_options(isolation_level="AUTOCOMMIT")
