@@ -37,6 +37,17 @@ def collector() -> str | None:
     return _built("live/collector/build/build.sh")
 
 
+def kafka() -> str | None:
+    """Apache Kafka, downloaded once into a cache, and the Java that it runs on."""
+    import broker
+
+    try:
+        broker.jars()
+    except broker.NotInstalledError as error:
+        return str(error)
+    return None
+
+
 def openapi() -> str | None:
     """What makes the API's document, built once into a cache, and protoc."""
     if not (ROOT / ".venv/protoc").exists():
@@ -89,6 +100,7 @@ NEEDED: dict[str, Callable[[], str | None]] = {
     "cluster": cluster,
     "collector": collector,
     "examples": registry,
+    "kafka": kafka,
     "openapi": openapi,
     "packaging": registry,
     "postgresql": postgresql,

@@ -325,6 +325,11 @@ class Settings(Options):
                 "mode: inline sends on what it receives, so export.exporters must name where to by"
                 " OTLP"
             )
+        if self.mode == "inline" and self.receive.kafka is not None:
+            raise ValueError(
+                "mode: inline cannot be used with receive.kafka: what is read again after a"
+                " restart would be sent on twice"
+            )
         return self
 
 

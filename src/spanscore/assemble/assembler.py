@@ -1,7 +1,7 @@
 """The assembler: completes traces, with time passed in."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -291,6 +291,26 @@ class Assembler:
         else:
             self.let_go(closed.rows)
         return True
+
+    def forget(self, rows: Collection[int]) -> None:
+        """Drop what these rows contain of traces that are open, or may re-open.
+
+        What was cut and is not done keeps them until then.
+        """
+        gone = frozenset(rows)
+        for traces, _, _ in self._by_patience():
+            for key, trace in list(traces.items()):
+                self.let_go(gone & trace.rows.keys())
+                trace.rows = dict.fromkeys(row for row in trace.rows if row not in gone)
+                if not trace.rows:
+                    self._open_items -= traces.pop(key).items
+        for key, closed in list(self._closed.items()):
+            self.let_go(gone.intersection(closed.rows))
+            left = tuple(row for row in closed.rows if row not in gone)
+            if left:
+                self._closed[key] = replace(closed, rows=left)
+            else:
+                del self._closed[key]
 
     def _by_patience(self) -> Iterator[tuple[OrderedDict[bytes, _Open], int, Completeness]]:
         yield self._not_read, self._config.complete_after, "complete"

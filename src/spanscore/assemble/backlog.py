@@ -13,6 +13,7 @@ from spanscore.assemble import fragments
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import BY_TRACE, Units
+from spanscore.model.delivery import Delivery, Partition
 from spanscore.model.headers import Headers, tenant_in, with_headers
 from spanscore.model.span import LogRecord, Resource, Scope, Span
 from spanscore.otlp import codec, prefilter
@@ -192,6 +193,9 @@ _SMALL_BYTES = 256 * 2**10
 
 _PUSHED_AT_ONCE = 500
 
+_SHARE_FOR_SENDERS = 0.2
+"""Of the journal, for requests: messages of a broker wait there as well as here."""
+
 
 @dataclass(frozen=True, slots=True)
 class Journaled:
@@ -232,6 +236,7 @@ class Backlog:
         self._clock_ns = clock_ns
         self._units = units
         self._requests = Requests(journal.read, max_decoded_bytes, units=units)
+        self._deliveries: dict[int, Delivery] = {}
         meter.watch(declared.JOURNAL_SIZE, lambda: journal.size_bytes)
         meter.watch(declared.JOURNAL_CAPACITY, lambda: journal.max_bytes)
         meter.watch(declared.JOURNAL_REQUESTS, lambda: journal.requests)
@@ -265,16 +270,34 @@ class Backlog:
         lost = [str(x) for x in self._journal.lost.values()]
         return f"the journal is damaged: {'; '.join(lost)}" if lost else None
 
+    async def has_room(self) -> bool:
+        """Whether a message that its broker keeps should be taken now; makes room if it can."""
+        if self._journal.fill <= 1 - _SHARE_FOR_SENDERS:
+            return True
+        await self._make_room(int(self._journal.max_bytes * _SHARE_FOR_SENDERS))
+        return self._journal.fill <= 1 - _SHARE_FOR_SENDERS
+
     async def add(
-        self, signal: Signal, body: bytes, message: Any, headers: Headers = ()
+        self,
+        signal: Signal,
+        body: bytes,
+        message: Any,
+        headers: Headers = (),
+        delivery: Delivery | None = None,
     ) -> Journaled:
         """Keep a request; when this returns it is in the journal.
+
+        A `delivery` is done when its row leaves the journal, unless `forget` was called for it.
 
         Raises RetryableError when it cannot be kept now.
         """
         now_ns = self._clock_ns()
         await self._make_room(len(body))
-        row = await asyncio.wrap_future(self._journal.append(signal, body, now_ns, headers))
+        row = await asyncio.wrap_future(
+            self._journal.append(signal, body, now_ns, headers, delivered=delivery is not None)
+        )
+        if delivery is not None:
+            self._deliveries[row] = delivery
         if self._is_assembled(signal):
             self._requests.put(row, signal, message, prefilter.decoded_bytes(body), headers)
         journaled = Journaled(signal, row, body, message, headers)
@@ -291,15 +314,24 @@ class Backlog:
                 await asyncio.sleep(0)
         return journaled
 
-    def recover(self) -> Iterator[tuple[Journaled, Leaving]]:
+    def rows_of(self, partitions: Collection[Partition]) -> set[int]:
+        """The rows of messages that came from these partitions."""
+        return {row for row, x in self._deliveries.items() if x.partition in partitions}
+
+    def recover(self, *, delivered: bool = True) -> Iterator[tuple[Journaled, Leaving]]:
         """Take up what the journal contains from before a restart; with each request, what had left
         of it.
+
+        Not `delivered`: what a broker delivers again is dropped.
         """
         if self.notice:
             _log.error("%s", self.notice)
         closed = self._journal.closed_traces()
         now_ns = self._clock_ns()
-        for request in self._journal.replay():
+        dropped = [] if delivered else self._journal.delivered()
+        if dropped:
+            self._journal.delete(dropped)
+        for request in self._journal.replay(without=dropped):
             self._meter.add(declared.JOURNAL_REPLAYED_REQUESTS)
             journaled = _decoded(request)
             self.hold(journaled.row)
@@ -371,12 +403,18 @@ class Backlog:
         """
         now_ns = self._clock_ns()
         self._journal.close_traces(
-            [(cut.key, max(cut.rows), now_ns) for cut in cuts if cut.genai],
-            [cut.key for cut in parts],
+            [(cut.key, max(cut.rows), now_ns) for cut in cuts if cut.genai and self._stays(cut)],
+            [cut.key for cut in parts if self._stays(cut)],
         )
         for cut in cuts:
             self.assembler.done(cut)
         self._release()
+
+    def _stays(self, cut: Cut) -> bool:
+        """Whether a restart finds the trace in the journal; else it is delivered again, all of it
+        new.
+        """
+        return self._deliveries.keys().isdisjoint(cut.rows)
 
     def hold(self, row: int) -> None:
         """Keep a row until `let_go` is called for it."""
@@ -469,6 +507,9 @@ class Backlog:
             return 0, None
         size_bytes = self._journal.size_of(rows)
         self._requests.drop(rows)
+        for row in rows:
+            if (delivery := self._deliveries.pop(row, None)) is not None:
+                delivery.done()
         return size_bytes, self._journal.delete(rows)
 
 

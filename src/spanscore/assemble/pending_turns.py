@@ -148,6 +148,10 @@ class PendingTurns(Generic[PartT]):
         heapq.heappush(self._due, (known.due_ns or 0, part.trace_id))
         return True
 
+    def waiting_cuts(self) -> list[Cut]:
+        """The cuts that wait."""
+        return [known.cut for known in self._known.values() if known.cut is not None]
+
     def replaced(self) -> list[Cut]:
         """The cuts that waited for parts that were forgotten or came once more; each is handed out
         once.

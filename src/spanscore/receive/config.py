@@ -253,6 +253,129 @@ class Health(Options):
     """The path that answers as the collector's health check."""
 
 
+class KafkaTls(Options):
+    """TLS to the brokers."""
+
+    insecure: bool = False
+    """Connect without TLS."""
+
+    insecure_skip_verify: bool = False
+    """Use TLS without checking the brokers' certificates."""
+
+    ca_file: Path | None = None
+    """The certificates, in PEM, that the brokers' must lead back to; null: those of the system."""
+
+    cert_file: Path | None = None
+    """Our own certificate, in PEM, for brokers that ask for one."""
+
+    key_file: Path | None = None
+    """The private key, in PEM, of `cert_file`."""
+
+
+class KafkaSasl(Options):
+    """Name and password."""
+
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    """How they are shown. PLAIN sends them as they are: use it with `tls`."""
+
+    username: str = Field(min_length=1)
+    """The name."""
+
+    password: SecretStr = Field(min_length=1)
+    """The password, such as `${env:KAFKA_PASSWORD}`."""
+
+
+class KafkaAuth(Options):
+    """Who we are to the brokers."""
+
+    sasl: KafkaSasl
+    """Name and password."""
+
+
+class KafkaSpans(Options):
+    """Where spans are read from."""
+
+    topics: list[str] = ["otlp_spans"]
+    """The topics. Empty: none."""
+
+    encoding: Literal["otlp_proto", "otlp_json"] = "otlp_proto"
+    """What their messages are, as the collector's `kafka` exporter names it."""
+
+    @property
+    def is_json(self) -> bool:
+        """Whether they are JSON."""
+        return self.encoding == "otlp_json"
+
+
+class KafkaLogs(Options):
+    """Where log records are read from."""
+
+    topics: list[str] = ["otlp_logs"]
+    """The topics. Empty: none."""
+
+    encoding: Literal["otlp_proto", "otlp_json"] = "otlp_proto"
+    """What their messages are, as the collector's `kafka` exporter names it."""
+
+    @property
+    def is_json(self) -> bool:
+        """Whether they are JSON."""
+        return self.encoding == "otlp_json"
+
+
+class Kafka(Options):
+    """OTLP from Kafka, as the collector's `kafka` exporter writes it; needs `spanscore[kafka]`."""
+
+    brokers: list[str] = Field(default=["localhost:9092"], min_length=1)
+    """Host and port of brokers to find the others by."""
+
+    client_id: str = "spanscore"
+    """The name that brokers know their client by."""
+
+    group_id: str = Field(default="spanscore", min_length=1)
+    """The consumer group. Servers of one group share the partitions, so they must share the store
+    too.
+    """
+
+    initial_offset: Literal["earliest", "latest"] = "earliest"
+    """Where a group begins that has read nothing yet. The collector's receiver begins at `latest`,
+    which leaves out what was written before the first start, and to a partition that is added later
+    before it is found.
+    """
+
+    traces: KafkaSpans = KafkaSpans()
+    """Where spans are read from."""
+
+    logs: KafkaLogs = KafkaLogs()
+    """Where log records are read from."""
+
+    rekeyed_topic: str | None = Field(default="spanscore_spans", min_length=1)
+    """Where messages that are not keyed by their one trace are written, a message for each trace,
+    so that one server gets all of it; made if it is not there. null: they are read as they are,
+    which is right for one server only.
+    """
+
+    tls: KafkaTls | None = None
+    """TLS. Not set: none."""
+
+    auth: KafkaAuth | None = None
+    """Who we are to the brokers. Not set: nobody."""
+
+    @property
+    def topics(self) -> list[str]:
+        """All topics that are read."""
+        rekeyed = [] if self.rekeyed_topic is None else [self.rekeyed_topic]
+        return [*self.traces.topics, *self.logs.topics, *rekeyed]
+
+    @model_validator(mode="after")
+    def _topics_are_different(self) -> Self:
+        if len(set(self.topics)) < len(self.topics) or not self.traces.topics + self.logs.topics:
+            raise ValueError(
+                "traces.topics and logs.topics must name a topic at least, and each, like"
+                " rekeyed_topic, another one"
+            )
+        return self
+
+
 class Config(Options):
     """Where OTLP comes in."""
 
@@ -261,6 +384,9 @@ class Config(Options):
 
     http: Http = Http()
     """OTLP over HTTP."""
+
+    kafka: Kafka | None = None
+    """OTLP from Kafka, beside the servers. Not set: none is read."""
 
     max_bytes_in_flight: ByteSize = Field(default=256 * 2**20, ge=2**20)
     """Bytes of requests that are being received or worked on at once, over both protocols. Past it

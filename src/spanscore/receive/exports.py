@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from google.protobuf.message import DecodeError, Message
 
 from spanscore.errors import PermanentError, RetryableError
+from spanscore.model.delivery import Delivery, Partition
 from spanscore.model.headers import Headers, tenant_in
 from spanscore.otlp import check, json, prefilter
 from spanscore.otlp.check import Refusal, mend
@@ -235,10 +236,15 @@ class Intake(Protocol):
     """Takes requests over; once a method returns, the sender learns that its data are safe."""
 
     async def accept(
-        self, signal: Signal, body: bytes, request: Message, headers: Headers = ()
+        self,
+        signal: Signal,
+        body: bytes,
+        request: Message,
+        headers: Headers = (),
+        delivery: Delivery | None = None,
     ) -> None:
         """Keep a request: `body` in protobuf, `request` the same decoded, with the headers that
-        exporters may need.
+        exporters may need, or a message that its broker keeps until its `delivery` is done.
 
         Raises RetryableError when it cannot now.
         """
@@ -248,6 +254,20 @@ class Intake(Protocol):
         """Put aside a request that cannot be decoded: `body` as it came.
 
         Raises RetryableError when it cannot now.
+        """
+        ...
+
+    async def has_room(self) -> bool:
+        """Whether messages should be taken now that can as well wait where they are."""
+        ...
+
+    async def give_up(self, partitions: Collection[Partition], within_s: float) -> None:
+        """Finish what is being scored of these partitions, as far as the time allows."""
+        ...
+
+    def forget(self, partitions: Collection[Partition]) -> None:
+        """Drop what came from these partitions and is not done: it is delivered again, here or
+        elsewhere.
         """
         ...
 
@@ -328,11 +348,15 @@ def decode_slowly(signal: Signal, body: bytes, *, as_json: bool) -> Decoded:
 def _checked(signal: Signal, body: bytes, request: Message) -> Decoded:
     refused = check.remove_damaged(request) if signal == "traces" else []
     return Decoded(
-        request.SerializeToString() if refused else body, request, refused, _items(signal, request)
+        request.SerializeToString() if refused else body,
+        request,
+        refused,
+        items_in(signal, request),
     )
 
 
-def _items(signal: Signal, request: Any) -> int:
+def items_in(signal: Signal, request: Any) -> int:
+    """How many spans or log records a request contains."""
     if signal == "traces":
         return sum(
             len(scoped.spans) for group in request.resource_spans for scoped in group.scope_spans
@@ -446,7 +470,7 @@ _ASIDE_EVERY_S: Final = 600.0
 what is there.
 """
 
-Transport: TypeAlias = Literal["grpc", "http"]
+Transport: TypeAlias = Literal["grpc", "http", "kafka"]
 """What a request came over."""
 
 _ITEMS: Final[dict[Signal, str]] = {"traces": "span", "logs": "log record", "metrics": "metric"}
@@ -560,18 +584,29 @@ class Exports:
         says so.
         """
         try:
-            decoded = await self._decoder.decode(signal, body, as_json=as_json)
+            decoded = await self.decode(signal, body, as_json=as_json)
         except RetryableError:
             raise
         except Exception as error:  # noqa: BLE001 - also what crashes the decoder must not come back for ever
-            return await self._put_aside(transport, signal, body, error, tenant_in(headers))
+            return await self.put_aside(transport, signal, body, error, tenant_in(headers))
         await self._intake.accept(signal, decoded.body, decoded.request, headers)
-        self._count(transport, signal, decoded)
+        self.count(transport, signal, decoded)
         return _response(signal, decoded)
 
-    async def _put_aside(
+    async def decode(self, signal: Signal, body: bytes, *, as_json: bool) -> Decoded:
+        """Decode and check a request.
+
+        Raises RetryableError if too busy, anything else where nothing can be made of it.
+        """
+        return await self._decoder.decode(signal, body, as_json=as_json)
+
+    async def put_aside(
         self, transport: Transport, signal: Signal, body: bytes, error: Exception, tenant: str
     ) -> Message:
+        """Quarantine a request that `decode` failed at with `error`; returns the response to it.
+
+        Raises RetryableError, or PermanentError where too much is there already.
+        """
         foreseen = isinstance(error, ValueError)
         reason = str(error) if foreseen else f"the decoder failed at it ({type(error).__name__})"
         # the sender and the quarantine may see it, the log not
@@ -600,7 +635,8 @@ class Exports:
             0, f"nothing was kept, the request is put aside for inspection: {reason}"
         )
 
-    def _count(self, transport: Transport, signal: Signal, decoded: Decoded) -> None:
+    def count(self, transport: Transport, signal: Signal, decoded: Decoded) -> None:
+        """Count a request that was taken."""
         self._meter.add(declared.RECEIVER_REQUESTS, transport=transport, signal=signal)
         if decoded.refused:
             self._meter.add(

@@ -4,9 +4,10 @@ import asyncio
 import ipaddress
 import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from spanscore import threads
+from spanscore.errors import ConfigError
 from spanscore.receive.auth import BearerTokens, Tenancy
 from spanscore.receive.auth import Config as TenancyConfig
 from spanscore.receive.config import Config, Grpc, Http, split_endpoint
@@ -16,6 +17,9 @@ from spanscore.receive.health import HealthServer, ScrapeServer
 from spanscore.receive.http_server import HttpServer
 from spanscore.telemetry import Meter, declared
 from spanscore.threads import Precedence
+
+if TYPE_CHECKING:
+    from spanscore.receive.kafka import KafkaReceiver
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +79,7 @@ class Server:
             ScrapeServer(x, key, meter, resource or {}) for key, x in (scraped or {}).items()
         ]
         meter.watch(declared.RECEIVER_HTTP_CONNECTIONS, lambda: self._http.connections)
+        self._kafka = _kafka(config, self._exports, intake, meter, tenants)
         self._looking: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -92,6 +97,15 @@ class Server:
     def health_port(self) -> int:
         """Where the health check answers; 0 before `start`."""
         return self._health.port
+
+    @property
+    def notice(self) -> str | None:
+        """What does not work although requests are taken; None where all does."""
+        return None if self._kafka is None else self._kafka.notice
+
+    def health(self) -> dict[str, str]:
+        """What the health check shows of it."""
+        return {} if self._kafka is None else {"kafka": self._kafka.notice or "ok"}
 
     async def start(self) -> None:
         """Bind all endpoints and serve.
@@ -112,6 +126,8 @@ class Server:
             ):
                 _log.info("%s listens on %s, port %d", what, endpoint, port)
             self._warn_of_exposure()
+            if self._kafka is not None:
+                self._kafka.start()
             self._looking = asyncio.create_task(self._look_at_health())
         except BaseException:
             await self.stop(0.0)
@@ -146,6 +162,8 @@ class Server:
         if self._looking is not None:
             self._looking.cancel()
         await self._grpc.refuse()
+        if self._kafka is not None:
+            await self._kafka.stop(grace_s)
         if not await self._exports.drain(grace_s):
             _log.warning(
                 "requests were still under way after %s s; their senders will send them again",
@@ -163,6 +181,21 @@ class Server:
         while True:
             await self._grpc.show(serving=self._health.trouble is None)
             await threads.next_multiple(_LOOK_EVERY_S)
+
+
+def _kafka(
+    config: Config, exports: Exports, intake: Intake, meter: Meter, tenants: Tenancy
+) -> "KafkaReceiver | None":
+    if config.kafka is None:
+        return None
+    try:
+        from spanscore.receive.kafka import KafkaReceiver  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ConfigError(
+            "receive.kafka: needs confluent-kafka, whose import fails"
+            f" ({error}): pip install 'spanscore[kafka]'"
+        ) from error
+    return KafkaReceiver(config.kafka, exports, intake, meter, tenants)
 
 
 def _bytes_in_flight(config: Config) -> int:

@@ -4,7 +4,8 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -21,6 +22,7 @@ from spanscore.evaluation import Overrides
 from spanscore.export import open_exporters, open_sinks
 from spanscore.export.inline import Passing
 from spanscore.export.reporter import open_reportings
+from spanscore.model.delivery import Delivery, Partition
 from spanscore.model.external import HUMAN, PROGRAMMATIC
 from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
@@ -175,7 +177,12 @@ class Pipeline:
             self._store.close()
 
     async def accept(
-        self, signal: Signal, body: bytes, request: Any, headers: Headers = ()
+        self,
+        signal: Signal,
+        body: bytes,
+        request: Any,
+        headers: Headers = (),
+        delivery: Delivery | None = None,
     ) -> None:
         """Keep a request; when this returns it is in the journal.
 
@@ -186,7 +193,7 @@ class Pipeline:
             return
         if self._passing is not None:
             self._passing.require_room()
-        taking = asyncio.create_task(self._take_in(signal, body, request, headers))
+        taking = asyncio.create_task(self._take_in(signal, body, request, headers, delivery))
         self._taking.add(taking)
         taking.add_done_callback(self._taken)
         # a sender that goes away meanwhile must not leave a row that nobody knows of
@@ -199,6 +206,22 @@ class Pipeline:
         self._taking.discard(taking)
         if not taking.cancelled():
             taking.exception()
+
+    async def has_room(self) -> bool:
+        """See `receive.Intake.has_room`."""
+        return await self._backlog.has_room()
+
+    async def give_up(self, partitions: Collection[Partition], within_s: float) -> None:
+        """See `receive.Intake.give_up`."""
+        if not self._backlog.rows_of(partitions):
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._processing.finish_queued()
+
+    def forget(self, partitions: Collection[Partition]) -> None:
+        """See `receive.Intake.forget`."""
+        self._processing.forget(self._backlog.rows_of(partitions))
 
     async def quarantine(self, signal: Signal, body: bytes, reason: str) -> None:
         """Put aside a request that cannot be read.
@@ -221,7 +244,8 @@ class Pipeline:
             f"nothing is scored or sent, requests wait in the journal: {store}" if store else None
         )
         workers = self._workers.trouble if self._workers is not None else None
-        notices = (waiting, workers, self._backlog.notice, judge, self._sender.notice)
+        others = (self._backlog.notice, judge, self._sender.notice, self.server.notice)
+        notices = (waiting, workers, *others)
         return "; ".join(x for x in notices if x) or None
 
     def health(self) -> dict[str, Any]:
@@ -230,6 +254,7 @@ class Pipeline:
             "held_roots": self._passing.held_roots if self._passing else 0,
             "journal": self._backlog.trouble or self._backlog.notice or "ok",
             "journal_bytes": self._backlog.size_bytes,
+            **self.server.health(),
         }
 
     @property
@@ -334,12 +359,19 @@ class Pipeline:
             tenant=tenant, trace_id=trace_id, session_id=session_id, overrides=overrides
         )
 
-    async def _take_in(self, signal: Signal, body: bytes, request: Any, headers: Headers) -> None:
+    async def _take_in(
+        self,
+        signal: Signal,
+        body: bytes,
+        request: Any,
+        headers: Headers,
+        delivery: Delivery | None,
+    ) -> None:
         are_needed = self._settings.assemble.enabled or self._passing is not None
         if are_needed and not self._are_dialects_loaded:
             await asyncio.to_thread(dialects.all_dialects)  # others are served meanwhile
             self._are_dialects_loaded = True
-        journaled = await self._backlog.add(signal, body, request, headers)
+        journaled = await self._backlog.add(signal, body, request, headers, delivery)
         if self._passing is not None:
             self._passing.pass_on(journaled)
         self._take_scores(journaled)
@@ -353,7 +385,8 @@ class Pipeline:
         """Take up what the journal contains from before a restart, and the sessions that were still
         open.
         """
-        for journaled, leaving in self._backlog.recover():
+        is_delivered_again = self._settings.receive.kafka is not None
+        for journaled, leaving in self._backlog.recover(delivered=not is_delivered_again):
             if self._passing is not None:
                 self._passing.pass_on(journaled, leaving)
             self._take_scores(journaled)

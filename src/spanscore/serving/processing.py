@@ -5,7 +5,7 @@ Whoever uses it keeps the spans of the traces (a `Source`) and owns the event lo
 
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -342,6 +342,11 @@ class Processing:
     async def patiently(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the store answers, in a thread, however long it takes."""
         return await self._scoring.patiently(ask, *arguments, **options)
+
+    def forget(self, rows: Collection[int]) -> None:
+        """Drop what these rows of the journal contain of traces: they are read elsewhere."""
+        self._scheduler.forget(rows)
+        self._spans.assembler.forget(rows)
 
     async def take_up_sessions(self) -> None:
         """Wait for the sessions that were still open when the store was last used."""

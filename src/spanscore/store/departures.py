@@ -70,8 +70,8 @@ def span_left(db: sqlite3.Connection, row: int, span: bytes) -> None:
 
 
 def forget(db: sqlite3.Connection, rows: Sequence[int]) -> None:
-    """Forget what has left of these requests."""
-    for table in ("passed_on", "held", "headers"):
+    """Forget what has left of these requests, and where they came from."""
+    for table in ("passed_on", "held", "headers", "delivered"):
         db.executemany(f"DELETE FROM {table} WHERE row = ?", [(row,) for row in rows])  # noqa: S608 - named above
 
 

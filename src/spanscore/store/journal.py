@@ -122,9 +122,17 @@ class Journal:
         )
 
     def append(
-        self, signal: str, body: bytes, received_ns: int, headers: Headers = ()
+        self,
+        signal: str,
+        body: bytes,
+        received_ns: int,
+        headers: Headers = (),
+        *,
+        delivered: bool = False,
     ) -> "Future[int]":
         """Keep a request and its headers; the future gives its row once it is committed.
+
+        `delivered`: a broker has it too, and delivers it again after a restart.
 
         Raises RetryableError, here or from the future, when the journal is full or the disk
         refuses.
@@ -144,6 +152,8 @@ class Journal:
         def insert(db: sqlite3.Connection) -> int:
             db.execute("INSERT INTO requests VALUES (?, ?, ?, ?)", (row, signal, received_ns, body))
             departures.keep_headers(db, row, text)
+            if delivered:
+                db.execute("INSERT INTO delivered VALUES (?)", (row,))
             return row
 
         future = self._commits.submit(insert, len(body), keeps={row: entry})
@@ -163,6 +173,11 @@ class Journal:
         future = self._commits.submit(remove, owed=True, removes=rows)
         future.add_done_callback(lambda done: None if done.exception() else self._uncount(rows))
         return future
+
+    def delivered(self) -> list[int]:
+        """The requests that a broker delivers again."""
+        with self._reading, _explained_errors():
+            return [row for (row,) in self._reader.execute("SELECT row FROM delivered")]
 
     def mark_rest_left(self, row: int, held: Iterable[bytes] = ()) -> "Future[None]":
         """Remember that all of a request but the spans `held` back has left again, in inline
@@ -266,9 +281,9 @@ class Journal:
         self.put_aside([row], f"damaged on disk: {why}", entry.received_ns)
         self.delete([row])
 
-    def replay(self) -> Iterator[Request]:
-        """Every request, oldest first, one at a time."""
-        for row in sorted(self._entries):
+    def replay(self, *, without: Collection[int] = ()) -> Iterator[Request]:
+        """Every request but some, oldest first, one at a time."""
+        for row in sorted(self._entries.keys() - set(without)):
             yield from self.read((row,))
 
     def quarantine(self, signal: str, body: bytes, reason: str, received_ns: int) -> "Future[None]":

@@ -32,6 +32,8 @@ NULL) WITHOUT ROWID;
 {quarantine.CREATE}"""
 # since schema 1, which had none
 _PARTS = "CREATE TABLE IF NOT EXISTS parts (trace_id BLOB PRIMARY KEY) WITHOUT ROWID"
+# likewise: requests that a broker has too
+_DELIVERED = "CREATE TABLE IF NOT EXISTS delivered (row INTEGER PRIMARY KEY)"
 _PAGE_BYTES = 16_384  # requests are large: fewer pages to write and to checksum
 _LOG_HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
 _NS = 10**9
@@ -172,6 +174,7 @@ def prepare(writer: sqlite3.Connection) -> None:
     if writer.execute("PRAGMA user_version").fetchone()[0] == 0:
         writer.executescript(f"BEGIN;{SCHEMA}PRAGMA user_version = {_SCHEMA_VERSION};COMMIT;")
     writer.execute(_PARTS)
+    writer.execute(_DELIVERED)
     departures.create(writer)
 
 

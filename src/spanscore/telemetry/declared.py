@@ -93,6 +93,19 @@ RECEIVER_BYTES_IN_FLIGHT = _gauge(
 RECEIVER_HTTP_CONNECTIONS = _gauge(
     "receiver_http_connections", "{connection}", "HTTP connections that are open."
 )
+RECEIVER_KAFKA_LAG = _gauge(
+    "receiver_kafka_lag",
+    "{message}",
+    "Messages of a partition of this server that are not read yet.",
+    "topic",
+    "partition",
+)
+RECEIVER_KAFKA_REKEYED_MESSAGES = _counter(
+    "receiver_kafka_rekeyed_messages",
+    "{message}",
+    "Messages that were not keyed by their one trace, and were written again keyed.",
+    "signal",
+)
 RECEIVER_ARRIVING = _gauge("receiver_arriving", "{request}", "Requests that have begun to arrive.")
 
 JOURNAL_SIZE = _gauge("journal_size", "By", "Bytes of the requests in the journal.")

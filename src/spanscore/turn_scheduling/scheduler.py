@@ -157,6 +157,15 @@ class TenantScheduler:
         """See `TurnScheduler.is_current`."""
         return self._states.is_current(job)
 
+    def forget(self, rows: Collection[int]) -> None:
+        """See `TurnScheduler.forget`."""
+        for cut in self._pending.waiting_cuts():
+            if not set(cut.rows).isdisjoint(rows):
+                self._pending.forget(cut.trace_id)
+                self._states.give_up(cut.trace_id)
+        for cut in self._pending.replaced():
+            self._source.assembler.done(cut)
+
     def is_part(self, cut: Cut) -> bool:
         """See `TurnScheduler.is_part`."""
         return cut.trace_id in self._pending
@@ -434,6 +443,13 @@ class TurnScheduler:
         """Whether a job was handed out and is neither held back nor finished."""
         tenant = self._tenants.get(job.tenant)
         return tenant is not None and tenant.is_current(job)
+
+    def forget(self, rows: Collection[int]) -> None:
+        """Do not wait any longer for the turns of traces with these rows: they are read
+        elsewhere.
+        """
+        for tenant in self._tenants.values():
+            tenant.forget(rows)
 
     def is_part(self, cut: Cut) -> bool:
         """Whether a trace may yet turn out to be part of a turn with others."""

@@ -169,6 +169,11 @@ class TraceStates:
             trace.needs_reread = False  # as a part of a turn it is read with the others
             self._leave(job.trace_id, trace)
 
+    def give_up(self, trace_id: str) -> None:
+        """A trace that was `WAITING` is no longer waited for: `SCORED`."""
+        if self.of(trace_id) is State.WAITING:
+            del self._traces[trace_id]
+
     def finish(self, job: ReadJob) -> list[str]:
         """What was read is scored, or given up: `SCORED`, unless more is to be done.
 

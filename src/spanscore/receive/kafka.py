@@ -1,0 +1,413 @@
+"""OTLP from Kafka: messages in, committed offsets back."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.aio import AIOConsumer
+
+from spanscore import threads
+from spanscore.errors import PermanentError, RetryableError
+from spanscore.model.delivery import Delivery, Partition
+from spanscore.model.headers import Headers, of_tenant, tenant_in
+from spanscore.otlp.signal import Signal
+from spanscore.receive.auth import Tenancy, UnauthenticatedError
+from spanscore.receive.config import Kafka
+from spanscore.receive.exports import Decoded, Exports, Intake, items_in
+from spanscore.receive.kafka_clients import (
+    GroupProtocol,
+    Rekeyer,
+    TooLargeError,
+    client_settings,
+    consumer_settings,
+    log_ends,
+)
+from spanscore.receive.kafka_messages import (
+    SIGNAL_HEADER,
+    PartitionOffsets,
+    by_trace,
+    header,
+    is_keyed,
+    lag,
+    trace_ids,
+)
+from spanscore.telemetry import Complaints, Meter, declared
+
+_log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 64
+"""Messages that are taken together: they share commits of the journal."""
+
+_POLL_S: Final = 0.1
+_TAKING_S: Final = 1.0
+"""How long the messages in hand may take before others are held back, and polling goes on."""
+
+_RETRY_S: Final = 1.0
+_COMMIT_EVERY_S: Final = 1.0
+_LOOK_EVERY_S: Final = 5.0
+_GIVE_UP_S: Final = 10.0
+"""How long what is being scored may take when its partition is taken away, of the five minutes in
+which a member must poll.
+"""
+
+_ABOUT: Final = "Kafka"
+_NOT_SUPPORTED: Final = "not supported"
+"""What librdkafka says of a broker without the newer protocol of groups (KIP-848), whose code is
+that of any fatal error.
+"""
+
+
+class KafkaReceiver:
+    """A member of a consumer group. Belongs to one event loop.
+
+    The broker is the durable copy: the offset of a message is committed when the journal has let go
+    of its row. Whatever happens before that, it is read again.
+    """
+
+    def __init__(
+        self, config: Kafka, exports: Exports, intake: Intake, meter: Meter, tenancy: Tenancy
+    ) -> None:
+        self._config = config
+        self._exports = exports
+        self._intake = intake
+        self._meter = meter
+        self._tenancy = tenancy
+        self._admin = AdminClient(client_settings(config))
+        self._rekeyer = (
+            None
+            if config.rekeyed_topic is None
+            else Rekeyer(config, config.rekeyed_topic, self._admin)
+        )
+        self._signals: dict[str, tuple[Signal, bool]] = {
+            **dict.fromkeys(config.traces.topics, ("traces", config.traces.is_json)),
+            **dict.fromkeys(config.logs.topics, ("logs", config.logs.is_json)),
+        }
+        self._offsets: dict[Partition, PartitionOffsets] = {}
+        self._work: dict[asyncio.Task[None], Partition] = {}
+        self._ends: dict[Partition, int] = {}
+        self._missing: dict[Partition, int] = {}
+        self._to_seek: dict[Partition, int] = {}
+        self._paused: set[Partition] = set()
+        self._next_commit_s = 0.0
+        self._give_up_s = _GIVE_UP_S
+        self._stopping = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._complaints = Complaints(time.time_ns)
+        self._faults: dict[str, str] = {}
+        meter.watch(declared.RECEIVER_KAFKA_LAG, lambda: lag(self._ends, self._offsets))
+
+    @property
+    def notice(self) -> str | None:
+        """What does not work; None where all does."""
+        return "; ".join(f"{_ABOUT}: {x}" for x in self._faults.values()) or None
+
+    def start(self) -> None:
+        """Begin to read; a broker that is away is waited for."""
+        self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._look())]
+
+    async def stop(self, grace_s: float) -> None:
+        """Leave the group; what is not done by then is read again, by whoever has its partition."""
+        self._give_up_s = min(_GIVE_UP_S, grace_s)
+        self._stopping.set()
+        if self._tasks:
+            reading, looking = self._tasks
+            looking.cancel()
+            await asyncio.wait([reading], timeout=self._give_up_s + _GIVE_UP_S)
+        if self._rekeyer is not None:
+            self._rekeyer.close()
+
+    async def _run(self) -> None:
+        """Read until it is stopped; a consumer that has failed is replaced."""
+        protocol: GroupProtocol = "consumer"
+        while not self._stopping.is_set():
+            try:
+                await self._read(protocol)
+            except KafkaException as error:
+                if protocol == "consumer" and _NOT_SUPPORTED in error.args[0].str():
+                    protocol = "classic"
+                    _log.info("the brokers have no group.protocol=consumer: it is classic")
+                    continue
+                self._complain("reading", f"reading failed: {error.args[0].str()}")
+            except Exception:  # noqa: BLE001 - whatever it is, the next consumer may do without
+                _log.exception("reading from Kafka failed, and begins again")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _LOOK_EVERY_S)
+
+    async def _read(self, protocol: GroupProtocol) -> None:
+        """Poll, whatever becomes of what was read, until it is stopped or fails."""
+        settings = consumer_settings(self._config, protocol)
+        consumer = AIOConsumer(
+            {**settings, "error_cb": _ignore, "on_commit": self._committed}, max_workers=4
+        )
+        try:
+            await consumer.subscribe(
+                self._config.topics,
+                on_assign=self._assigned,
+                on_revoke=self._revoked,
+                on_lost=self._lost,
+            )
+            while not self._stopping.is_set():
+                await self._regulate(consumer)
+                for message in await consumer.consume(_AT_ONCE, timeout=_POLL_S):
+                    self._receive(message)
+                await self._seek_missing(consumer)
+                if time.monotonic() >= self._next_commit_s:
+                    await self._commit(consumer, self._offsets, asynchronous=True)
+                    self._next_commit_s = time.monotonic() + _COMMIT_EVERY_S
+        finally:
+            with suppress(KafkaException):
+                await consumer.close()
+            await self._drop(list(self._offsets))
+
+    async def _regulate(self, consumer: AIOConsumer) -> None:
+        """Hold messages back while those in hand are not taken, or the journal has no room."""
+        if self._work:
+            await asyncio.wait(self._work, timeout=_TAKING_S)
+        if self._work or not await self._intake.has_room():
+            flowing = self._offsets.keys() - self._paused
+            if flowing:
+                await consumer.pause([TopicPartition(*x) for x in flowing])
+                self._paused |= flowing
+        elif self._paused:
+            await consumer.resume([TopicPartition(*x) for x in self._paused])
+            self._paused.clear()
+
+    def _receive(self, message: Any) -> None:
+        error = message.error()
+        if error is not None:
+            self._note(error)
+            return
+        place = (message.topic(), message.partition())
+        offsets = self._offsets.get(place)
+        if offsets is None:  # it was taken away meanwhile
+            return
+        self._forgive("reading")
+        offset = message.offset()
+        position = offset if offsets.position is None else offsets.position
+        if offset < position:
+            return  # it was taken already
+        if offset > position and self._missing.get(place) != position:
+            self._to_seek[place] = position
+            return
+        offsets.take(offset)
+        delivery = Delivery(place, offset, partial(offsets.finish, offset))
+        task = asyncio.create_task(self._take(message, delivery))
+        self._work[task] = place
+        task.add_done_callback(self._work.pop)
+
+    async def _seek_missing(self, consumer: AIOConsumer) -> None:
+        """Ask once more for what was passed over: no such message, or librdkafka has dropped it,
+        as it may where partitions are paused while it fetches.
+        """
+        to_seek, self._to_seek = self._to_seek, {}
+        for place, position in to_seek.items():
+            _log.info("asks again for message %d of %s, partition %d", position, *place)
+            self._missing[place] = position
+            await consumer.seek(TopicPartition(*place, position))
+
+    async def _take(self, message: Any, delivery: Delivery) -> None:
+        """Take a message over, as often as it takes."""
+        while True:
+            try:
+                await self._take_once(message, delivery)
+            except RetryableError as error:
+                self._complain("taking", f"messages wait: {error}")
+                await asyncio.sleep(_RETRY_S)
+            except Exception:  # noqa: BLE001 - it would hold up its partition for ever
+                about = "%s, partition %d: the message at %d failed, and is left out"
+                _log.exception(about, *delivery.partition, delivery.offset)
+                delivery.done()
+                return
+            else:
+                self._forgive("taking")
+                return
+
+    async def _take_once(self, message: Any, delivery: Delivery) -> None:
+        body = message.value() or b""
+        signal: Signal = "traces"
+        headers: Headers = ()
+        try:
+            signal, as_json = self._form(message)
+            headers = of_tenant(self._tenant(message))
+            decoded = await self._exports.decode(signal, body, as_json=as_json)
+        except RetryableError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever is in a message must not hold up others
+            await self._put_aside(signal, body, error, tenant_in(headers))
+            delivery.done()
+            return
+        rest = await self._rekeyed(message, signal, decoded)
+        if rest is None:
+            delivery.done()
+            return
+        await self._intake.accept(signal, rest.body, rest.request, headers, delivery)
+        self._exports.count("kafka", signal, rest)
+
+    def _form(self, message: Any) -> tuple[Signal, bool]:
+        """The signal of a message, and whether it is JSON. Raises ValueError."""
+        if message.topic() in self._signals:
+            return self._signals[message.topic()]
+        named = header(message.headers() or [], SIGNAL_HEADER)
+        if named == [b"traces"]:
+            return "traces", False
+        if named == [b"logs"]:
+            return "logs", False
+        raise ValueError(f"the header {SIGNAL_HEADER} is neither traces nor logs")
+
+    def _tenant(self, message: Any) -> str:
+        try:
+            return self._tenancy.of(None, header(message.headers() or [], self._tenancy.header))
+        except UnauthenticatedError as error:
+            raise ValueError(str(error)) from error
+
+    async def _put_aside(self, signal: Signal, body: bytes, error: Exception, tenant: str) -> None:
+        try:
+            await self._exports.put_aside("kafka", signal, body, error, tenant)
+        except PermanentError as refused:
+            _log.warning("a message is left out: %s", refused)
+            self._exports.refused("kafka", signal, refused)
+
+    async def _rekeyed(self, message: Any, signal: Signal, decoded: Decoded) -> Decoded | None:
+        """What is left of a message once that of traces is written again, keyed by them; None where
+        nothing is.
+        """
+        ids = trace_ids(signal, decoded.request)
+        is_right = is_keyed(message.key(), ids) or not ids - {b""}
+        if self._rekeyer is None or is_right or message.topic() not in self._signals:
+            return decoded
+        parts = by_trace(signal, decoded.request)
+        rest = parts.pop(b"", None)
+        others = [x for x in message.headers() or [] if x[0].lower() != SIGNAL_HEADER]
+        bodies = {key.hex().encode(): part.SerializeToString() for key, part in parts.items()}
+        try:
+            await self._rekeyer.send(bodies, [*others, (SIGNAL_HEADER, signal.encode())])
+        except TooLargeError as error:
+            self._complain("size", f"a message is read where it is, {error}; see max.message.bytes")
+            return decoded
+        self._meter.add(declared.RECEIVER_KAFKA_REKEYED_MESSAGES, signal=signal)
+        if rest is None:
+            return None
+        return Decoded(rest.SerializeToString(), rest, decoded.refused, items_in(signal, rest))
+
+    async def _assigned(self, consumer: AIOConsumer, partitions: Sequence[TopicPartition]) -> None:
+        """Go on from the committed offsets."""
+        for found in await self._starts(consumer, partitions):
+            start = found.offset if found.offset >= 0 else None
+            self._offsets[found.topic, found.partition] = PartitionOffsets(start)
+        self._forgive("reading")
+        _log.info("reads %d partitions", len(self._offsets))
+
+    async def _starts(
+        self, consumer: AIOConsumer, partitions: Sequence[TopicPartition]
+    ) -> Sequence[TopicPartition]:
+        """Where reading begins; where that is the end, it is committed, or a restart would leave
+        out what came meanwhile.
+        """
+        try:
+            committed: list[TopicPartition] = await consumer.committed(
+                list(partitions), timeout=_GIVE_UP_S
+            )
+            for found in committed:
+                if found.offset < 0:
+                    low, high = await consumer.get_watermark_offsets(found, timeout=_GIVE_UP_S)
+                    is_latest = self._config.initial_offset == "latest"
+                    found.offset = high if is_latest else low
+                    if is_latest:
+                        await consumer.commit(offsets=[found], asynchronous=False)
+        except KafkaException as error:
+            _log.warning("where to begin is not known (%s)", error.args[0].str())
+            return partitions
+        return committed
+
+    async def _revoked(self, consumer: AIOConsumer, partitions: Sequence[TopicPartition]) -> None:
+        """Finish what is being scored, commit what is done, and forget the rest."""
+        places = [(x.topic, x.partition) for x in partitions]
+        work = [task for task, place in self._work.items() if place in places]
+        if work:
+            await asyncio.wait(work, timeout=_TAKING_S)
+        await self._intake.give_up(places, self._give_up_s)
+        await self._commit(consumer, places, asynchronous=False)
+        await self._drop(places)
+
+    async def _lost(self, _consumer: AIOConsumer, partitions: Sequence[TopicPartition]) -> None:
+        """Others have them already."""
+        await self._drop([(x.topic, x.partition) for x in partitions])
+
+    async def _drop(self, places: Collection[Partition]) -> None:
+        """Forget all of these partitions: it is read again, here or elsewhere."""
+        work = [task for task, place in self._work.items() if place in places]
+        for task in work:
+            task.cancel()
+        await asyncio.gather(*work, return_exceptions=True)
+        self._intake.forget(places)
+        for place in places:
+            self._offsets.pop(place, None)
+            self._missing.pop(place, None)
+            self._to_seek.pop(place, None)
+            self._paused.discard(place)
+
+    async def _commit(
+        self, consumer: AIOConsumer, places: Iterable[Partition], *, asynchronous: bool
+    ) -> None:
+        due = []
+        for place in places:
+            offsets = self._offsets.get(place)
+            if offsets is not None and offsets.committable != offsets.committed:
+                offsets.committed = offsets.committable
+                due.append(TopicPartition(*place, offsets.committable))
+        if due:
+            try:
+                await consumer.commit(offsets=due, asynchronous=asynchronous)
+            except KafkaException as error:
+                await self._committed(error.args[0], due)
+
+    async def _committed(
+        self, error: KafkaError | None, partitions: Sequence[TopicPartition]
+    ) -> None:
+        """What could not be committed is committed the next time."""
+        if error is None:
+            return
+        _log.debug("offsets cannot be committed now: %s", error.str())
+        for found in partitions:
+            if (offsets := self._offsets.get((found.topic, found.partition))) is not None:
+                offsets.committed = None
+
+    async def _look(self) -> None:
+        """Ask how far the partitions go, which shows whether a broker answers."""
+        while True:
+            try:
+                self._ends = await log_ends(self._admin, list(self._offsets))
+                self._forgive("brokers")
+            except KafkaException as error:
+                where = ", ".join(self._config.brokers)
+                why = error.args[0].str()
+                self._complain("brokers", f"no broker answers at {where} ({why}): nothing is read")
+            await threads.next_multiple(_LOOK_EVERY_S)
+
+    def _note(self, error: KafkaError) -> None:
+        """Look at an error that came in place of a message. Raises KafkaException if fatal."""
+        if error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001 - as the package has it
+            raise KafkaException(error)
+        if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            _log.debug("%s", error.str())  # it is read once it is there
+        else:
+            self._complain("reading", error.str())
+
+    def _complain(self, about: str, what: str) -> None:
+        self._faults[about] = what
+        self._complaints.complain(f"{_ABOUT}, {about}", what)
+
+    def _forgive(self, about: str) -> None:
+        self._faults.pop(about, None)
+        if self._complaints.is_over(f"{_ABOUT}, {about}"):
+            _log.info("%s, %s: works again", _ABOUT, about)
+
+
+async def _ignore(error: Any) -> None:
+    _log.debug("%s", error)
