@@ -21,3 +21,8 @@ def run(*options):
 
 def test_replicas_lose_nothing_and_score_nothing_twice():
     run("--only=replicas", "--seed=4")
+
+
+@pytest.mark.kafka
+def test_kafka_loses_nothing_and_has_nothing_scored_twice():
+    run("--only=kafka", "--seed=8")
