@@ -58,6 +58,12 @@ example: env ## run the example NAME, asking QUESTION: see examples/README.md (n
 collector: ## the OpenTelemetry Collector that the tests run, built once into a cache (Go)
 	@tests/live/collector/build/build.sh
 
+.PHONY: chaos
+chaos: env ## kill and cut the parts of a cluster (Go, PostgreSQL): FAULTS=60 SEED=1 MINUTES=... REPLICAS=3 ONLY=replicas, or MEASURE=1
+	@$(BIN)/python tests/live/cluster/run.py --faults $(or $(FAULTS),$(if $(MEASURE),0,60)) --seed $(or $(SEED),1) \
+		--replicas $(or $(REPLICAS),3) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SESSIONS),--sessions $(SESSIONS)) \
+		$(if $(MEASURE),--measure) $(if $(ONLY),--only $(ONLY))
+
 # The demo's traces and their scores in a real tracing UI, until Ctrl-C. CHECK=1 looks at its pages in a headless
 # Chromium instead; RECORDINGS=FOLDER takes other recordings than the demo's.
 UIS := ui-phoenix ui-mlflow ui-zipkin ui-jaeger

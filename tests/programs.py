@@ -28,6 +28,11 @@ def browser() -> str | None:
     return None
 
 
+def cluster() -> str | None:
+    """Toxiproxy, built once into a cache."""
+    return _built("live/cluster/build/build.sh")
+
+
 def collector() -> str | None:
     """The OpenTelemetry Collector, built once into a cache."""
     return _built("live/collector/build/build.sh")
@@ -121,6 +126,7 @@ def site() -> str | None:
 
 NEEDED: dict[str, Callable[[], str | None]] = {
     "browser": browser,
+    "cluster": cluster,
     "collector": collector,
     "compose": compose,
     "container": container,

@@ -45,7 +45,7 @@ class Server:
             os.chown(self._folder, self._as_user["user"], self._as_user["group"])
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+            self.port = free.getsockname()[1]
         self._run(
             "initdb",
             "-D",
@@ -68,7 +68,7 @@ class Server:
         import psycopg
 
         name = f"test_{uuid.uuid4().hex}"
-        address = f"{_USER}@127.0.0.1:{self._port}/postgres"
+        address = f"{_USER}@127.0.0.1:{self.port}/postgres"
         with psycopg.connect(f"postgresql://{address}") as connection:
             connection.execute(f"CREATE SCHEMA {name}")
         return f"postgresql+psycopg://{address}?options=-csearch_path%3D{name}"
@@ -76,7 +76,6 @@ class Server:
     def start(self) -> None:
         """Start it on its port, and wait until it takes connections."""
         settings = " ".join(f"-c {name}='{value}'" for name, value in _SETTINGS.items())
-        log = self._folder / "log"
         try:
             self._run(
                 "pg_ctl",
@@ -86,13 +85,18 @@ class Server:
                 "-D",
                 self._data,
                 "-l",
-                log,
+                self.log,
                 "-o",
-                f"-p {self._port} {settings}",
+                f"-p {self.port} {settings}",
             )
         except subprocess.CalledProcessError:
-            sys.stderr.write(log.read_text() if log.exists() else "")
+            sys.stderr.write(self.log.read_text() if self.log.exists() else "")
             raise
+
+    @property
+    def log(self) -> Path:
+        """What it writes about itself."""
+        return self._folder / "log"
 
     @property
     def pid(self) -> int:
@@ -101,7 +105,14 @@ class Server:
 
     def crash(self) -> None:
         """Stop it at once, as a crash does: the next start recovers what was committed."""
-        self._run("pg_ctl", "stop", "-w", "-s", "-D", self._data, "-m", "immediate")
+        self._end("immediate")
+
+    def shut_down(self) -> None:
+        """Stop it in order, closing all connections, as for an upgrade."""
+        self._end("fast")
+
+    def _end(self, mode) -> None:
+        self._run("pg_ctl", "stop", "-w", "-s", "-D", self._data, "-m", mode)
 
     def stop(self) -> None:
         """Stop it and remove all that it has written."""
