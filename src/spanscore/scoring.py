@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from spanscore import metrics
 from spanscore.assemble.assembler import Cut
-from spanscore.errors import InputError, PermanentError, RetryableError
+from spanscore.errors import ConflictError, InputError, PermanentError, RetryableError
 from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS, Engine, Overrides, outcomes
 from spanscore.evaluation.engine import (
     BatchScores,
@@ -281,14 +281,25 @@ class Scoring:
         return evaluations
 
     async def _commit_sessions(self, batch: BatchScores) -> list[Evaluation]:
-        """Commit the scores of sessions; gives those that are new."""
+        """Commit the scores of sessions; gives those that are new.
+
+        A session that another server has evaluated meanwhile is left as it is.
+        """
         for scored in batch.scores:
             self._complain_of_no_signals((*scored.news, *scored.in_vain))
-        news = [x for scored in batch.scores for x in scored.news]
-        in_vain = [x for scored in batch.scores for x in scored.in_vain]
-        evaluated = {
-            stored_rows.key(x.session_key): x.until_row for x in batch.scores if x.until_row
-        }
+        try:
+            return await self._commit_together(batch.scores)
+        except ConflictError:
+            news: list[Evaluation] = []
+            for scored in batch.scores:
+                with suppress(ConflictError):
+                    news += await self._commit_together([scored])
+            return news
+
+    async def _commit_together(self, scores: Sequence[SessionScores]) -> list[Evaluation]:
+        news = [x for scored in scores for x in scored.news]
+        in_vain = [x for scored in scores for x in scored.in_vain]
+        evaluated = {stored_rows.key(x.session_key): x.until_row for x in scores if x.until_row}
         await self.commit([], news, in_vain=in_vain, evaluated=evaluated)
         return news
 

@@ -82,6 +82,15 @@ def test_a_session_stays_open_where_another_server_was_first_with_its_scores(ser
     assert [key for key, _ in serving.open_sessions()] == ["s"]
 
 
+def test_other_scores_of_a_session_that_another_server_was_first_with_are_refused(
+    serving, beside, make
+):
+    of_session = {"scope": "session", "subject_id": "s"}
+    serving.commit([], [make.score(make.trace(1, session_id="s"), **of_session)])
+    with pytest.raises(ConflictError):
+        beside.commit([], [make.score(make.trace(2, session_id="s"), **of_session)])
+
+
 def test_one_of_two_servers_leads_until_it_is_closed(serving, beside):
     assert [serving.lead(), beside.lead(), serving.lead()] == [True, False, True]
     serving.close()

@@ -178,15 +178,15 @@ class Store:
         `evaluated` has the sessions that were evaluated, by their keys, with the `until_row` of
         what was read of them. `also` writes of evaluation runs in the same transaction.
 
-        Raises ConflictError where another server has committed a trace as this revision: nothing is
-        kept. A session of which another server has committed a score as this revision is open as it
-        was.
+        Raises ConflictError where another server has committed a trace, or other scores of a
+        session, as this revision: nothing is kept. A session of which it has committed the same
+        score is open as it was.
         """
         now_ns = self._clock_ns()
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
                 if self.is_shared:
-                    _refuse_outdated(connection, traces)
+                    _refuse_outdated(connection, traces, scored)
                 left = placement.named_by(connection, gone)
                 # what is there already, imported or an earlier revision, may lose responses
                 left |= placement.of_responses(connection, [x.trace.id for x in traces])
@@ -684,7 +684,15 @@ class Store:
         return pruned
 
 
-def _refuse_outdated(connection: Connection, traces: Sequence[StoredTrace]) -> None:
+def _refuse_outdated(
+    connection: Connection, traces: Sequence[StoredTrace], scored: Sequence[Evaluation]
+) -> None:
+    of_sessions = [x for x in scored if x.scope == "session" and x.run is None]
+    newest = stored_rows.newest_of_sessions(connection, map(stored_rows.subject_of, of_sessions))
+    for score in of_sessions:
+        revision, uid = newest.get((stored_rows.subject_of(score), score.metric), (0, ""))
+        if score.revision <= revision and score.uid != uid:
+            raise ConflictError(f"{score.metric} of {score.subject_id} was evaluated meanwhile")
     known = lookup.known(connection, [x.trace.id for x in traces if x.revision != IMPORTED])
     for stored in traces:
         revision, _ = known.get(stored.trace.id, (IMPORTED, ""))

@@ -276,6 +276,22 @@ def _numbers(
     return numbers
 
 
+def newest_of_sessions(
+    connection: Connection, keys: Iterable[str]
+) -> dict[tuple[str, str], tuple[int, str]]:
+    """The newest revision of each session's metrics, and its uid; none of evaluation runs."""
+    table = evaluations.c
+    columns = select(table.subject_id, table.metric, table.revision, table.uid)
+    wanted = columns.where(table.scope == "session", table.run == "").order_by(table.revision)
+    return {
+        (subject, metric): (revision, uid)
+        for some in chunks(list(set(keys)))
+        for subject, metric, revision, uid in connection.execute(
+            wanted.where(table.subject_id.in_(some))
+        )
+    }
+
+
 def subject_of(evaluation: Evaluation) -> str:
     """What an evaluation is of, as columns have it.
 
