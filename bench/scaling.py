@@ -1,8 +1,8 @@
 """Simulate replicas, their PostgreSQL and a judge at up to 10,000 traces a second.
 
     python bench/scaling.py
-    python bench/scaling.py --judged 0
-    python bench/scaling.py --loads 50,200 --requests-per-minute 500 --usd-per-day 20
+    python bench/scaling.py --assume judged=0
+    python bench/scaling.py --loads 50,200 --assume requests_per_minute=500 usd_per_day=20
     python bench/scaling.py --burst 4565 --cpus 2
 
 What is needed for each load is worked out from utilisations, then simulated. Where one PostgreSQL
@@ -33,11 +33,11 @@ def option(default: float, text: str) -> float:
 
 @dataclass(frozen=True)
 class Assumed:
-    """Measured, or chosen: each is an option."""
+    """Measured, or chosen; `--assume` has other values."""
 
     spans: float = option(10, "of a trace")
     span_bytes: float = option(1700, "")
-    read_ms: float = option(2.4, "CPU of a replica for a trace, but for its commit and export")
+    read_ms: float = option(3.5, "CPU of a replica for a trace, but for its commit and export")
     export_ms: float = option(0.9, "CPU of the replica that leads, for a trace of any")
     commit_ms: float = option(
         3.5, "how long a transaction has the writer's lock, whatever is in it"
@@ -45,10 +45,9 @@ class Assumed:
     commit_trace_ms: float = option(1.4, "and for each trace in it")
     own_share: float = option(0.55, "of that, CPU of the replica; the rest is PostgreSQL's")
     fsync_ms: float = option(1.0, "and until it is on PostgreSQL's disk")
-    batch: float = option(256, "traces of a transaction at most, where there is no judge")
-    judged_batch: float = option(1, "the same with a judge")
+    batch: float = option(256, "traces of a transaction at most; with a judge it is of one")
     readers: float = option(2, "batches at once, where there is no judge")
-    judged_readers: float = option(32, "the same with a judge")
+    judged_readers: float = option(32, "traces at once, where there is one")
     wait_s: float = option(2.0, "until a trace counts as whole (assemble.whole_after)")
     look_s: float = option(0.15, "how often traces that are whole are looked for")
     late_window_s: float = option(300, "how long the journal keeps a trace (assemble.late_window)")
@@ -131,7 +130,7 @@ def used(a: Assumed, rate: float, replicas: int, share: float) -> Use:
     """Utilisations, and the mean waits that follow from them (Pollaczek and Khinchine)."""
     own, read_s, export_s = rate / replicas, a.read_ms / 1e3, a.export_ms / 1e3
     if a.judged:
-        batch, puts = a.judged_batch, own * share * a.calls
+        batch, puts = 1.0, own * share * a.calls
     else:
         # at most what one look finds; more of them once all is busy
         batch, puts = min(max(1.0, own * a.look_s), a.batch), 0.0
@@ -207,6 +206,7 @@ class Group:
         self.took_s: dict[bool, list[float]] = {False: [], True: []}
         """By whether they were judged, from each turn's end to its score."""
         self.lock_busy_s = self.calls_s = 0.0
+        self.cpu_s = [0.0] * plan.replicas
         self._chance = random.Random(seed)  # noqa: S311 - of a simulation
         self._cpus = simpy.Resource(self.env, cpus) if cpus else None
         self._own = [simpy.Resource(self.env, 1) for _ in range(plan.replicas)]
@@ -256,7 +256,7 @@ class Group:
 
     def _reader(self, replica: int) -> Steps:
         ready, a = self._ready[replica], self.a
-        most = int(a.judged_batch if a.judged else a.batch)
+        most = 1 if a.judged else int(a.batch)
         while True:
             ended = [(yield ready.get())]
             while ready.items and len(ended) < most:
@@ -305,6 +305,7 @@ class Group:
     def _compute(self, replica: int, cpu_s: float) -> Steps:
         with self._own[replica].request() as place:
             yield place
+            self.cpu_s[replica] += cpu_s
             yield from self._use(self._cpus, cpu_s)
 
     def _use(self, cpus: simpy.Resource | None, cpu_s: float) -> Steps:
@@ -349,15 +350,19 @@ def show(a: Assumed, loads: Sequence[float], warm_s: float, for_s: float) -> Non
             took = [percentile(group.took_s[judged], share) for share in (0.5, 0.95)]
             row += zip(expected_s(a, x, judged=judged), took, strict=True)
         pairs = "".join(f"{f'{known:.2f} | {found:.2f}':>16}" for known, found in row)
+        pairs = pairs.replace("nan", "-")
         print(f"{x.load:8,.0f}{pairs}{group.waiting:8,}", flush=True)
 
 
 def show_burst(a: Assumed, traces: int, replicas: Sequence[int], cpus: int) -> None:
-    print(f"{traces} traces at once, {cpus} CPUs\nreplicas  traces/s  lock busy")
+    print(f"{traces} traces at once, {cpus or 'enough'} CPUs")
+    print("replicas  traces/s  lock busy  CPU ms of the leader for a trace of its own, of others")
     for number in replicas:
         group = Group(a, Plan(1, 1, number, 0.0, "", Use({}, 0, 0)), cpus=cpus)
         took_s = group.burst(traces)
-        print(f"{number:8}{traces / took_s:10.1f}{group.lock_busy_s / took_s:11.0%}")
+        cpu_ms = [x / traces * number * 1e3 for x in group.cpu_s]
+        print(f"{number:8}{traces / took_s:10.1f}{group.lock_busy_s / took_s:11.0%}", end="")
+        print("".join(f"{x:8.2f}" for x in (cpu_ms[0], *cpu_ms[1:2])))
 
 
 def main() -> int:
@@ -371,12 +376,16 @@ def main() -> int:
     parser.add_argument("--burst", type=int, metavar="TRACES", help="all at once, by replicas")
     parser.add_argument("--replicas", default=[1, 2, 3], help="of --burst", **of_numbers)
     parser.add_argument("--cpus", type=int, default=0, help="of --burst, shared by all; 0: enough")
-    for x in fields(Assumed):
-        name = "--" + x.name.replace("_", "-")
-        text = f"{x.metadata['help']} ({x.default:g})".strip()
-        parser.add_argument(name, type=float, default=x.default, help=text, metavar="N")
+    known = {x.name: x for x in fields(Assumed)}
+    parser.add_argument("--assume", nargs="+", default=[], metavar="NAME=N", help="see below")
+    parser.epilog = "what is assumed:\n" + "\n".join(
+        f"  {name:20} {x.default:<10g} {x.metadata['help']}" for name, x in known.items()
+    )
     args = parser.parse_args()
-    assumed = Assumed(**{x.name: getattr(args, x.name) for x in fields(Assumed)})
+    given = dict(x.split("=", 1) for x in args.assume)
+    if unknown := given.keys() - known:
+        parser.error(f"nothing is assumed of {', '.join(sorted(unknown))}")
+    assumed = Assumed(**{name: float(x) for name, x in given.items()})
     if args.burst:
         show_burst(assumed, args.burst, [int(x) for x in args.replicas], args.cpus)
     else:
