@@ -42,7 +42,7 @@ class Assumed:
     commit_ms: float = option(
         3.5, "how long a transaction has the writer's lock, whatever is in it"
     )
-    commit_trace_ms: float = option(1.4, "and for each trace in it")
+    commit_trace_ms: float = option(1.0, "and for each trace in it")
     own_share: float = option(0.55, "of that, CPU of the replica; the rest is PostgreSQL's")
     fsync_ms: float = option(1.0, "and until it is on PostgreSQL's disk")
     batch: float = option(256, "traces of a transaction at most; with a judge it is of one")
@@ -173,8 +173,9 @@ def planned(a: Assumed, load: float) -> Plan:
                 break
     groups, replicas, use = best
     limits = {judge_limit: None}
-    if groups > 1:
-        limits[used(a, load / (groups - 1), replicas, share).most] = None
+    if groups > 1:  # what is too busy in fewer groups, however many replicas they have
+        fewer = (used(a, load / (groups - 1), x, share) for x in range(1, MOST_REPLICAS + 1))
+        limits[min(fewer, key=lambda x: x.parts[x.most]).most] = None
     if replicas > 1:
         limits[used(a, load / groups, replicas - 1, share).most] = None
     return Plan(load, groups, replicas, share, ", ".join(filter(None, limits)), use)
@@ -335,9 +336,8 @@ def show(a: Assumed, loads: Sequence[float], warm_s: float, for_s: float) -> Non
             f"{bytes_s * a.late_window_s / replicas / 2**30:23.2f}  {x.limits}"
         )
     print(
-        "\nclosed form | simulated, of one PostgreSQL and its replicas\ntraces/s   lock busy"
-        "    calls at once   p50 s           p95 s           judged: p50 s   p95 s          "
-        " waiting"
+        "\nclosed form | simulated, of one PostgreSQL and its replicas\ntraces/s       lock busy"
+        "   calls at once           p50 s           p95 s   judged: p50 s           p95 s waiting"
     )
     for x in plans:
         group = Group(a, x)
