@@ -55,7 +55,7 @@ class Child:
 
     def cpu_s(self) -> float:
         """Seconds of CPU, user and system, of the program and its children so far."""
-        return sum(map(_cpu_s, self._pids()))
+        return sum(map(cpu_s, self._pids()))
 
     def peak_bytes(self) -> int:
         """The sum of each process's largest resident size so far."""
@@ -77,7 +77,7 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
     """By the clock of a process, of which Linux has the number in its id: /proc counts in
     hundredths of a second.
     """

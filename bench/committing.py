@@ -1,16 +1,23 @@
-"""CPU of the store's commits: traces with their scores, as the server commits them, into an SQLite
-file.
+"""What the store's commits cost: traces with their scores, as the server commits them.
 
     python bench/committing.py [COMMITS]
+    python bench/committing.py --store postgresql+psycopg://...
 
-Prints the lowest CPU time of a commit of 20 traces and 180 scores over five rounds: this process,
-its threads included.
+Prints the lowest CPU time of a commit of 20 traces and 180 scores into an SQLite file over five
+rounds: this process, its threads included. With a PostgreSQL, by the number of traces in a commit:
+its own CPU too (0 where it is on another machine), and how long a commit takes, during which no
+other server writes.
 """
 
-import sys
+import argparse
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from statistics import median
+
+from child import cpu_s as cpu_s_of
+from sqlalchemy import create_engine, text
 
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, ModelCall, Target, ToolCall, Usage
@@ -73,25 +80,77 @@ def scores(trace: AgentTrace) -> Iterator[Evaluation]:
         )
 
 
+def batches(commits: int, first: int, traces_each: int) -> Iterator[tuple[list, list]]:
+    """Traces and their scores, as `Store.commit` takes them."""
+    for batch in range(commits):
+        traces = [turn(first + batch * traces_each + x) for x in range(traces_each)]
+        yield [StoredTrace(x, 1, "digest") for x in traces], [y for x in traces for y in scores(x)]
+
+
 def measured(commits: int, first: int, store: Store) -> float:
     """Seconds of CPU a commit."""
-    batches = []
-    for batch in range(commits):
-        traces = [turn(first + batch * TRACES + x) for x in range(TRACES)]
-        batches.append(
-            ([StoredTrace(x, 1, "digest") for x in traces], [y for x in traces for y in scores(x)])
-        )
+    made = list(batches(commits, first, TRACES))
     begun = time.process_time()
-    for traces, scored in batches:
+    for traces, scored in made:
         store.commit(traces, scored)
     return (time.process_time() - begun) / commits
 
 
+class Sessions:
+    """The processes of a PostgreSQL on this machine that serve its connections."""
+
+    def __init__(self, url: str) -> None:
+        self._engine = create_engine(url)
+
+    def cpu_s(self) -> float:
+        """Seconds of CPU that they have taken; 0 of those on another machine."""
+        found = 0.0
+        with self._engine.connect() as connection:
+            pids = connection.execute(
+                text("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'")
+            )
+            for pid in pids.scalars():
+                with suppress(OSError):
+                    found += cpu_s_of(pid)
+        return found
+
+
+def show_shared(store: Store, url: str, commits: int) -> None:
+    """Print what commits of 1 to 256 traces into a PostgreSQL cost."""
+    sessions, first = Sessions(url), 1
+    print("traces  own CPU ms  PostgreSQL's CPU ms  lasts ms: median, least")
+    for traces_each in (1, 4, 20, 64, 256):
+        count = max(commits // traces_each, 5)
+        made = list(batches(count, first, traces_each))
+        first += count * traces_each
+        lasted, own_s, its_s = [], time.process_time(), sessions.cpu_s()
+        for traces, scored in made:
+            begun_s = time.monotonic()
+            store.commit(traces, scored)
+            lasted.append(time.monotonic() - begun_s)
+        own_s, its_s = time.process_time() - own_s, sessions.cpu_s() - its_s
+        figures = (own_s / count, its_s / count, median(lasted), min(lasted))
+        own, its, usual, least = (x * 1e3 for x in figures)
+        print(f"{traces_each:6}{own:12.2f}{its:21.2f}{usual:18.2f}, {least:.2f}", flush=True)
+
+
 def main() -> None:
-    commits = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("commits", nargs="?", type=int, default=40)
+    parser.add_argument("--store", help="the URL of an empty PostgreSQL")
+    args = parser.parse_args()
+    if args.store:
+        store = Store.open(Config(url=args.store))
+        show_shared(store, args.store, args.commits * TRACES)
+        store.close()
+        return
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(Config(url=f"sqlite:///{folder}/store.db"))
-        found = [measured(commits, 1 + x * commits * TRACES, store) for x in range(ROUNDS)]
+        found = [
+            measured(args.commits, 1 + x * args.commits * TRACES, store) for x in range(ROUNDS)
+        ]
         store.close()
     print(
         f"{min(found) * 1e3:.2f} ms of CPU a commit of {TRACES} traces and {TRACES * METRICS}"
