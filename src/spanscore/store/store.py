@@ -133,6 +133,11 @@ class Store:
         locks = self._database.locks
         return locks is None or locks.lead()
 
+    def try_again(self) -> None:
+        """Find out whether the database can be used again, where it could not."""
+        if self._database.trouble is not None:
+            self._database.try_again()
+
     @property
     def shared_url(self) -> str | None:
         """The URL at which other servers can use it too; None of SQLite."""
