@@ -3,6 +3,7 @@
 import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -72,7 +73,7 @@ def test_a_trace_that_another_server_has_committed_as_this_revision_is_refused(
 ):
     serving.commit([make.stored(make.trace())], [])
     with pytest.raises(ConflictError):
-        beside.commit([make.stored(make.trace(final_output="late"))], [])
+        beside.commit([replace(make.stored(make.trace(final_output="late")), digest="late")], [])
     assert beside.commit([make.stored(make.trace(), 2)], []) == []
 
 

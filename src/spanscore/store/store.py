@@ -700,8 +700,8 @@ def _refuse_outdated(
             raise ConflictError(f"{score.metric} of {score.subject_id} was evaluated meanwhile")
     known = lookup.known(connection, [x.trace.id for x in traces if x.revision != IMPORTED])
     for stored in traces:
-        revision, _ = known.get(stored.trace.id, (IMPORTED, ""))
-        if IMPORTED < stored.revision <= revision:
+        revision, digest = known.get(stored.trace.id, (IMPORTED, ""))
+        if stored.revision == revision > IMPORTED and stored.digest != digest:
             raise ConflictError(f"revision {stored.revision} of {stored.trace.id} is there already")
 
 
