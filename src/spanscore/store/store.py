@@ -701,7 +701,8 @@ def _refuse_outdated(
     known = lookup.known(connection, [x.trace.id for x in traces if x.revision != IMPORTED])
     for stored in traces:
         revision, digest = known.get(stored.trace.id, (IMPORTED, ""))
-        if stored.revision == revision > IMPORTED and stored.digest != digest:
+        is_outdated = (stored.revision, stored.digest) != (revision, digest)
+        if IMPORTED < stored.revision <= revision and is_outdated:
             raise ConflictError(f"revision {stored.revision} of {stored.trace.id} is there already")
 
 
