@@ -93,6 +93,15 @@ def test_a_number_that_may_have_lost_its_end_is_not_taken():
     assert (answer.task, answer.verdict.cut_off) == (TASK, True)
 
 
+@pytest.mark.parametrize("end", ['["look', '["look it up", "rep', "[", '["look it up"]'])
+def test_a_part_that_is_a_list_is_missing_where_it_breaks_off(end):
+    schema = parts_of({"task": str, "plan": list[str]}, {"each": Each})
+
+    answer = read('{"task": "to know", "plan": ' + end, schema)
+
+    assert (answer.task, answer.plan.cut_off) == (TASK, True)
+
+
 def test_an_answer_that_breaks_off_inside_a_fence_is_read():
     assert read("Here it is:\n```json\n" + json.dumps(WHOLE)[:-30], SCHEMA).task == TASK
 

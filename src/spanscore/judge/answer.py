@@ -73,7 +73,8 @@ def in_part(found: str, schema: type[PartsT]) -> PartsT | None:
 def cut_short(text: str, schema: type[PartsT]) -> PartsT | None:
     """What is valid of a JSON object that `text` breaks off in; None where nothing is.
 
-    The last part, or the last element of its list, may have lost its end, and is not taken.
+    The last part may have lost its end and is not taken; of one of the `lists`, all but the last
+    element is.
     """
     start = -1
     for _ in range(_MAX_STARTS):
@@ -82,7 +83,7 @@ def cut_short(text: str, schema: type[PartsT]) -> PartsT | None:
             break
         data = _begun(text[start:])
         if not data.keys().isdisjoint(schema.model_fields):
-            return _constructed(_without_end(data), schema, text[start:], cut_off=True)
+            return _constructed(_without_end(data, schema), schema, text[start:], cut_off=True)
     return None
 
 
@@ -104,10 +105,10 @@ def _begun(text: str) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _without_end(data: Mapping[str, Any]) -> dict[str, Any]:
+def _without_end(data: Mapping[str, Any], schema: type[Parts]) -> dict[str, Any]:
     *whole, last = data
     kept = {name: data[name] for name in whole}
-    if isinstance(data[last], list):
+    if last in schema.lists and isinstance(data[last], list):
         kept[last] = data[last][:-1]
     return kept
 
