@@ -235,9 +235,14 @@ def schema_text(answer: type[BaseModel]) -> str:
     """The request for JSON that stands at the end of a prompt for a model that cannot be held to a
     schema.
     """
+    return schema_request(schema_of(answer))
+
+
+def schema_request(schema: Mapping[str, Any]) -> str:
+    """`schema_text` of a JSON schema."""
     return (
         "Answer with one JSON object and nothing else. It must fit this JSON"
-        f" schema:\n{dumps(schema_of(answer))}"
+        f" schema:\n{dumps(schema)}"
     )
 
 
