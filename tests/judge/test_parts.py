@@ -81,6 +81,13 @@ def test_an_answer_without_any_valid_part_is_of_no_use():
         read(json.dumps({"task": 1, "verdict": {}, "each": {}}), SCHEMA)
 
 
+def test_two_answers_in_part_that_differ_are_of_no_use():
+    drafts = [json.dumps({"task": task, "each": EACH}) for task in ("to know", "to go")]
+
+    with pytest.raises(UnusableAnswerError, match="differ"):
+        read(" ".join(drafts), SCHEMA)
+
+
 def test_an_answer_that_breaks_off_in_a_list_has_the_elements_before():
     answer = read(json.dumps(WHOLE)[:-12], SCHEMA)
 

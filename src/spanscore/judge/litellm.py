@@ -226,7 +226,7 @@ class LiteLLM:
         self, litellm: Any, model: str, messages: Sequence[Message], response: Any
     ) -> Completion:
         choice = response.choices[0] if response.choices else None
-        content = getattr(getattr(choice, "message", None), "content", None) or ""
+        content = _words(choice)
         text = content[: self._config.max_output_tokens * _MAX_CHARACTERS_PER_TOKEN]
         usage = getattr(response, "usage", None)
         tokens_in = _counted(usage, "prompt_tokens") or sum(
@@ -410,6 +410,21 @@ def _provider(litellm: Any, model: str) -> str | None:
 
 def _lower_case(headers: Any) -> dict[str, str]:
     return {str(name).lower(): str(value) for name, value in (headers or {}).items()}
+
+
+def _words(choice: Any) -> str:
+    """What a model answered: its message, else the arguments of the tools that it called, else what
+    it thought, where that is all it gave and came to an end.
+    """
+    message = getattr(choice, "message", None)
+    content = getattr(message, "content", None)
+    if content:
+        return str(content)
+    called = getattr(message, "tool_calls", None) or ()
+    arguments = "\n".join(str(x.function.arguments) for x in called)
+    is_whole = getattr(choice, "finish_reason", None) != "length" and not refusal_of(choice)
+    thought = getattr(message, "reasoning_content", None) if is_whole else None
+    return arguments or str(thought or "")
 
 
 def _counted(usage: Any, name: str) -> int:
