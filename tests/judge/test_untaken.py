@@ -68,6 +68,17 @@ def test_a_schema_that_may_not_be_sent_stands_in_the_text():
     assert '"reason"' in server.calls[1]["messages"][-1]["content"]
 
 
+def test_a_listed_model_that_refused_a_schema_is_told_it_in_text_from_then_on():
+    with ScriptedServer(model_without("response_format", "no response_format")) as server:
+        ask(server, model="openai/gpt-4o-mini")
+        ask(server, model="openai/gpt-4o-mini")
+
+    assert (len(server.calls), '"minimum":0' in server.calls[2]["messages"][1]["content"]) == (
+        3,
+        True,
+    )
+
+
 @pytest.mark.parametrize(
     "message",
     [
