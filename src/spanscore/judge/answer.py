@@ -162,8 +162,8 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 _MAX_OBJECTS = 50
-_MAX_LENIENT, _MAX_LENIENT_CHARS = 8, 20_000
-"""How many objects of an answer are read as JSON5, and how long they may be: 10 µs a character."""
+_MAX_LENIENT_CHARS = 20_000
+"""So much of an answer is read as JSON5, which takes 10 µs a character."""
 _DECODER = json.JSONDecoder(strict=False)  # line breaks may stand in strings
 _SEVERAL = "The answer holds several JSON objects that fit the schema and differ; give one."
 _VALIDATED_HERE = re.compile(
@@ -306,14 +306,14 @@ def _objects(text: str) -> Iterator[str]:
     """The outermost JSON objects in `text`, as strict JSON: at most `_MAX_OBJECTS` of the first
     that look like one.
     """
-    start, lenient = 0, _MAX_LENIENT
+    start, spare = 0, _MAX_LENIENT_CHARS
     for _ in range(_MAX_OBJECTS):
         start = text.find("{", start)
         if start < 0:
             return
         found = _strict(text, start) or _in_string(text, start)
-        if found is None and lenient and not _breaks_off(text, start):
-            found, lenient = _lenient(text, start), lenient - 1
+        if found is None and spare > 0 and not _breaks_off(text, start):
+            found, spare = _lenient(text, start, spare)
         if found is None:
             start += 1
         else:
@@ -345,15 +345,16 @@ def _in_string(text: str, start: int) -> _Found:
     return (json.dumps(data), end) if isinstance(data, dict) else None
 
 
-def _lenient(text: str, start: int) -> _Found:
+def _lenient(text: str, start: int, most: int) -> tuple[_Found, int]:
+    """An object in JSON5, of at most so many characters, and how many are left."""
     import json5  # noqa: PLC0415 - few answers need it
 
-    shown = text[: start + _MAX_LENIENT_CHARS]
+    shown = text[: start + most]
     try:
         data, problem, end = json5.parse(shown, start=start, strict=False, consume_trailing=False)
-        return None if problem else (json.dumps(data), end)
+        return None if problem else (json.dumps(data), end), most - max(end - start, 1)
     except (ValueError, RecursionError):
-        return None
+        return None, 0
 
 
 def _breaks_off(text: str, start: int) -> bool:

@@ -249,7 +249,7 @@ class ModelJudge:
         ]
         completion = await self._call(asking, messages, enforced=enforced)
         try:
-            return await asyncio.to_thread(read, completion.text, asking.schema)
+            return read(completion.text, asking.schema)
         except UnusableAnswerError as error:
             self._refuse_declined(asking, completion)
             # the caller asks for fewer parts at once
@@ -261,7 +261,7 @@ class ModelJudge:
             messages += _repair(completion, error)
         completion = await self._call(asking, messages, enforced=enforced)
         try:
-            return await asyncio.to_thread(read, completion.text, asking.schema)
+            return read(completion.text, asking.schema)
         except UnusableAnswerError as error:
             self._refuse_declined(asking, completion)
             problem = f"{asking.model} gave no valid answer, not even after one repair. "
