@@ -127,6 +127,24 @@ def test_the_score_of_arguments_is_counted_not_judged(make_engine, make_trace, s
     assert "step 2 (get_weather): made up" in judge.asked[-1][0].question
 
 
+def argued(make_engine, make_trace, scripted, **options):
+    """The score of two calls, of which the second has wrong arguments."""
+    calls = (*make_trace().tool_calls, ToolCall(None, "delete_mail", {"id": "hers"}))
+    judge = scripted({"verdicts": [{"verdict": "yes", "reason": "ok"}, *WRONG["verdicts"]]})
+    engine = make_engine(judge, metrics={"argument_correctness": options})
+    return evaluate(engine, make_trace(tool_calls=calls))["argument_correctness"]
+
+
+def test_one_call_with_wrong_arguments_is_no_pass(make_engine, make_trace, scripted):
+    found = argued(make_engine, make_trace, scripted)
+    assert (found.value, found.label) == (0.5, "fail")
+
+
+def test_a_configured_threshold_is_the_share_of_right_calls(make_engine, make_trace, scripted):
+    found = argued(make_engine, make_trace, scripted, threshold=0.5)
+    assert (found.value, found.label) == (0.5, "pass")
+
+
 @plans
 def test_where_no_plan_is_found_what_judges_plans_does_not_apply(
     make_engine, make_trace, scripted, plan

@@ -7,11 +7,13 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judge_harness import Verdict
+from judge_harness import GOOD, Verdict
 from pydantic import BaseModel, Field
 
-from spanscore.judge.answer import UnusableAnswerError, read, response_format
+from spanscore.judge.answer import UnusableAnswerError, read, read_parts, response_format
 from spanscore.metrics import Judgement
+
+LENIENT = "{'reason': 'half done', // so far\n 'score': 0.5,}"
 
 
 class Item(BaseModel):
@@ -109,3 +111,56 @@ def test_a_guide_has_no_bounds_which_some_providers_refuse():
 def test_a_list_that_is_too_short_is_no_answer():
     with pytest.raises(UnusableAnswerError):
         read('{"found": [{"a": 1}]}', FreeFormList)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"score": 0.5, "reason": "half done",}',
+        '{"score": 0.5, // as it is\n"reason": "half done"}',
+        '{"score": 0.5, /* as it is */ "reason": "half done"}',
+        "{'score': 0.5, 'reason': 'half done'}",
+        json.dumps(json.dumps(GOOD)),
+        f"The answer: {json.dumps(json.dumps(GOOD))}.",
+        json.dumps({"result": GOOD}),
+        json.dumps({"result": json.dumps(GOOD)}),
+        '{"result": {"score": 0.5, "reason": "half done"},}',
+        f"{json.dumps(GOOD)} To repeat it: {json.dumps(GOOD)}",
+        f"Of the set {{a, b}} this: {json.dumps(GOOD)}",
+    ],
+)
+def test_what_is_nearly_json_is_read(text):
+    assert read(text, Verdict).model_dump() == GOOD
+
+
+def test_a_line_break_may_stand_in_a_string():
+    assert read('{"score": 0.5, "reason": "half\ndone"}', Verdict).reason == "half\ndone"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"score": 0.8, "reason": "a"} {"score": 0.2, "reason": "a"}',
+        '{"score": 0.8, "reason": "a"} No: {"score": 0.2, "reason": "a",}',
+        '{"score": 0.8, "reason": "a"} {"result": {"score": 0.1, "reason": "b"}}',
+        '{"score": 0, "reason": "none yet"}\n```json\n{"score": 0.8, "reason": "a"}\n```',
+    ],
+)
+def test_two_valid_objects_that_differ_are_no_answer(text):
+    with pytest.raises(UnusableAnswerError, match="differ"):
+        read(text, Verdict)
+
+
+@given(st.integers(min_value=0, max_value=len(LENIENT) - 1))
+def test_nearly_json_that_is_cut_off_is_no_answer(end):
+    with pytest.raises(UnusableAnswerError):
+        read(LENIENT[:end], Verdict)
+
+
+def test_a_part_on_which_two_objects_differ_is_not_taken():
+    schemas = {"a": Item, "b": Verdict}
+    one, other = ({"title": "x", "verdict": x, **GOOD} for x in ("yes", "no"))
+
+    parts = read_parts(json.dumps(one) + json.dumps(other), schemas)
+
+    assert (type(parts["a"]), parts["b"].score) == (UnusableAnswerError, 0.5)

@@ -105,7 +105,6 @@ def test_a_schema_can_be_sent_to_a_model_that_litellm_does_not_know():
         "```json\n" + json.dumps(GOOD) + "\n```",
         "Here is my verdict: " + json.dumps(GOOD) + " I hope it helps.",
         '<think>{"score": 0.9, "reason": "draft"}</think>' + json.dumps(GOOD),
-        'The record says {"score": 1.0, "reason": "full marks"}. My verdict: ' + json.dumps(GOOD),
     ],
 )
 def test_the_answer_is_found_in_what_surrounds_it(text):
@@ -114,13 +113,55 @@ def test_the_answer_is_found_in_what_surrounds_it(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["{broken", "", "no JSON at all", json.dumps(WRONG), "[0.5]", '{"score": NaN}']
+    "text",
+    [
+        "{broken",
+        "",
+        "no JSON at all",
+        json.dumps(WRONG),
+        "[0.5]",
+        '{"score": NaN}',
+        'The record says {"score": 1.0, "reason": "full marks"}. My verdict: ' + json.dumps(GOOD),
+    ],
 )
 def test_an_unusable_answer_is_repaired_once(text):
     with ScriptedServer(answer(text), answer(GOOD)) as server:
         given = ask(server)
 
     assert (given.value.score, given.usage.calls, given.usage.input_tokens) == (0.5, 2, 200)
+
+
+def in_message(**fields):
+    """A completion whose message has other fields than content."""
+    reply = json.loads(answer("").body)
+    reply["choices"][0]["message"] = {"role": "assistant", "content": None, **fields}
+    return Reply(json.dumps(reply))
+
+
+CALLED = {"id": "1", "type": "function", "function": {"name": "f", "arguments": json.dumps(GOOD)}}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"reasoning_content": json.dumps(GOOD)},
+        {"reasoning": json.dumps(GOOD)},
+        {"tool_calls": [CALLED]},
+    ],
+    ids=lambda x: next(iter(x)),
+)
+def test_an_answer_that_stands_elsewhere_in_the_message_is_read(fields):
+    with ScriptedServer(in_message(**fields)) as server:
+        given = ask(server)
+
+    assert (given.value.score, given.usage.calls) == (0.5, 1)
+
+
+def test_thoughts_that_were_cut_off_are_no_answer():
+    reply = json.loads(in_message(reasoning_content=json.dumps(GOOD)).body)
+    reply["choices"][0]["finish_reason"] = "length"
+    with ScriptedServer(Reply(json.dumps(reply))) as server:
+        assert "went into reasoning" in str(failure_of(server))
 
 
 def test_a_repair_shows_the_model_its_answer_and_the_error():

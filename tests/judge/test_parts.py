@@ -81,6 +81,13 @@ def test_an_answer_without_any_valid_part_is_of_no_use():
         read(json.dumps({"task": 1, "verdict": {}, "each": {}}), SCHEMA)
 
 
+def test_two_answers_in_part_that_differ_are_of_no_use():
+    drafts = [json.dumps({"task": task, "each": EACH}) for task in ("to know", "to go")]
+
+    with pytest.raises(UnusableAnswerError, match="differ"):
+        read(" ".join(drafts), SCHEMA)
+
+
 def test_an_answer_that_breaks_off_in_a_list_has_the_elements_before():
     answer = read(json.dumps(WHOLE)[:-12], SCHEMA)
 
@@ -91,6 +98,15 @@ def test_a_number_that_may_have_lost_its_end_is_not_taken():
     answer = read('{"task": "to know", "verdict": {"reason": "half done", "score": 0.1', SCHEMA)
 
     assert (answer.task, answer.verdict.cut_off) == (TASK, True)
+
+
+@pytest.mark.parametrize("end", ['["look', '["look it up", "rep', "[", '["look it up"]'])
+def test_a_part_that_is_a_list_is_missing_where_it_breaks_off(end):
+    schema = parts_of({"task": str, "plan": list[str]}, {"each": Each})
+
+    answer = read('{"task": "to know", "plan": ' + end, schema)
+
+    assert (answer.task, answer.plan.cut_off) == (TASK, True)
 
 
 def test_an_answer_that_breaks_off_inside_a_fence_is_read():

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
 from judge_harness import World
@@ -129,6 +130,26 @@ def test_fused_a_failing_second_call_leaves_the_scores_of_the_first():
         "argument_correctness",
         "confidence",
     }
+
+
+def breaking_off(reply, after):
+    """The same completion, at the limit of its length somewhere behind a text."""
+    completion = json.loads(reply.body)
+    choice = completion["choices"][0]
+    before, found, _ = choice["message"]["content"].partition(after)
+    choice["message"]["content"] = before + found
+    choice["finish_reason"] = "length"
+    return replace(reply, body=json.dumps(completion))
+
+
+def test_a_plan_that_breaks_off_is_asked_for_again():
+    model = ObligingModel(plan=["look it up", "report it"])
+    script = in_turn(lambda request: breaking_off(model(request), '"plan": ["look it up", '), model)
+    with ScriptedServer(script) as server:
+        found = evaluate(engine_for(server, "fused"), recorded()[0])
+
+    assert found["plan_quality"].outcome.metadata["plan"] == ["look it up", "report it"]
+    assert "plan" in asked_for(server.calls[1])
 
 
 def verdict(call):

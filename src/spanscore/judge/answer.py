@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, TypeAdapter, ValidationError, create_model
 from pydantic_core import from_json
@@ -66,14 +66,18 @@ def kept_text(answer: BaseModel) -> str:
 
 
 def in_part(found: str, schema: type[PartsT]) -> PartsT | None:
-    """What is valid of the JSON object `found`; None where nothing is."""
-    return _constructed(json.loads(found), schema, found)
+    """What is valid of the JSON object `found`, or of one that it wraps; None where nothing is."""
+    whole = _constructed(json.loads(found), schema, found)
+    if whole is not None or (inner := _unwrapped(found)) is None:
+        return whole
+    return _constructed(json.loads(inner), schema, inner)
 
 
 def cut_short(text: str, schema: type[PartsT]) -> PartsT | None:
     """What is valid of a JSON object that `text` breaks off in; None where nothing is.
 
-    The last part, or the last element of its list, may have lost its end, and is not taken.
+    The last part may have lost its end and is not taken; of one of the `lists`, all but the last
+    element is.
     """
     start = -1
     for _ in range(_MAX_STARTS):
@@ -82,7 +86,7 @@ def cut_short(text: str, schema: type[PartsT]) -> PartsT | None:
             break
         data = _begun(text[start:])
         if not data.keys().isdisjoint(schema.model_fields):
-            return _constructed(_without_end(data), schema, text[start:], cut_off=True)
+            return _constructed(_without_end(data, schema), schema, text[start:], cut_off=True)
     return None
 
 
@@ -104,10 +108,10 @@ def _begun(text: str) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _without_end(data: Mapping[str, Any]) -> dict[str, Any]:
+def _without_end(data: Mapping[str, Any], schema: type[Parts]) -> dict[str, Any]:
     *whole, last = data
     kept = {name: data[name] for name in whole}
-    if isinstance(data[last], list):
+    if last in schema.lists and isinstance(data[last], list):
         kept[last] = data[last][:-1]
     return kept
 
@@ -158,7 +162,10 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 _MAX_OBJECTS = 50
-_DECODER = json.JSONDecoder()
+_MAX_LENIENT_CHARS = 20_000
+"""So much of an answer is read as JSON5, which takes 10 µs a character."""
+_DECODER = json.JSONDecoder(strict=False)  # line breaks may stand in strings
+_SEVERAL = "The answer holds several JSON objects that fit the schema and differ; give one."
 _VALIDATED_HERE = re.compile(
     "title|default|examples|minimum|maximum|exclusiveM(in|ax)imum|multipleOf|m(in|ax)(Length|Items)|uniqueItems|pattern"
     "|format"
@@ -172,33 +179,50 @@ class UnusableAnswerError(Exception):
 def read(text: str, schema: type[AnswerT]) -> AnswerT:
     """The answer in `text`, which may have prose, a code fence or a model's thoughts around it.
 
-    Types are taken strictly: neither "0.8" nor true is a number. Of several JSON objects the last
-    valid one counts: models quote before they conclude. Of an answer of `Parts` none of which is
-    valid as a whole, the last one with a valid part does, then one that breaks off. Raises
-    UnusableAnswerError.
+    Types are taken strictly: neither "0.8" nor true is a number. JSON is not: what JSON5 allows
+    (trailing commas, comments, single quotes), line breaks in strings, an object that stands in a
+    JSON string or under one key of another object. An object that is cut off is none. Where none
+    fits an answer of `Parts`, one with a valid part does, then one that breaks off. Raises
+    UnusableAnswerError, also where several objects fit and differ: one of them is a quotation or a
+    draft, and nothing says which.
     """
-    problem = "The answer holds no JSON object."
     answer = text.rpartition("</think>")[2]
-    found = list(_objects(answer))[::-1]
+    problem = "The answer holds no JSON object."
+    found, valid = list(_objects(answer)), []
     for each in found:
         try:
-            return schema.model_validate_json(each, strict=True)
+            valid.append(_validated(each, schema))
         except ValidationError as error:
-            problem = (
-                problem
-                if problem.startswith("The JSON")
-                else f"The JSON does not fit the schema: {problem_of(error)}"
-            )
-    if issubclass(schema, Parts) and (valid := _in_part(answer, found, schema)) is not None:
-        return valid
+            problem = f"The JSON does not fit the schema: {problem_of(error)}"
+    if valid:
+        return _agreed(valid)
+    if issubclass(schema, Parts) and (part := _in_part(answer, found, schema)) is not None:
+        return part
     raise UnusableAnswerError(problem)
 
 
+def _validated(found: str, schema: type[AnswerT]) -> AnswerT:
+    """A JSON object, or the one that it wraps, as an answer. Raises ValidationError."""
+    try:
+        return schema.model_validate_json(found, strict=True)
+    except ValidationError:
+        inner = _unwrapped(found)
+        if inner is None:
+            raise
+        return schema.model_validate_json(inner, strict=True)
+
+
 def _in_part(answer: str, found: Sequence[str], schema: type[PartsT]) -> PartsT | None:
-    for each in found:
-        if (valid := in_part(each, schema)) is not None:
-            return valid
-    return cut_short(answer, schema)
+    valid = [x for each in found if (x := in_part(each, schema)) is not None]
+    return _agreed(valid) if valid else cut_short(answer, schema)
+
+
+def _agreed(valid: Sequence[AnswerT]) -> AnswerT:
+    """What all of them say. Raises UnusableAnswerError where they differ."""
+    last = valid[-1]
+    if any(_differing(x.__dict__, last.__dict__) for x in valid):
+        raise UnusableAnswerError(_SEVERAL)
+    return last
 
 
 def read_parts(
@@ -207,18 +231,34 @@ def read_parts(
     """Of an answer that is not valid as a whole each part, by a schema of its own, or what is wrong
     with it.
 
-    All are from one JSON object: the last one that has a valid part. Empty where none has.
+    All are from one JSON object: the last one that has a valid part. A part that is valid in
+    another one too, and differs, is not taken. Empty where none has a valid part.
     """
-    for found in reversed(list(_objects(text.rpartition("</think>")[2]))):
-        parts: dict[str, BaseModel | UnusableAnswerError] = {}
-        for name, schema in schemas.items():
-            try:
-                parts[name] = schema.model_validate_json(found, strict=True)
-            except ValidationError as error:
-                parts[name] = UnusableAnswerError(problem_of(error))
-        if any(isinstance(x, BaseModel) for x in parts.values()):
-            return parts
-    return {}
+    found = [_each_part(x, schemas) for x in _objects(text.rpartition("</think>")[2])]
+    valid = [x for x in found if any(isinstance(part, BaseModel) for part in x.values())]
+    if not valid:
+        return {}
+    disputed = {name for x in valid for name in _differing(x, valid[-1])}
+    return valid[-1] | {name: UnusableAnswerError(_SEVERAL) for name in disputed}
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """The names of what is valid in both and not the same."""
+    unusable = (Invalid, UnusableAnswerError)
+    names = [x for x in one if not isinstance(one[x], unusable)]
+    return [x for x in names if not isinstance(other[x], unusable) and one[x] != other[x]]
+
+
+def _each_part(
+    found: str, schemas: Mapping[str, type[BaseModel]]
+) -> dict[str, BaseModel | UnusableAnswerError]:
+    parts: dict[str, BaseModel | UnusableAnswerError] = {}
+    for name, schema in schemas.items():
+        try:
+            parts[name] = _validated(found, schema)
+        except ValidationError as error:
+            parts[name] = UnusableAnswerError(problem_of(error))
+    return parts
 
 
 @functools.lru_cache(maxsize=256)
@@ -234,9 +274,14 @@ def schema_text(answer: type[BaseModel]) -> str:
     """The request for JSON that stands at the end of a prompt for a model that cannot be held to a
     schema.
     """
+    return schema_request(schema_of(answer))
+
+
+def schema_request(schema: Mapping[str, Any]) -> str:
+    """`schema_text` of a JSON schema."""
     return (
         "Answer with one JSON object and nothing else. It must fit this JSON"
-        f" schema:\n{dumps(schema_of(answer))}"
+        f" schema:\n{dumps(schema)}"
     )
 
 
@@ -258,21 +303,80 @@ def response_format(answer: type[BaseModel]) -> Mapping[str, Any]:
 
 
 def _objects(text: str) -> Iterator[str]:
-    """The outermost JSON objects in `text`, at most `_MAX_OBJECTS` of the first that look like
-    one.
+    """The outermost JSON objects in `text`, as strict JSON: at most `_MAX_OBJECTS` of the first
+    that look like one.
     """
-    start = 0
+    start, spare = 0, _MAX_LENIENT_CHARS
     for _ in range(_MAX_OBJECTS):
         start = text.find("{", start)
         if start < 0:
             return
-        try:
-            _, end = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):
+        found = _strict(text, start) or _in_string(text, start)
+        if found is None and spare > 0 and not _breaks_off(text, start):
+            found, spare = _lenient(text, start, spare)
+        if found is None:
             start += 1
         else:
-            yield text[start:end]
-            start = end
+            written, start = found
+            yield written
+
+
+_Found: TypeAlias = tuple[str, int] | None
+"""An object in strict JSON, and where it ends in the text."""
+
+
+def _strict(text: str, start: int) -> _Found:
+    try:
+        data, end = _DECODER.raw_decode(text, start)
+        return json.dumps(data), end
+    except (ValueError, RecursionError):
+        return None
+
+
+def _in_string(text: str, start: int) -> _Found:
+    """The object that is all of the JSON string that begins before `start`."""
+    if text[start - 1 : start] != '"':
+        return None
+    try:
+        inner, end = _DECODER.raw_decode(text, start - 1)
+        data = json.loads(inner, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return (json.dumps(data), end) if isinstance(data, dict) else None
+
+
+def _lenient(text: str, start: int, most: int) -> tuple[_Found, int]:
+    """An object in JSON5, of at most so many characters, and how many are left."""
+    import json5  # noqa: PLC0415 - few answers need it
+
+    shown = text[: start + most]
+    try:
+        data, problem, end = json5.parse(shown, start=start, strict=False, consume_trailing=False)
+        return None if problem else (json.dumps(data), end), most - max(end - start, 1)
+    except (ValueError, RecursionError):
+        return None, 0
+
+
+def _breaks_off(text: str, start: int) -> bool:
+    """Whether an object that begins as strict JSON lacks its end: no other form of JSON has it."""
+    try:
+        _DECODER.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        return error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+    except (ValueError, RecursionError):
+        return True
+    return False
+
+
+def _unwrapped(found: str) -> str | None:
+    """The one member of a JSON object, where that is an object itself, or a string with one."""
+    data = json.loads(found)
+    if len(data) != 1:
+        return None
+    (only,) = data.values()
+    if isinstance(only, str) and only.lstrip().startswith("{"):
+        return next(_objects(only), None)
+    return json.dumps(only) if isinstance(only, dict) else None
 
 
 def _nested(schema: Any) -> Iterator[Mapping[str, Any]]:

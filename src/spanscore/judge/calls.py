@@ -266,6 +266,17 @@ class Caller:
     async def _sent(
         self, request: _Request, max_output_tokens: int, timeout_s: float
     ) -> Completion:
+        """One request to the provider; another without what the model does not take."""
+        while True:
+            try:
+                return await self._sent_once(request, max_output_tokens, timeout_s)
+            except CallError as error:
+                if not error.adapted:
+                    raise
+
+    async def _sent_once(
+        self, request: _Request, max_output_tokens: int, timeout_s: float
+    ) -> Completion:
         """One request to the provider, counted and timed."""
         spent, started_ns = request.spent, self._timing.clock_ns()
         spent.usage += JudgeUsage(calls=1)

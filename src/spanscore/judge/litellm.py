@@ -5,10 +5,12 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spanscore.judge import provider as price_list
 from spanscore.judge import redaction
+from spanscore.judge.answer import schema_request
 from spanscore.judge.config import Config
 from spanscore.judge.provider import CallError, Completion, Message
 from spanscore.judge.transcript import estimate_tokens
@@ -33,6 +35,24 @@ _ABOUT_PICTURES = (
 _RAW = re.compile(r"\{|<[!/a-z]", re.IGNORECASE)
 """Where the body of an answer begins, as litellm quotes it."""
 _JSON_MESSAGE = re.compile(r"""(["'])(?:message|detail|error)\1\s*:\s*(["'])(.*?)(?<!\\)\2""")
+_LIMITS = ("max_tokens", "max_completion_tokens")
+_NAMED: Mapping[str, re.Pattern[str]] = {
+    "temperature": re.compile(r"\btemperature\b", re.IGNORECASE),
+    "max_tokens": re.compile(r"\bmax_tokens\b"),
+    "max_completion_tokens": re.compile(r"\bmax_completion_tokens\b"),
+    "response_format": re.compile(
+        r"\bresponse_format\b|\bjson_schema\b|\bstructured[ _]outputs?\b", re.IGNORECASE
+    ),
+    "system": re.compile(
+        r"\bsystem\W{0,3}(?:role|message|prompt|instruction)|\brole\W{1,5}system\b"
+        r"|\bmessages\[0\]\.role\b|\bdeveloper instruction|\broles must alternate\b",
+        re.IGNORECASE,
+    ),
+}
+"""By what a provider's error names a part of a call that the model does not take."""
+_REFUSED_AS_SENT = frozenset({400, 422})
+_UNTAKEN: dict[tuple[str | None, str], frozenset[str]] = {}
+"""What models have refused in this process, by address and name: keys of `_NAMED`."""
 _PREFIX = re.compile(r"^litellm\.(\w+): (?:\w+: )?(?:\w+Exception - )?")
 
 
@@ -61,14 +81,13 @@ class LiteLLM:
         if self._lacks_key(model):
             raise CallError(_HOW_TO_GIVE_A_KEY.format(_OPENAI_KEY), status=401, hopeless=True)
         litellm = await asyncio.to_thread(load_litellm)
+        untaken = _UNTAKEN.get(self._known_by(model), frozenset())
         arguments = {
             **self._config.extra,
             **self._credentials(model),
             "model": model,
-            "messages": [
-                {"role": x.role, "content": _content(litellm, model, x)} for x in messages
-            ],
-            "max_tokens": max_output_tokens or self._config.max_output_tokens,
+            **self._asked(litellm, model, messages, schema, untaken),
+            **self._parameters(schema, max_output_tokens, untaken),
             "timeout": timeout_s,
             "num_retries": 0,
             "max_retries": 0,
@@ -76,10 +95,6 @@ class LiteLLM:
             # no callback that the process has registered with litellm sees the judge's calls
             "no-log": True,
         }
-        if self._config.sampling_temperature is not None:
-            arguments["temperature"] = self._config.sampling_temperature
-        if schema is not None:
-            arguments |= {"response_format": schema, "allowed_openai_params": ["response_format"]}
         try:
             with instrumentation_suppressed():
                 # the HTTP client's bounds each read, not the call
@@ -89,7 +104,7 @@ class LiteLLM:
             raise CallError(f"no answer within {timeout_s:g} s", timed_out=True) from None
         except tuple(litellm.LITELLM_EXCEPTION_TYPES) as error:
             # the original may quote the key
-            raise self._call_error(litellm, model, error) from None
+            raise self._call_error(litellm, model, error, arguments) from None
         return self._completion(litellm, model, messages, response)
 
     async def knows(self, model: str) -> bool:
@@ -97,8 +112,12 @@ class LiteLLM:
         return await asyncio.to_thread(self.finds_provider, model)
 
     async def takes_schema(self, model: str) -> bool:
-        """Whether litellm's model list says that `model` can be held to a JSON schema."""
+        """Whether litellm's model list says that `model` can be held to a JSON schema, and it did
+        not refuse one.
+        """
         if self._lacks_key(model):  # so it will not be asked
+            return False
+        if "response_format" in _UNTAKEN.get(self._known_by(model), ()):
             return False
         litellm = await asyncio.to_thread(load_litellm)
         return bool(litellm.supports_response_schema(model))
@@ -149,11 +168,65 @@ class LiteLLM:
         }
         return {name: value for name, value in given.items() if value}
 
+    def _known_by(self, model: str) -> tuple[str | None, str]:
+        """By what it is remembered what `model` does not take: another server's may take it."""
+        return self._config.api_base, model
+
+    def _asked(
+        self,
+        litellm: Any,
+        model: str,
+        messages: Sequence[Message],
+        schema: Mapping[str, Any] | None,
+        untaken: frozenset[str],
+    ) -> dict[str, Any]:
+        """The messages, which contain what the model does not take in another form."""
+        first, *rest = messages
+        if "system" in untaken and first.role == "system" and rest:
+            messages = [_led_by(first.content, rest[0]), *rest[1:]]
+        if schema is not None and "response_format" in untaken:
+            *before, last = messages
+            shown = schema_request(schema["json_schema"]["schema"])
+            messages = [*before, replace(last, content=f"{last.content}\n\n{shown}")]
+        contents = [{"role": x.role, "content": _content(litellm, model, x)} for x in messages]
+        return {"messages": contents}
+
+    def _parameters(
+        self,
+        schema: Mapping[str, Any] | None,
+        max_output_tokens: int | None,
+        untaken: frozenset[str],
+    ) -> dict[str, Any]:
+        """The parameters of a call that the model takes."""
+        limit = max_output_tokens or self._config.max_output_tokens
+        limits = [{name: limit} for name in _LIMITS if name not in untaken]
+        wanted: dict[str, Any] = {**(limits[0] if limits else {})}
+        if self._config.sampling_temperature is not None:
+            wanted["temperature"] = self._config.sampling_temperature
+        if schema is not None:
+            wanted |= {"response_format": schema, "allowed_openai_params": ["response_format"]}
+        return {name: value for name, value in wanted.items() if name not in untaken}
+
+    def _without(self, model: str, error: Any, arguments: Mapping[str, Any]) -> bool:
+        """Whether a call with these `arguments` was refused for something that can be left out; it
+        is remembered then, so that the next call of the model does without.
+        """
+        if getattr(error, "status_code", None) not in _REFUSED_AS_SENT:
+            return False
+        sent = {name for name in _NAMED if name in arguments}
+        if arguments["messages"][0]["role"] == "system":
+            sent.add("system")
+        refused = named_parameters(error) & sent
+        if refused:
+            key = self._known_by(model)
+            _UNTAKEN[key] = _UNTAKEN.get(key, frozenset()) | refused
+        return bool(refused)
+
     def _completion(
         self, litellm: Any, model: str, messages: Sequence[Message], response: Any
     ) -> Completion:
         choice = response.choices[0] if response.choices else None
-        content = getattr(getattr(choice, "message", None), "content", None) or ""
+        content = _words(choice)
         text = content[: self._config.max_output_tokens * _MAX_CHARACTERS_PER_TOKEN]
         usage = getattr(response, "usage", None)
         tokens_in = _counted(usage, "prompt_tokens") or sum(
@@ -192,7 +265,9 @@ class LiteLLM:
             return None
         return max(float(sum(parts)), 0.0)
 
-    def _call_error(self, litellm: Any, model: str, error: Any) -> CallError:
+    def _call_error(
+        self, litellm: Any, model: str, error: Any, arguments: Mapping[str, Any]
+    ) -> CallError:
         message = _PREFIX.sub(r"\1: ", " ".join(str(error).split()).partition(" Traceback ")[0])
         quota_spent = "insufficient_quota" in str(getattr(error, "body", ""))
         too_long = (
@@ -211,6 +286,7 @@ class LiteLLM:
             hopeless=quota_spent or too_long or lacks_key,
             context_exceeded=too_long,
             refused=isinstance(error, litellm.ContentPolicyViolationError) or is_filtered(error),
+            adapted=not too_long and self._without(model, error, arguments),
         )
 
     def _shown(self, message: str) -> str:
@@ -219,6 +295,30 @@ class LiteLLM:
         for secret in self._secrets:
             line = line.replace(secret, "[REDACTED:api_key]")
         return redaction.redact(line).text[:_MAX_MESSAGE_CHARACTERS]
+
+
+def named_parameters(error: Any) -> frozenset[str]:
+    """What a provider's error names of a call: keys of `_NAMED`.
+
+    The parameter that it states as such counts, else what its words name. `max_tokens` may be
+    called `max_completion_tokens` where the words name that.
+    """
+    words = str(error)
+    named = {name for name, pattern in _NAMED.items() if pattern.search(words)}
+    is_renamed = "max_completion_tokens" in named
+    stated: Any = getattr(error, "param", None)
+    if stated in _NAMED:
+        named = {stated}
+    if "max_tokens" in named:
+        named = named - {"max_completion_tokens"} if is_renamed else named | {*_LIMITS}
+    return frozenset(named)
+
+
+def _led_by(instructions: str, message: Message) -> Message:
+    """`message` with the instructions before it."""
+    led = f"{instructions}\n\n"
+    reused = message.reused + len(led) if message.reused else 0
+    return replace(message, content=led + message.content, reused=reused)
 
 
 def _content(litellm: Any, model: str, message: Message) -> Any:
@@ -310,6 +410,21 @@ def _provider(litellm: Any, model: str) -> str | None:
 
 def _lower_case(headers: Any) -> dict[str, str]:
     return {str(name).lower(): str(value) for name, value in (headers or {}).items()}
+
+
+def _words(choice: Any) -> str:
+    """What a model answered: its message, else the arguments of the tools that it called, else what
+    it thought, where that is all it gave and came to an end.
+    """
+    message = getattr(choice, "message", None)
+    content = getattr(message, "content", None)
+    if content:
+        return str(content)
+    called = getattr(message, "tool_calls", None) or ()
+    arguments = "\n".join(str(x.function.arguments) for x in called)
+    is_whole = getattr(choice, "finish_reason", None) != "length" and not refusal_of(choice)
+    thought = getattr(message, "reasoning_content", None) if is_whole else None
+    return arguments or str(thought or "")
 
 
 def _counted(usage: Any, name: str) -> int:

@@ -127,7 +127,8 @@ class CallError(Exception):
     `status` is the HTTP status, None where there was none; `headers` are those of the response, in
     lower case. `hopeless` says that no retry helps although the status sounds like it (a spent
     quota). `context_exceeded`: the prompt is longer than the model's context window. `refused`: a
-    content filter declined the prompt.
+    content filter declined the prompt. `adapted`: the same call is now made without what it was
+    refused for.
     """
 
     def __init__(
@@ -140,6 +141,7 @@ class CallError(Exception):
         hopeless: bool = False,
         context_exceeded: bool = False,
         refused: bool = False,
+        adapted: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -148,6 +150,7 @@ class CallError(Exception):
         self.hopeless = hopeless
         self.context_exceeded = context_exceeded
         self.refused = refused
+        self.adapted = adapted
 
 
 class Provider(Protocol):

@@ -41,6 +41,22 @@ async def ask(judge: Judge, model: str) -> Answer[Verdict]:
     return await judge.ask(_QUESTION, Verdict, models=(model,))
 
 
+_OF_KEYS = "give a valid key: judge.api_key, or the provider's environment variable"
+_OF_REQUESTS = (
+    "see what the provider says of the request: judge.model, judge.temperature, judge.json_schema,"
+    " judge.max_output_tokens and judge.extra decide what is in it"
+)
+_ADVICE = {
+    400: _OF_REQUESTS,
+    401: _OF_KEYS,
+    403: _OF_KEYS,
+    404: "see the model's name in judge.model, and judge.api_base",
+    422: _OF_REQUESTS,
+    429: "see the provider's rate limits, and what is left of its quota",
+}
+"""What to do, by HTTP status."""
+
+
 def advice(error: Exception) -> str:
     """What to do about a judge that does not answer, by the provider's status.
 
@@ -50,12 +66,8 @@ def advice(error: Exception) -> str:
     if isinstance(error, ConfigError):
         return "install what the judge needs: pip install 'spanscore[judge]'"
     status = error.status if isinstance(error, JudgeError) else None
-    if status in {401, 403}:
-        return "give a valid key: judge.api_key, or the provider's environment variable"
-    if status == 404:
-        return "see the model's name in judge.model, and judge.api_base"
-    if status == 429:
-        return "see the provider's rate limits, and what is left of its quota"
+    if status in _ADVICE:
+        return _ADVICE[status]
     if isinstance(error, JudgeTimeoutError):
         return "see judge.api_base, the network, and judge.timeout"
     return (

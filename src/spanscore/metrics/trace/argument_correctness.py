@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
-from spanscore.metrics._base import Answers, Judged, OfCalls, Question
+from spanscore.metrics._base import Answers, Judged, OfCalls, Question, Threshold
 from spanscore.model.options import Described
 from spanscore.model.score import Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace
@@ -80,6 +80,9 @@ anew.""",
 class ArgumentCorrectness(Judged):
     """The share of tool calls whose arguments were right; computed from one verdict for each call.
 
+    The label is `pass` where no judged call was wrong: one wrong id among ten right ones can delete
+    what belongs to somebody else. A lower `threshold` lets that share of right calls pass.
+
     A turn that made no tool call has no score: it does not apply. Where the arguments of a call
     were not recorded there is no score. Of a turn with more than `judge.max_verdicts` calls a
     random sample is judged. Metadata: `user_input` and `verdicts` [{`call`, the number of its step,
@@ -95,6 +98,8 @@ class ArgumentCorrectness(Judged):
     summary: ClassVar[str] = "Were the arguments of each tool call right?"
     needs: ClassVar[tuple[str, ...]] = ("tool_calls",)
     stages: ClassVar[tuple[tuple[Question, ...], ...]] = ((_VERDICTS,), (_OVERALL,))
+
+    threshold: Threshold = 1.0
 
     def quotes(self, trace: AgentTrace, answers: Answers) -> Mapping[str, str]:
         """`wrong_calls`: those judged wrong, and why, at most 50 of them."""
