@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from spanscore.cli.comparison import PASS_RATE, Limits, compare
 from spanscore.cli.score_files import Run, Unit
-from spanscore.stats.means import bounded_limits
+from spanscore.stats.limits import bounded_limits
 
 Numbers = NDArray[np.float64]
 

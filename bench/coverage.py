@@ -40,8 +40,9 @@ from spanscore.stats.anytime import confidence_sequence
 from spanscore.stats.attempts import bca_limits
 from spanscore.stats.correction import Counted, corrected_distance, powered_limits
 from spanscore.stats.distributions import normal_quantile
-from spanscore.stats.means import bounded_limits, effect_between
-from spanscore.stats.weighted import corrected_mean, crossed, weighted_means
+from spanscore.stats.limits import bounded_limits
+from spanscore.stats.means import effect_between, weighted_means
+from spanscore.stats.weighted import corrected_mean, crossed
 
 Numbers = NDArray[np.float64]
 Rng = np.random.Generator

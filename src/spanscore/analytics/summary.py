@@ -245,9 +245,8 @@ def summaries(
     missing = _missing(connection, selected, part, edges)
     places = sorted({*by_place, *missing}, key=repr)
     found = [by_place.get(place) or _no_scores(place) for place in places]
-    chance, is_scaled = part.least_chance, part.scale is not None
-    of_values = means(found, bounds, is_scaled=is_scaled, least_chance=chance, level=level)
-    rates = pass_rates(found, least_chance=chance, level=level)
+    of_values = means(found, bounds, is_scaled=part.scale is not None, level=level)
+    rates = pass_rates(found, level=level)
     for place, cell, mean, rate in zip(places, found, of_values, rates, strict=True):
         yield (
             place[0],
@@ -318,7 +317,7 @@ def _missing(
 
 
 def _no_scores(place: _Place) -> Cell:
-    none = sums.Sums(0, 0, 0.0, 0.0, (0.0,) * len(sums.POWERS))
+    none = sums.Sums(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, (0.0,) * len(sums.POWERS))
     return Cell(*place, 0, 0, 0, none, none)
 
 
