@@ -60,21 +60,14 @@ class Spread:
 
     @classmethod
     def of(cls, center: Any, shares: Numbers, pulls: Numbers) -> Spread:
-        """That of units, each a cluster by itself."""
-        squares, between = pulls**2, (pulls**2 / shares).sum(-1)
-        square = (shares**2).sum(-1)
-        return cls(
-            center,
-            pulls.shape[-1],
-            square,
-            square,
-            1.0,
-            between,
-            squares.sum(-1),
-            (squares * shares**2).sum(-1),
-            between,
-            (squares**2 / shares**2).sum(-1),
-        )
+        """That of units, each a cluster by itself; pulls may be more than shares, where other units
+        have a part in the mean. Arrays may have further axes in front.
+        """
+        square, spread = (shares**2).sum(-1), (pulls**2).sum(-1)
+        fourth = (pulls**4).sum(-1)
+        between, heavy = spread / square, spread * square**2
+        of_all = (square, square, 1.0, between, spread, heavy, between, fourth / square**2)
+        return cls(center, shares.shape[-1], *of_all)
 
     @property
     def likeness(self) -> Any:
@@ -95,8 +88,8 @@ def bounded_limits(
 ) -> tuple[Any, Any]:
     """Limits for a mean `center` on the scale 0..1, whose units have `shares` of the weight.
 
-    `pulls` are the units' shares times their distances from the mean; arrays may have further axes
-    in front. `variance` is a further one of the mean, known well.
+    `pulls` are the units' shares times their distances from the mean; `variance` is a further one
+    of the mean, known well. `Spread.of` says what the arrays are.
     """
     return limits_of(Spread.of(center, shares, pulls), level, variance=variance)
 

@@ -131,6 +131,7 @@ def weighted_difference(
     is that of the clusters' pulls on both means. A positive one is taken to be less, the fewer
     clusters it rests on.
 
+    >>> from spanscore.stats import moments
     >>> before, after = (
     ...     moments([1] * 30 + [0] * 10, [1] * 40),
     ...     moments([1] * 20 + [0] * 20, [1] * 40),
@@ -168,6 +169,7 @@ def corrected_mean(
     so it counts both the sampling of the units, by weights and clusters, and that of the labels.
     Raises NotEstimableError as that does.
 
+    >>> from spanscore.stats import moments
     >>> estimate = corrected_mean(
     ...     moments([1, 1, 0] * 30, [1, 0.5, 0.5] * 30), Confusion(45, 5, 10, 40)
     ... )
