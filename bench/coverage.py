@@ -117,26 +117,31 @@ def bounded(x: Numbers, turns: Numbers | None = None) -> tuple[Any, Any]:
     return of_sessions(turns, turns * x, (turns * x**2).sum(1))
 
 
-def of_sessions(turns: Numbers, sums: Numbers, squares: Numbers) -> tuple[Any, Any]:
-    """The limits of the mean turn of each row; a session has the sum of its turns' values."""
+def of_sessions(
+    turns: Numbers, sums: Numbers, squares: Numbers, level: float = LEVEL
+) -> tuple[Any, Any]:
+    """The limits of the mean turn of each row; a session has the sum of its turns' values, or no
+    turn.
+    """
     total = turns.sum(1)
     center = sums.sum(1) / total
     pulls = (sums - center[:, None] * turns) / total[:, None]
     shares = turns / total[:, None]
-    of_share = pulls**2 / shares
+    of_share = pulls**2 / np.maximum(shares, 1e-12)
+    count = (turns > 0).sum(1)
     spread = Spread(
         center,
-        turns.shape[1],
+        count,
         (shares**2).sum(1),
         1 / total,
-        turns.shape[1] / total,
+        count / total,
         np.maximum(squares / total - center**2, 0),
         (pulls**2).sum(1),
         (pulls**2 * shares**2).sum(1),
         of_share.sum(1),
         (of_share**2).sum(1),
     )
-    return limits_of(spread, LEVEL)
+    return limits_of(spread, level)
 
 
 SCORES: dict[str, tuple[Callable[[Rng, Any], Any], float]] = {
@@ -210,14 +215,6 @@ def mean_of_kept(drawn: str, kinds: str, n: int, rng: Rng, repeats: int) -> Simu
     return of_estimates((x, truth) for x in weighted_means(list(found)))
 
 
-def most_of_kept(drawn: str, kinds: str, n: int) -> float:
-    """As `most`, where n is Kish's effective one."""
-    share, chance = KEPT[drawn]
-    rare = kept_share(share, chance)
-    effective = n * (rare / chance + 1 - rare) ** 2 / (rare / chance**2 + 1 - rare)
-    return most(effective, of_both(share, KINDS[kinds]))
-
-
 def rate_of_turns(sessions: int, rng: Rng, repeats: int) -> Simulated:
     """Of sessions of 1 to 6 turns, whose turns are alike."""
     turns = rng.integers(1, 7, (repeats, sessions))
@@ -234,9 +231,7 @@ def means() -> Cells:
 
 def means_of_kept() -> Cells:
     return {
-        f"{kinds}, {drawn}, n {n}": Cell(
-            partial(mean_of_kept, drawn, kinds, n), most=most_of_kept(drawn, kinds, n)
-        )
+        f"{kinds}, {drawn}, n {n}": Cell(partial(mean_of_kept, drawn, kinds, n))
         for kinds, drawn, n in itertools.product(KINDS, KEPT, (30, 150, 400))
     }
 
