@@ -2,17 +2,19 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from sqlalchemy.engine import Connection
 
-from spanscore.analytics.figures import Corrected, Figure, corrected, means, pass_rates
+from spanscore.analytics.figures import Corrected, Figure, corrected, means, moments, pass_rates
 from spanscore.analytics.selection import Part, Selected, Selection, groups_of, select
 from spanscore.calibration import Calibration
 from spanscore.errors import FieldError
-from spanscore.store import calibrations, selections, sums
+from spanscore.model.score import Evaluation
+from spanscore.stats import outweighed
+from spanscore.store import calibrations, selections, session_ranks, sums
 from spanscore.store.connections import in_threads
 from spanscore.store.sums import Cell
 from spanscore.time_zones import zone_of
@@ -247,11 +249,52 @@ def summaries(
     found = [by_place.get(place) or _no_scores(place) for place in places]
     of_values = means(found, bounds, is_scaled=part.scale is not None, level=level)
     rates = pass_rates(found, level=level)
+    of_values = _naming(connection, selected, part, edges, "value", found, of_values)
+    rates = _naming(connection, selected, part, edges, "verdict", found, rates)
     for place, cell, mean, rate in zip(places, found, of_values, rates, strict=True):
         yield (
             place[0],
             _summary(selected, part, cell, (mean, rate), missing.get(place, ()), known, level),
         )
+
+
+def _naming(
+    connection: Connection,
+    selected: Selected,
+    part: Part,
+    edges: Sequence[int],
+    kind: str,
+    cells: Sequence[Cell],
+    figures: Sequence[Figure],
+) -> Sequence[Figure]:
+    """The figures, which name the session that makes an interval wide."""
+    rest_on = [moments(x.values if kind == "value" else x.verdicts) for x in cells]
+    wide = [
+        n
+        for n, x in enumerate(figures)
+        if x.estimate is not None and x.estimate.interval is not None and rest_on[n].outweighing
+    ]
+    if not wide:
+        return figures
+    scores = selected.scores(part.scored)
+    members = sums.heaviest(connection, scores, kind, edges=edges, groups=selected.groups)
+    of_wide = {n: members[cells[n].bucket, cells[n].group] for n in wide}
+    examples = session_ranks.examples(
+        connection, selected.selection.tenant, sorted({*of_wide.values()})
+    )
+    named = list(figures)
+    for n, number in of_wide.items():
+        estimate, example = figures[n].estimate, examples.get(number)
+        if estimate is not None and example is not None:
+            estimate = outweighed(estimate, rest_on[n], _name_of(example))
+            named[n] = replace(figures[n], estimate=estimate)
+    return named
+
+
+def _name_of(score: Evaluation) -> str:
+    """The session of a score, or its trace that belongs to none."""
+    session = score.session_id or score.session_key
+    return f"session {session}" if session else f"trace {score.target.trace_id}"
 
 
 def _summary(

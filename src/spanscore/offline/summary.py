@@ -7,7 +7,7 @@ from typing import Self
 
 from spanscore.calibration import Verdict, estimated, pass_rates
 from spanscore.model.score import Evaluation, Failure, JudgeUsage, Score, Skip
-from spanscore.stats import Estimate, Moments, named, rescaled, weighted_mean
+from spanscore.stats import Estimate, Moments, named, outweighed, weighted_mean
 from spanscore.stats.means import POWERS
 from spanscore.temporary_files import TemporaryTables
 
@@ -217,8 +217,15 @@ class RunSummary:
             f" SUM({weight} * {value}) AS a {source} GROUP BY {cluster})",
             (of,),
         )
-        found = weighted_mean(Moments(*sums), level=_LEVEL)
-        return rescaled(named(found, is_weighted, is_clustered), bounds)
+        found = Moments(*sums)
+        estimate = weighted_mean(found, level=_LEVEL, bounds=bounds)
+        if found.outweighing:
+            [heaviest] = self._tables.row(
+                f"SELECT {_CLUSTER} {source} GROUP BY {cluster} ORDER BY SUM({weight}) DESC LIMIT 1",  # noqa: S608 - likewise
+                (of,),
+            )
+            estimate = outweighed(estimate, found, heaviest)
+        return named(estimate, is_weighted, is_clustered)
 
 
 _COUNTED = frozenset(x.name for x in fields(Counts)) - {"passed", "failing"}

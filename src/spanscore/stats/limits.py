@@ -58,17 +58,6 @@ class Spread:
     between: Any
     fourth: Any
 
-    @classmethod
-    def of(cls, center: Any, shares: Numbers, pulls: Numbers) -> Spread:
-        """That of units, each a cluster by itself; pulls may be more than shares, where other units
-        have a part in the mean. Arrays may have further axes in front.
-        """
-        square, spread = (shares**2).sum(-1), (pulls**2).sum(-1)
-        fourth = (pulls**4).sum(-1)
-        between, heavy = spread / square, spread * square**2
-        of_all = (square, square, 1.0, between, spread, heavy, between, fourth / square**2)
-        return cls(center, shares.shape[-1], *of_all)
-
     @property
     def likeness(self) -> Any:
         """How alike the units of a cluster are, from 0 to 1, as far as it is beyond doubt: the
@@ -86,12 +75,17 @@ class Spread:
 def bounded_limits(
     center: Any, shares: Numbers, pulls: Numbers, level: float, *, variance: Any = 0.0
 ) -> tuple[Any, Any]:
-    """Limits for a mean `center` on the scale 0..1, whose units have `shares` of the weight.
+    """Limits for a mean `center` on the scale 0..1, of units that have `shares` of the weight and
+    are each a cluster by itself.
 
-    `pulls` are the units' shares times their distances from the mean; `variance` is a further one
-    of the mean, known well. `Spread.of` says what the arrays are.
+    `pulls` are the units' shares times their distances from the mean, or more, where other units
+    have a part in the mean; `variance` is a further one of the mean, known well. Arrays may have
+    further axes in front.
     """
-    return limits_of(Spread.of(center, shares, pulls), level, variance=variance)
+    square, spread = (shares**2).sum(-1), (pulls**2).sum(-1)
+    between, fourth = spread / square, (pulls**4).sum(-1) / square**2
+    of_all = (square, square, 1.0, between, spread, spread * square**2, between, fourth)
+    return limits_of(Spread(center, shares.shape[-1], *of_all), level, variance=variance)
 
 
 def limits_of(

@@ -38,15 +38,16 @@ def mean(
     >>> mean([1, 1, 0], clusters=["a", "a", "b"]).n
     2
     """
-    require_level(level)
-    x = _scaled(values, bounds)
-    shares = shares_of(len(x), weights)
-    found = moments(x, shares.min() / shares, clusters=clusters)
-    estimate = weighted_mean(found, level=level)
-    return rescaled(named(estimate, weights is not None, clusters is not None), bounds)
+    if not len(values):
+        raise NotEstimableError(_NO_VALUES)
+    shares = shares_of(len(values), weights)
+    found = moments(values, shares.min() / shares, clusters=clusters, bounds=bounds)
+    estimate = weighted_mean(found, level=level, bounds=bounds)
+    return named(estimate, weights is not None, clusters is not None)
 
 
 _NO_VALUES = "there are no values"
+_GREATER = 1.25
 _DIGITS = 1e-13
 """Of a sum of powers, what is left by rounding when nearly all of it is taken away."""
 
@@ -99,6 +100,14 @@ class Moments:
     def effective_n(self) -> float:
         """How many independent clusters of equal weight would tell as much: Kish's number."""
         return self.b**2 / self.b2
+
+    @property
+    def outweighing(self) -> float:
+        """The heaviest cluster's share of the weight, where `effective_n` would be a quarter
+        greater without it; else 0.
+        """
+        rest, square = self.b - self.heaviest, self.b2 - self.heaviest**2
+        return self.heaviest / self.b if rest**2 > _GREATER * self.effective_n * square else 0.0
 
     @property
     def pulls(self) -> float:
@@ -217,16 +226,12 @@ def weighted_means(
     if not all(x.units for x in found):
         raise NotEstimableError(_NO_VALUES)
     least = least_chance or 1.0
-    weighed = [x for x in found if not (_is_count(x) and least == 1)]
+    counts = [least == 1 and _is_count(x) for x in found]
+    weighed = [x for x, is_count in zip(found, counts, strict=True) if not is_count]
     estimates = iter(_weighed(weighed, level, least) if weighed else ())
     return [
-        rescaled(
-            rate(round(x.a), x.units, level=level)
-            if _is_count(x) and least == 1
-            else next(estimates),
-            bounds,
-        )
-        for x in found
+        rescaled(rate(round(x.a), x.units, level=level) if is_count else next(estimates), bounds)
+        for x, is_count in zip(found, counts, strict=True)
     ]
 
 
@@ -290,26 +295,13 @@ def grouped(clusters: Sequence[Hashable], *parts: Numbers) -> list[Numbers]:
     return [np.bincount(places, part).astype(float) for part in parts]
 
 
-def _scaled(values: Sequence[float], bounds: tuple[float, float]) -> Numbers:
-    low, high = bounds
-    if not len(values):
-        raise NotEstimableError("there are no values")
-    x = (np.asarray(values, float) - low) / (high - low)
-    if not ((x >= -1e-9) & (x <= 1 + 1e-9)).all():
-        raise ValueError(f"values: each must lie from {low:g} to {high:g}")
-    return np.clip(x, 0, 1)
-
-
 def rescaled(estimate: Estimate, bounds: tuple[float, float]) -> Estimate:
     """An estimate on the scale 0..1, on that of `bounds`."""
     low, width = bounds[0], bounds[1] - bounds[0]
     interval = estimate.interval
     if interval is not None:
         interval = Interval(low + width * interval.low, low + width * interval.high, interval.level)
-    value = low + width * estimate.value
-    return Estimate(
-        value, estimate.n, interval, estimate.method, estimate.effective_n, estimate.note
-    )
+    return replace(estimate, value=low + width * estimate.value, interval=interval)
 
 
 def named(estimate: Estimate, is_weighted: bool, is_clustered: bool) -> Estimate:
@@ -321,6 +313,11 @@ def named(estimate: Estimate, is_weighted: bool, is_clustered: bool) -> Estimate
     ]
     number = estimate.effective_n if kinds else None
     return replace(estimate, effective_n=number, method=" ".join([_METHOD, *kinds]))
+
+
+def outweighed(estimate: Estimate, found: Moments, heaviest: str) -> Estimate:
+    """The estimate with a note that names its heaviest cluster."""
+    return replace(estimate, note=f"{heaviest} has {100 * found.outweighing:.3g} % of the scores")
 
 
 def connected(groups: Iterable[Iterable[Hashable]]) -> list[int]:

@@ -211,6 +211,28 @@ class CellColumns:
         return Cell(bucket, group, scores, subjects, clusters, values, verdicts)
 
 
+def heaviest(
+    connection: Connection,
+    scores: Scores,
+    kind: str,
+    *,
+    edges: Sequence[int] = (),
+    groups: Groups = _NO_GROUPS,
+) -> dict[tuple[int | None, tuple[str | None, ...]], int]:
+    """For each bucket and group the number of a score of the cluster that weighs most in it."""
+    by_cluster = clustered(scores, edges=edges, groups=groups, with_member=True)
+    keys = [by_cluster.c[name] for name in _names(edges, groups.fields)]
+    place = func.row_number().over(
+        partition_by=keys, order_by=parts(scores, by_cluster, kind)["b"].desc()
+    )
+    ranked = select(*keys, by_cluster.c.member, place.label("place")).subquery("ranked")
+    found: dict[tuple[int | None, tuple[str | None, ...]], int] = {}
+    for *key, number, _ in connection.execute(select(ranked).where(ranked.c.place == 1)):
+        bucket = int(key.pop(0)) if edges else None
+        found[bucket, tuple(key)] = number
+    return found
+
+
 class Count(NamedTuple):
     """How many rows of a procedure lie in a bucket; `context` where they are counted by context."""
 
@@ -237,10 +259,14 @@ def counts(
 
 
 def clustered(
-    scores: Scores, *, edges: Sequence[int] = (), groups: Groups = _NO_GROUPS
+    scores: Scores,
+    *,
+    edges: Sequence[int] = (),
+    groups: Groups = _NO_GROUPS,
+    with_member: bool = False,
 ) -> Subquery:
     """For each bucket, group and cluster the number of its scores, and a, b and the squared weights
-    of each kind.
+    of each kind; `with_member` also the number of one of the scores.
 
     Where all scores have one weight it is left out of these.
     """
@@ -252,7 +278,7 @@ def clustered(
         source = _with_contexts(source, _facts.context, groups.fields)
         keys += _group_columns(groups.fields)
     keys.append(_facts.cluster)
-    sums = _first_sums(scores)
+    sums = _first_sums(scores) | ({"member": func.max(_facts.number)} if with_member else {})
     found = (
         select(*keys, *(x.label(name) for name, x in sums.items()))
         .select_from(source)
