@@ -265,8 +265,8 @@ def _naming(
     edges: Sequence[int],
     kind: str,
     cells: Sequence[Cell],
-    figures: Sequence[Figure],
-) -> Sequence[Figure]:
+    figures: list[Figure],
+) -> list[Figure]:
     """The figures, which name the session that makes an interval wide."""
     rest_on = [moments(x.values if kind == "value" else x.verdicts) for x in cells]
     wide = [

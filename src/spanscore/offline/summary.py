@@ -221,7 +221,8 @@ class RunSummary:
         estimate = weighted_mean(found, level=_LEVEL, bounds=bounds)
         if found.outweighing:
             [heaviest] = self._tables.row(
-                f"SELECT {_CLUSTER} {source} GROUP BY {cluster} ORDER BY SUM({weight}) DESC LIMIT 1",  # noqa: S608 - likewise
+                f"SELECT {_CLUSTER} {source} GROUP BY {cluster}"
+                f" ORDER BY SUM({weight}) DESC LIMIT 1",
                 (of,),
             )
             estimate = outweighed(estimate, found, heaviest)
