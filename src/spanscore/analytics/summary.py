@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -249,8 +249,9 @@ def summaries(
     found = [by_place.get(place) or _no_scores(place) for place in places]
     of_values = means(found, bounds, is_scaled=part.scale is not None, level=level)
     rates = pass_rates(found, level=level)
-    of_values = _naming(connection, selected, part, edges, "value", found, of_values)
-    rates = _naming(connection, selected, part, edges, "verdict", found, rates)
+    heaviest = _Heaviest(connection, selected, part, edges)
+    of_values = heaviest.named("value", found, of_values)
+    rates = heaviest.named("verdict", found, rates)
     for place, cell, mean, rate in zip(places, found, of_values, rates, strict=True):
         yield (
             place[0],
@@ -258,37 +259,47 @@ def summaries(
         )
 
 
-def _naming(
-    connection: Connection,
-    selected: Selected,
-    part: Part,
-    edges: Sequence[int],
-    kind: str,
-    cells: Sequence[Cell],
-    figures: list[Figure],
-) -> list[Figure]:
-    """The figures, which name the session that makes an interval wide."""
-    rest_on = [moments(x.values if kind == "value" else x.verdicts) for x in cells]
-    wide = [
-        n
-        for n, x in enumerate(figures)
-        if x.estimate is not None and x.estimate.interval is not None and rest_on[n].outweighing
-    ]
-    if not wide:
-        return figures
-    scores = selected.scores(part.scored)
-    members = sums.heaviest(connection, scores, kind, edges=edges, groups=selected.groups)
-    of_wide = {n: members[cells[n].bucket, cells[n].group] for n in wide}
-    examples = session_ranks.examples(
-        connection, selected.selection.tenant, sorted({*of_wide.values()})
-    )
-    named = list(figures)
-    for n, number in of_wide.items():
-        estimate, example = figures[n].estimate, examples.get(number)
-        if estimate is not None and example is not None:
-            estimate = outweighed(estimate, rest_on[n], _name_of(example))
-            named[n] = replace(figures[n], estimate=estimate)
-    return named
+@dataclass(slots=True)
+class _Heaviest:
+    """The sessions that make intervals wide, which are looked up only where there are any."""
+
+    connection: Connection
+    selected: Selected
+    part: Part
+    edges: Sequence[int]
+    _members: dict[str, dict[_Place, int]] = field(default_factory=dict)
+
+    def named(self, kind: str, cells: Sequence[Cell], figures: list[Figure]) -> list[Figure]:
+        """The figures, with notes that name these sessions."""
+        rest_on = [moments(x.values if kind == "value" else x.verdicts) for x in cells]
+        wide = [
+            n
+            for n, x in enumerate(figures)
+            if x.estimate is not None and x.estimate.interval is not None and rest_on[n].outweighing
+        ]
+        if not wide:
+            return figures
+        members = self._members_of(kind)
+        of_wide = {n: members[cells[n].bucket, cells[n].group] for n in wide}
+        examples = session_ranks.examples(
+            self.connection, self.selected.selection.tenant, sorted({*of_wide.values()})
+        )
+        found = list(figures)
+        for n, number in of_wide.items():
+            estimate, example = figures[n].estimate, examples.get(number)
+            if estimate is not None and example is not None:
+                estimate = outweighed(estimate, rest_on[n], _name_of(example))
+                found[n] = replace(figures[n], estimate=estimate)
+        return found
+
+    def _members_of(self, kind: str) -> dict[_Place, int]:
+        scores = self.selected.scores(self.part.scored)
+        alike = "value" if scores.is_complete(kind) else kind
+        if alike not in self._members:
+            self._members[alike] = sums.heaviest(
+                self.connection, scores, alike, edges=self.edges, groups=self.selected.groups
+            )
+        return self._members[alike]
 
 
 def _name_of(score: Evaluation) -> str:

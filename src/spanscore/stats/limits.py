@@ -26,15 +26,6 @@ docs/statistics.md.
 _ERRORS = 1.2
 """How many standard errors the likeness of a cluster's units is taken to be below its estimate."""
 
-_PULL = 3.0
-"""The power of 1 - h by which pulls are divided: 2 is the jackknife's variance where one dominates.
-"""
-
-_DEGREES = 8.0
-"""The fewest degrees of freedom of many clusters: the pull of one that dominates is in the error
-and in the variance alike.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Spread:
@@ -97,7 +88,8 @@ def limits_of(
     variable") add one unit at the bound to the sample and take a quantile of its mean under
     uniformly random weights; for a rate that is Clopper and Pearson's limit. Here the random mean
     has the beta distribution of the same mean and variance, and the added unit counts less the more
-    observations the variance rests on, down to the limits of Student's t.
+    observations the variance rests on, down to the limits of Student's t with one degree of freedom
+    less than there are clusters.
 
     The variance is the greater of two: that of the clusters' pulls, each divided by about 1 less
     its share (Bell and McCaffrey 2002), and that of units which are alike within clusters as far as
@@ -115,19 +107,12 @@ def limits_of(
     units = np.maximum(1.0, heaviest * count)
     rests_on = _ratio(found.between**2, found.fourth)
     seen = np.minimum(rests_on, count / units**2 / np.minimum(units, _HEAVY))
-    added = _missing(seen)
+    added = np.clip((_ENOUGH - seen) / (_ENOUGH - _FEW), 0, 1)
     unit = np.maximum(1 / typical, heaviest)
-    degrees = 1 / (likeness * found.square + (1 - likeness) / found.clusters) - 1
-    degrees = np.minimum(np.maximum(degrees, _DEGREES), found.clusters - 1.0)
-    ratio = student_quantile((1 + level) / 2, np.maximum(degrees, 1)) / normal_quantile(
-        (1 + level) / 2
-    )
+    degrees = np.maximum(found.clusters - 1.0, 1)
+    ratio = student_quantile((1 + level) / 2, degrees) / normal_quantile((1 + level) / 2)
     widened = 1 + (1 - added) * (ratio**2 * (n + 1) / np.maximum(n - 1, 1e-9) - 1)
-    verdicts = np.maximum(_ratio(found.center * (1 - found.center), spread, typical), 1.0)
-    of_verdicts = _missing(verdicts) / verdicts
-    is_heavier = added * unit >= of_verdicts
-    more = np.where(is_heavier, added * unit, of_verdicts)
-    unit = np.where(is_heavier, unit, 1 / verdicts)
+    more = added * unit
     limits = []
     for bound, share in ((0.0, (1 - level) / 2), (1.0, (1 + level) / 2)):
         away = bound - found.center
@@ -142,14 +127,11 @@ def limits_of(
 
 
 def _robust(found: Spread) -> Any:
-    """The variance by the clusters' pulls; of equal ones the sum of their squares."""
+    """The variance by the clusters' pulls, nearly the jackknife's; of equal ones the sum of their
+    squares.
+    """
     share = np.sqrt(_ratio(found.heavy, found.pulls))
-    return found.pulls * _ratio(1 - found.square, 1 - share, 1.0) ** _PULL
-
-
-def _missing(observations: Any) -> Any:
-    """The part of a unit at the bound that so many observations leave to be added."""
-    return np.clip((_ENOUGH - observations) / (_ENOUGH - _FEW), 0, 1)
+    return found.pulls * _ratio(1 - found.square, 1 - share, 1.0) ** 2
 
 
 def _ratio(a: Any, b: Any, otherwise: Any = 0.0) -> Any:

@@ -220,11 +220,16 @@ def heaviest(
     groups: Groups = _NO_GROUPS,
 ) -> dict[tuple[int | None, tuple[str | None, ...]], int]:
     """For each bucket and group the number of a score of the cluster that weighs most in it."""
-    by_cluster = clustered(scores, edges=edges, groups=groups, with_member=True)
+    measure, (weight, _) = scores.measures()[kind], weights(scores)
+    each = literal_column("1.0") if weight is None else weight
+    sums = {
+        "b": func.sum(each if scores.is_complete(kind) else case((measure.is_not(None), each))),
+        "member": func.max(_facts.number),
+    }
+    by_cluster = clustered(scores, edges=edges, groups=groups, sums=sums)
     keys = [by_cluster.c[name] for name in _names(edges, groups.fields)]
-    place = func.row_number().over(
-        partition_by=keys, order_by=parts(scores, by_cluster, kind)["b"].desc()
-    )
+    heavier = func.coalesce(by_cluster.c.b, 0.0).desc()
+    place = func.row_number().over(partition_by=keys, order_by=[heavier, by_cluster.c.cluster])
     ranked = select(*keys, by_cluster.c.member, place.label("place")).subquery("ranked")
     found: dict[tuple[int | None, tuple[str | None, ...]], int] = {}
     for *key, number, _ in connection.execute(select(ranked).where(ranked.c.place == 1)):
@@ -263,10 +268,10 @@ def clustered(
     *,
     edges: Sequence[int] = (),
     groups: Groups = _NO_GROUPS,
-    with_member: bool = False,
+    sums: Mapping[str, ColumnElement[Any]] | None = None,
 ) -> Subquery:
     """For each bucket, group and cluster the number of its scores, and a, b and the squared weights
-    of each kind; `with_member` also the number of one of the scores.
+    of each kind; or other `sums`, of which those that begin with m are the greatest.
 
     Where all scores have one weight it is left out of these.
     """
@@ -278,7 +283,7 @@ def clustered(
         source = _with_contexts(source, _facts.context, groups.fields)
         keys += _group_columns(groups.fields)
     keys.append(_facts.cluster)
-    sums = _first_sums(scores) | ({"member": func.max(_facts.number)} if with_member else {})
+    sums = sums or _first_sums(scores)
     found = (
         select(*keys, *(x.label(name) for name, x in sums.items()))
         .select_from(source)
