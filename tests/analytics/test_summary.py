@@ -4,10 +4,13 @@ from collections import Counter, defaultdict
 from zoneinfo import ZoneInfo
 
 import pytest
+from populations import Population
 
 from spanscore.analytics import summary
 from spanscore.analytics.selection import Selection
 from spanscore.errors import FieldError
+from spanscore.model.headers import TENANT, with_headers
+from spanscore.model.trace import Target
 from spanscore.stats import moments, weighted_mean
 from spanscore.store import schema
 from spanscore.store.stored_rows import put_rows
@@ -86,6 +89,21 @@ def test_every_figure_is_what_the_rows_come_to(population):
     assert found.keys() == expected.keys()
     for key, rows in expected.items():
         require_equal(found[key], rows)
+
+
+@pytest.mark.slow
+def test_the_session_that_makes_an_interval_wide_is_named_to_its_own_tenant(any_store):
+    population = Population(any_store)
+    for number in range(200):
+        tenant = ("ours", "theirs")[number % 2]
+        resource = with_headers({}, ((TENANT, tenant),))
+        target = Target(f"{number:032x}", f"{number:016x}", 1, 2, resource)
+        session = f"long of {tenant}" if number < 60 else None
+        facts = {"target": target, "session_id": session, "session_key": None}
+        population.measure(number, "task_completion", 0.5, **facts)
+    for tenant in ("ours", "theirs"):
+        [found] = summarize(population, tenant=tenant)
+        assert found.mean.estimate.note == f"session long of {tenant} has 30 % of the scores"
 
 
 @pytest.mark.slow

@@ -47,6 +47,21 @@ def test_a_mean_has_the_interval_of_its_sums():
     assert mean(values, clusters=clusters).interval == sums.interval
 
 
+@pytest.mark.parametrize(
+    ("turns", "share"),
+    [
+        ([2] * 1900 + [200], 0.05),
+        ([2] * 1900 + [220, 220], 220 / 4240),
+        ([2] * 1901, 0),
+        (list(range(1, 9)) * 10, 0),
+        ([90, 10], 0),
+    ],
+)
+def test_a_session_outweighs_where_without_it_more_would_count(turns, share):
+    values, clusters = of_sessions(turns, passing)
+    assert moments(values, [1] * len(values), clusters=clusters).outweighing == pytest.approx(share)
+
+
 @pytest.mark.slow
 def test_the_mean_is_held_whatever_share_of_the_turns_one_session_has():
     repeats = 300
