@@ -1,6 +1,6 @@
 """How often the intervals of `spanscore compare` hold the truth where turns cluster in sessions.
 
-    python bench/compare_coverage.py [--repeats 1000]
+    python -m bench.compare_coverage [--repeats 1000]
 
 Prints, for each design, the share of simulated pairs of runs in which the interval of a
 difference, at 95 %, holds the true one: of a graded score (`coherence`), of the pass rate, of both
@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.coverage import of_sessions
 from spanscore.cli.comparison import PASS_RATE, Limits, compare
 from spanscore.cli.score_files import Run, Unit
-from spanscore.stats.means import bounded_limits
 
 Numbers = NDArray[np.float64]
 
@@ -91,16 +91,15 @@ class Pair(NamedTuple):
 def limits(pairs: Sequence[Pair], name: str, level: float, *, by_turns: bool = False) -> Numbers:
     """The limits of each pair, of shape (pairs, 2)."""
     most = max((x.of.size if by_turns else int(x.of[-1]) + 1) for x in pairs)
-    center, shares, pulls = np.empty(len(pairs)), *np.zeros((2, len(pairs), most))
+    squares, turns, sums = np.empty(len(pairs)), *np.zeros((2, len(pairs), most))
     for place, pair in enumerate(pairs):
         of = np.arange(pair.of.size) if by_turns else pair.of
         scaled = (pair.changes(name) + 1) / 2
         sizes = np.bincount(of)
-        center[place] = scaled.mean()
-        shares[place, : sizes.size] = sizes / of.size
-        sums = np.bincount(of, scaled) - sizes * center[place]
-        pulls[place, : sizes.size] = sums / of.size
-    return 2 * np.stack(bounded_limits(center, shares, pulls, level), axis=-1) - 1
+        squares[place] = scaled @ scaled
+        turns[place, : sizes.size] = sizes
+        sums[place, : sizes.size] = np.bincount(of, scaled)
+    return 2 * np.stack(of_sessions(turns, sums, squares, level), axis=-1) - 1
 
 
 def by_compare(pair: Pair, level: float) -> dict[str, tuple[float, float]]:

@@ -40,8 +40,9 @@ from spanscore.stats.anytime import confidence_sequence
 from spanscore.stats.attempts import bca_limits
 from spanscore.stats.correction import Counted, corrected_distance, powered_limits
 from spanscore.stats.distributions import normal_quantile
-from spanscore.stats.means import bounded_limits, effect_between
-from spanscore.stats.weighted import corrected_mean, crossed, weighted_means
+from spanscore.stats.limits import Spread, bounded_limits, limits_of
+from spanscore.stats.means import effect_between, weighted_means
+from spanscore.stats.weighted import corrected_mean, crossed
 
 Numbers = NDArray[np.float64]
 Rng = np.random.Generator
@@ -107,12 +108,40 @@ def most(n: float, truth: float) -> float:
 # Means
 
 
-def bounded(x: Numbers, weights: Numbers | None = None) -> tuple[Any, Any]:
-    """The limits of the mean of each row."""
-    weights = np.ones(x.shape) if weights is None else weights
-    shares = weights / weights.sum(1, keepdims=True)
-    center = (shares * x).sum(1)
-    return bounded_limits(center, shares, shares * (x - center[:, None]), LEVEL)
+def bounded(x: Numbers, turns: Numbers | None = None) -> tuple[Any, Any]:
+    """The limits of the mean of each row, of sessions with so many turns that are all alike."""
+    if turns is None:
+        shares = np.full(x.shape, 1 / x.shape[1])
+        center = x.mean(1)
+        return bounded_limits(center, shares, shares * (x - center[:, None]), LEVEL)
+    return of_sessions(turns, turns * x, (turns * x**2).sum(1))
+
+
+def of_sessions(
+    turns: Numbers, sums: Numbers, squares: Numbers, level: float = LEVEL
+) -> tuple[Any, Any]:
+    """The limits of the mean turn of each row; a session has the sum of its turns' values, or no
+    turn.
+    """
+    total = turns.sum(1)
+    center = sums.sum(1) / total
+    pulls = (sums - center[:, None] * turns) / total[:, None]
+    shares = turns / total[:, None]
+    of_share = pulls**2 / np.maximum(shares, 1e-12)
+    count = (turns > 0).sum(1)
+    spread = Spread(
+        center,
+        count,
+        (shares**2).sum(1),
+        1 / total,
+        count / total,
+        np.maximum(squares / total - center**2, 0),
+        (pulls**2).sum(1),
+        (pulls**2 * shares**2).sum(1),
+        of_share.sum(1),
+        (of_share**2).sum(1),
+    )
+    return limits_of(spread, level)
 
 
 SCORES: dict[str, tuple[Callable[[Rng, Any], Any], float]] = {
@@ -180,16 +209,10 @@ def mean_of_kept(drawn: str, kinds: str, n: int, rng: Rng, repeats: int) -> Simu
     """
     share, chance = KEPT[drawn]
     rare = rng.random((repeats, n)) < kept_share(share, chance)
-    x = values(rng, rare, KINDS[kinds])
-    return within(bounded(x, np.where(rare, 1 / chance, 1.0)), of_both(share, KINDS[kinds]))
-
-
-def most_of_kept(drawn: str, kinds: str, n: int) -> float:
-    """As `most`, where n is Kish's effective one."""
-    share, chance = KEPT[drawn]
-    rare = kept_share(share, chance)
-    effective = n * (rare / chance + 1 - rare) ** 2 / (rare / chance**2 + 1 - rare)
-    return most(effective, of_both(share, KINDS[kinds]))
+    x, chances = values(rng, rare, KINDS[kinds]), np.where(rare, chance, 1.0)
+    found = (moments(*each) for each in zip(x, chances, strict=True))
+    truth = of_both(share, KINDS[kinds])
+    return of_estimates((x, truth) for x in weighted_means(list(found)))
 
 
 def rate_of_turns(sessions: int, rng: Rng, repeats: int) -> Simulated:
@@ -208,9 +231,7 @@ def means() -> Cells:
 
 def means_of_kept() -> Cells:
     return {
-        f"{kinds}, {drawn}, n {n}": Cell(
-            partial(mean_of_kept, drawn, kinds, n), most=most_of_kept(drawn, kinds, n)
-        )
+        f"{kinds}, {drawn}, n {n}": Cell(partial(mean_of_kept, drawn, kinds, n))
         for kinds, drawn, n in itertools.product(KINDS, KEPT, (30, 150, 400))
     }
 

@@ -13,7 +13,7 @@ from populations import DAY_NS, START_NS, Population, make_score
 
 from spanscore.cli.main import main
 from spanscore.model.score import Evaluator, Score
-from spanscore.stats.weighted import moments, weighted_mean
+from spanscore.stats import moments, weighted_mean
 from spanscore.store.config import Config
 from spanscore.store.store import Store
 
@@ -145,7 +145,7 @@ def require_figure(figure, rows, read, least, scale):
     if len(of_clusters) > 1 and scale is not None:
         given = [read(x) for x in rows], [x["sampling"] for x in rows]
         own = moments(*given, clusters=[x["cluster"] for x in rows], bounds=scale)
-        interval = weighted_mean(own, least_chance=least, bounds=scale).interval
+        interval = weighted_mean(own, bounds=scale).interval
         assert figure["low"] == pytest.approx(interval.low, abs=1e-6)
         assert figure["high"] == pytest.approx(interval.high, abs=1e-6)
 

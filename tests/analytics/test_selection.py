@@ -112,7 +112,7 @@ def test_where_several_judges_gave_the_scores_it_is_named_how_to_ask_for_those_o
     others, advice
 ):
     kept = Calibration(("m", "m", "1", "judge", "p", None, 0.5), Confusion(45, 5, 10, 40), 10**18)
-    sums = Sums(9, 9, 1.0, 9.0, (0.0,) * 10)
+    sums = Sums(9, 9, 1.0, 1.0, 9.0, 9.0, 9.0, (0.0,) * 11)
     judges = [a_judge(0), *(a_judge(n, **x) for n, x in enumerate(others, 1))]
     assert (
         corrected(Cell(None, (), 9, 9, 9, sums, sums), judges, [kept], 0.95).note

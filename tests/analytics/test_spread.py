@@ -8,7 +8,7 @@ from spanscore.analytics import difference, distribution
 from spanscore.analytics import selection as sessions
 from spanscore.analytics.selection import Selection
 from spanscore.errors import FieldError
-from spanscore.stats.weighted import crossed, moments, weighted_difference, weighted_mean
+from spanscore.stats import crossed, moments, weighted_difference, weighted_mean
 from spanscore.store import session_ranks
 
 SCALES = {"task_completion": (0.0, 1.0), "coherence": (0.0, 1.0), "rubric.tone": (1.0, 5.0)}
@@ -28,14 +28,14 @@ def distributions(population, count=10, shares=QUANTILES, **selection):
     )
 
 
-def expected_mean(rows, read, least_chance=0.25, bounds=(0, 1)):
+def expected_mean(rows, read, bounds=(0, 1)):
     given = [read(x) for x in rows], [1 / x.weight for x in rows]
     found = moments(*given, clusters=[x.cluster for x in rows], bounds=bounds)
-    return weighted_mean(found, least_chance=least_chance, bounds=bounds)
+    return weighted_mean(found, bounds=bounds)
 
 
 def require_share(figure, rows, is_of):
-    expected = expected_mean(rows, lambda x: float(is_of(x)), min(1 / x.weight for x in rows))
+    expected = expected_mean(rows, lambda x: float(is_of(x)))
     assert figure.estimate.value == pytest.approx(expected.value, abs=1e-9)
     assert figure.estimate.interval.low == pytest.approx(expected.interval.low, abs=1e-6)
     assert figure.estimate.interval.high == pytest.approx(expected.interval.high, abs=1e-6)
@@ -133,9 +133,7 @@ def expected_difference(old, new, read, bounds):
         for rows in (old, new)
     ]
     shared = crossed(sums(old), sums(new))
-    return weighted_difference(
-        *both, shared=shared, least_chance=0.25, bounds=bounds
-    ), shared.clusters
+    return weighted_difference(*both, shared=shared, bounds=bounds), shared.clusters
 
 
 def require_difference(found, old, new):

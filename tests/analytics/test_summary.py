@@ -4,11 +4,14 @@ from collections import Counter, defaultdict
 from zoneinfo import ZoneInfo
 
 import pytest
+from populations import Population
 
 from spanscore.analytics import summary
 from spanscore.analytics.selection import Selection
 from spanscore.errors import FieldError
-from spanscore.stats.weighted import moments, weighted_mean
+from spanscore.model.headers import TENANT, with_headers
+from spanscore.model.trace import Target
+from spanscore.stats import moments, weighted_mean
 from spanscore.store import schema
 from spanscore.store.stored_rows import put_rows
 
@@ -43,19 +46,17 @@ def require_equal(found, rows):
     assert found.sessions == len({x.cluster for x in scored})
     missing = Counter((x.status, x.cause) for x in rows if x.status != "scored")
     assert {(x.status, x.cause): x.count for x in found.missing} == missing
-    least = found.least_chance
     require_figure(
         found.mean,
         [x for x in scored if x.value is not None],
         lambda x: x.value,
-        least,
         found.scale,
     )
     judged = [x for x in scored if x.passed is not None]
-    require_figure(found.pass_rate, judged, lambda x: float(x.passed), least, (0.0, 1.0))
+    require_figure(found.pass_rate, judged, lambda x: float(x.passed), (0.0, 1.0))
 
 
-def require_figure(figure, rows, read, least_chance, scale):
+def require_figure(figure, rows, read, scale):
     assert figure.units == len(rows)
     assert figure.clusters == len({x.cluster for x in rows})
     if not rows:
@@ -76,7 +77,7 @@ def require_figure(figure, rows, read, least_chance, scale):
     elif scale is not None:
         given = [read(x) for x in rows], [1 / x.weight for x in rows]
         own = moments(*given, clusters=[x.cluster for x in rows], bounds=scale)
-        expected = weighted_mean(own, least_chance=least_chance, bounds=scale).interval
+        expected = weighted_mean(own, bounds=scale).interval
         assert figure.estimate.interval.low == pytest.approx(expected.low, abs=1e-6)
         assert figure.estimate.interval.high == pytest.approx(expected.high, abs=1e-6)
 
@@ -88,6 +89,21 @@ def test_every_figure_is_what_the_rows_come_to(population):
     assert found.keys() == expected.keys()
     for key, rows in expected.items():
         require_equal(found[key], rows)
+
+
+@pytest.mark.slow
+def test_the_session_that_makes_an_interval_wide_is_named_to_its_own_tenant(any_store):
+    population = Population(any_store)
+    for number in range(200):
+        tenant = ("ours", "theirs")[number % 2]
+        resource = with_headers({}, ((TENANT, tenant),))
+        target = Target(f"{number:032x}", f"{number:016x}", 1, 2, resource)
+        session = f"long of {tenant}" if number < 60 else None
+        facts = {"target": target, "session_id": session, "session_key": None}
+        population.measure(number, "task_completion", 0.5, **facts)
+    for tenant in ("ours", "theirs"):
+        [found] = summarize(population, tenant=tenant)
+        assert found.mean.estimate.note == f"session long of {tenant} has 30 % of the scores"
 
 
 @pytest.mark.slow

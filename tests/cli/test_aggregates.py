@@ -89,6 +89,14 @@ def test_turns_of_a_session_are_one_unit():
     assert found.n == 1
 
 
+def test_a_session_that_makes_the_intervals_wide_is_named_once():
+    turns = [0] * 20 + [x // 2 for x in range(2, 42)]
+    shown = printed(
+        evaluation(n, Score(n % 4 / 4, ""), session_id=f"s{x}") for n, x in enumerate(turns)
+    )
+    assert shown[2:] == [["coherence:", "session", "s0", "has", "33.3", "%", "of", "the", "scores"]]
+
+
 def test_a_mean_of_nothing_is_none():
     assert summary.mean([evaluation(1, Skip("no output"))]) is None
 

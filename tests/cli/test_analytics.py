@@ -1,6 +1,7 @@
 """`spanscore analytics` prints what the API answers, of a store or of a server."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -65,6 +66,28 @@ def file(tmp_path):
     return str(path)
 
 
+@pytest.fixture
+def unequal(tmp_path):
+    """A store with 240 turns of shop in 40 sessions, of 1 to 8 turns but for one of 68, and 20 of
+    bank, of which few were drawn.
+    """
+    path = tmp_path / "unequal.db"
+    store = Store.open(Config(url=f"sqlite:///{path}"))
+    sessions = [s for s in range(40) for _ in range(68 if s == 7 else 1 + s % 8)]
+    facts = [("shop", s, 1.0) for s in sessions] + [("bank", 100 + n // 2, 0.02) for n in range(20)]
+    made = []
+    for n, (service, session, sampling) in enumerate(facts):
+        trace, score = _score(n, Score(float(n % 13 > 0), ""))
+        name = str(session)
+        target = replace(trace.target, resource={"service.name": service})
+        trace = replace(trace, target=target, session_id=name, service_name=service)
+        given = {"session_id": name, "service_name": service, "sampling": sampling}
+        made.append((trace, replace(score, target=target, subject_id=trace.id, **given)))
+    store.commit([StoredTrace(x, 1, "digest") for x, _ in made], [x for _, x in made])
+    store.close()
+    return str(path)
+
+
 def run(capsys, file, *words):
     code = main.main(["analytics", *words, "--store", file])
     printed = capsys.readouterr()
@@ -85,6 +108,23 @@ def test_a_summary_is_a_table_with_notes(capsys, file):
     assert second[:5] == ["judged", "spanscore", "2", "4", "3"]
     assert "judged, missing: 1 skipped, budget" in out
     assert "helpful, mean: all scores are of one session" in out
+
+
+def test_the_same_scores_have_one_interval_however_they_are_selected(capsys, unequal):
+    [of_group] = [
+        x
+        for x in objects(capsys, unequal, "summary", "--by", "service")
+        if x["groups"] == [{"name": "service", "value": "shop"}]
+    ]
+    [selected] = objects(capsys, unequal, "summary", "--service", "shop")
+    assert selected["mean"]["scores"] == "240"
+    assert (of_group["mean"], of_group["pass_rate"]) == (selected["mean"], selected["pass_rate"])
+
+
+def test_a_session_that_makes_an_interval_wide_is_named(capsys, unequal):
+    _, out, _ = run(capsys, unequal, "summary", "--by", "service")
+    notes = [x for x in out.splitlines() if " has " in x]
+    assert notes == ["judged, mean: session 7 has 28.3 % of the scores"]
 
 
 def test_options_name_scores(capsys, file):

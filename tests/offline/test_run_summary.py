@@ -53,6 +53,14 @@ def test_figures_are_those_of_all_scores_at_once(kind):
     assert (counts.skipped, counts.failed) == (1, 1)
 
 
+def test_a_session_that_makes_an_interval_wide_is_named():
+    turns = [0] * 20 + [x // 2 for x in range(2, 42)]
+    found = RunSummary.of(
+        evaluation(n, Score(n % 4 / 4, ""), session_id=f"s{x}") for n, x in enumerate(turns)
+    )
+    assert found.mean("confidence").note == "session s0 has 33.3 % of the scores"
+
+
 def test_a_metric_without_a_score_has_no_mean():
     found = RunSummary.of([evaluation(1, Skip("none"))])
     assert (found.mean("confidence"), found.pass_rate("confidence")) == (None, None)

@@ -5,19 +5,17 @@ import pytest
 from scipy.stats import gamma
 
 from bench.coverage import by_cluster
-from spanscore.stats import NotEstimableError, mean, rate
+from spanscore.stats import NotEstimableError, mean, moments, rate, weighted_mean
 from spanscore.stats.agreement import Confusion
 from spanscore.stats.correction import corrected_rate
 from spanscore.stats.distributions import gamma_quantile
+from spanscore.stats.means import weighted_means
 from spanscore.stats.weighted import (
     corrected_mean,
     crossed,
     independent_verdicts,
-    moments,
     population_mean,
     weighted_difference,
-    weighted_mean,
-    weighted_means,
     weighted_total,
 )
 

@@ -115,7 +115,6 @@ class _BothSides:
     sums: Compared
     bounds: tuple[float, float]
     is_scaled: bool
-    least_chance: float
     cells: tuple[Collection[Cell] | None, Collection[Cell] | None]
 
 
@@ -133,26 +132,21 @@ def _both_sides(
     sums = compared(connection, *scores, (sides[0].groups, sides[1].groups))
     before = sums.before.values() if own[0] == bounds else None
     after = sums.after.values() if own[1] == bounds else None
-    chance = min(old.least_chance, new.least_chance)
-    return _BothSides(sums, bounds, scale is not None, chance, (before, after))
+    return _BothSides(sums, bounds, scale is not None, (before, after))
 
 
 def _differences(
     found: _BothSides, level: float
 ) -> dict[tuple[str | None, ...], tuple[Figure, Figure, int]]:
     """By group the differences of mean and pass rate, and how many sessions the sides share."""
-    sums, chance = found.sums, found.least_chance
+    sums = found.sums
     differences = {}
     for group in sums.before.keys() & sums.after.keys():
         pair = sums.before[group], sums.after[group]
-        mean = _difference(
-            pair, "value", sums.shared["value"].get(group), chance, level, found.bounds
-        )
+        mean = _difference(pair, "value", sums.shared["value"].get(group), level, found.bounds)
         if not found.is_scaled and mean.estimate is not None:
             mean = replace(mean, estimate=without_interval(mean.estimate, _UNSCALED))
-        rate = _difference(
-            pair, "verdict", sums.shared["verdict"].get(group), chance, level, (0.0, 1.0)
-        )
+        rate = _difference(pair, "verdict", sums.shared["verdict"].get(group), level, (0.0, 1.0))
         counts = [x[group].clusters for x in sums.shared.values() if group in x]
         differences[group] = mean, rate, max(counts, default=0)
     return differences
@@ -162,7 +156,6 @@ def _difference(
     pair: tuple[Cell, Cell],
     kind: str,
     shared: Shared | None,
-    chance: float,
     level: float,
     bounds: tuple[float, float],
 ) -> Figure:
@@ -171,7 +164,7 @@ def _difference(
         return Figure(None, 0, 0, NO_VALUES if kind == "value" else NO_VERDICTS)
     crossed = None if shared is None else Crossed(*shared)
     found: Estimate = weighted_difference(
-        moments(old), moments(new), shared=crossed, level=level, least_chance=chance, bounds=bounds
+        moments(old), moments(new), shared=crossed, level=level, bounds=bounds
     )
     if min(old.clusters, new.clusters) < 2:
         found = without_interval(found, f"one side: {ONE_SESSION}")

@@ -115,16 +115,15 @@ def _distribution(
 ) -> Distribution:
     low, high = bounds_of(connection, selected, part)
     scores = selected.scores(part.scored)
-    chance = part.least_chance
     named = sums.labels(connection, scores, MAX_LABELS)
-    of_labels = share_figures([x.sums for x in named], NO_VALUES, least_chance=chance, level=level)
+    of_labels = share_figures([x.sums for x in named], NO_VALUES, level=level)
     labels = [Label(x.category, x.scores, share) for x, share in zip(named, of_labels, strict=True)]
     if not labels or not math.isfinite(high - low):
         return Distribution(part.metric, part.scope, part.source, part.scale, (), labels, ())
     edges = [low + (high - low) * x / count for x in range(count)] + [high]
     found = {x.category: x for x in sums.bins(connection, scores, edges)}
     binned = [found.get(x) or _empty(found) for x in range(count)] if found else []
-    of_bins = share_figures([x.sums for x in binned], NO_VALUES, least_chance=chance, level=level)
+    of_bins = share_figures([x.sums for x in binned], NO_VALUES, level=level)
     bins = [Bin(edges[x], edges[x + 1], binned[x].scores, of_bins[x]) for x in range(len(binned))]
     quantiles = _quantiles(connection, scores, shares, level) if found else ()
     return Distribution(part.metric, part.scope, part.source, part.scale, bins, labels, quantiles)
@@ -133,12 +132,8 @@ def _distribution(
 def _empty(found: Mapping[int, sums.Share]) -> sums.Share:
     """The share of a bin without values."""
     others = next(iter(found.values())).sums
-    powers = tuple(0.0 if i else x for x, i in zip(others.powers, _OF_A, strict=True))
-    return sums.Share(None, 0, others._replace(powers=powers))
-
-
-_OF_A = (1, 0, 2, 1, 0, 4, 3, 2, 1, 0)
-"""The powers of a in `sums.POWERS`."""
+    powers = tuple(0.0 if i else x for x, (i, _) in zip(others.powers, sums.POWERS, strict=True))
+    return sums.Share(None, 0, others._replace(squares=0.0, powers=powers))
 
 
 def _quantiles(

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from spanscore import stats
 from spanscore.calibration import Calibration
-from spanscore.stats import Estimate, NotEstimableError
+from spanscore.stats import Estimate, Moments, NotEstimableError
 from spanscore.stats.distributions import student_quantile
 from spanscore.stats.estimate import Interval
-from spanscore.stats.weighted import Moments, corrected_mean, weighted_means
+from spanscore.stats.means import weighted_means
+from spanscore.stats.weighted import corrected_mean
 from spanscore.store.selections import Procedure
 from spanscore.store.sums import Cell, Sums
 
@@ -52,7 +53,8 @@ class Corrected:
 
 def moments(sums: Sums) -> Moments:
     """The sums as statistics take them."""
-    return Moments(sums.units, sums.clusters, sums.heaviest, sums.squared_weights, *sums.powers)
+    units, clusters, *others, powers = sums
+    return Moments(units, clusters, *others, *powers)
 
 
 def means(
@@ -60,7 +62,6 @@ def means(
     bounds: tuple[float, float],
     *,
     is_scaled: bool,
-    least_chance: float,
     level: float,
 ) -> list[Figure]:
     """The mean of the values of each; where no scale is recorded (`is_scaled`) with Student's
@@ -72,7 +73,6 @@ def means(
         return share_figures(
             [x.values for x in cells],
             NO_VALUES,
-            least_chance=least_chance,
             level=level,
             bounds=bounds,
         )
@@ -84,24 +84,21 @@ def means(
     ]
 
 
-def pass_rates(cells: Sequence[Cell], *, least_chance: float, level: float) -> list[Figure]:
+def pass_rates(cells: Sequence[Cell], *, level: float) -> list[Figure]:
     """The share of the verdicts of each that pass."""
-    return share_figures(
-        [x.verdicts for x in cells], NO_VERDICTS, least_chance=least_chance, level=level
-    )
+    return share_figures([x.verdicts for x in cells], NO_VERDICTS, level=level)
 
 
 def share_figures(
     found: Sequence[Sums],
     why_none: str,
     *,
-    least_chance: float,
     level: float,
     bounds: tuple[float, float] = (0.0, 1.0),
 ) -> list[Figure]:
     """The weighted mean of each, without an interval where all is of one session."""
     known = [moments(x) for x in found if x.units]
-    estimates = iter(weighted_means(known, level=level, least_chance=least_chance, bounds=bounds))
+    estimates = iter(weighted_means(known, level=level, bounds=bounds))
     return [
         Figure(_of_several(next(estimates), x), x.units, x.clusters)
         if x.units
@@ -125,7 +122,7 @@ def _unscaled(found: Moments, bounds: tuple[float, float], level: float) -> Esti
     estimate = Estimate(value, found.clusters, None, "Student of clusters", found.effective_n)
     if found.clusters < 2:
         return without_interval(estimate, ONE_SESSION)
-    spread = found.pulls()[0] * found.clusters / (found.clusters - 1)
+    spread = found.pulls * found.clusters / (found.clusters - 1)
     if not (width and spread):
         return without_interval(estimate, _NO_SPREAD)
     away = float(student_quantile((1 + level) / 2, found.clusters - 1)) * math.sqrt(spread) * width

@@ -2,17 +2,19 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from sqlalchemy.engine import Connection
 
-from spanscore.analytics.figures import Corrected, Figure, corrected, means, pass_rates
+from spanscore.analytics.figures import Corrected, Figure, corrected, means, moments, pass_rates
 from spanscore.analytics.selection import Part, Selected, Selection, groups_of, select
 from spanscore.calibration import Calibration
 from spanscore.errors import FieldError
-from spanscore.store import calibrations, selections, sums
+from spanscore.model.score import Evaluation
+from spanscore.stats import outweighed
+from spanscore.store import calibrations, selections, session_ranks, sums
 from spanscore.store.connections import in_threads
 from spanscore.store.sums import Cell
 from spanscore.time_zones import zone_of
@@ -245,14 +247,65 @@ def summaries(
     missing = _missing(connection, selected, part, edges)
     places = sorted({*by_place, *missing}, key=repr)
     found = [by_place.get(place) or _no_scores(place) for place in places]
-    chance, is_scaled = part.least_chance, part.scale is not None
-    of_values = means(found, bounds, is_scaled=is_scaled, least_chance=chance, level=level)
-    rates = pass_rates(found, least_chance=chance, level=level)
+    of_values = means(found, bounds, is_scaled=part.scale is not None, level=level)
+    rates = pass_rates(found, level=level)
+    heaviest = _Heaviest(connection, selected, part, edges)
+    of_values = heaviest.named("value", found, of_values)
+    rates = heaviest.named("verdict", found, rates)
     for place, cell, mean, rate in zip(places, found, of_values, rates, strict=True):
         yield (
             place[0],
             _summary(selected, part, cell, (mean, rate), missing.get(place, ()), known, level),
         )
+
+
+@dataclass(slots=True)
+class _Heaviest:
+    """The sessions that make intervals wide, which are looked up only where there are any."""
+
+    connection: Connection
+    selected: Selected
+    part: Part
+    edges: Sequence[int]
+    _members: dict[str, dict[_Place, int]] = field(default_factory=dict)
+
+    def named(self, kind: str, cells: Sequence[Cell], figures: list[Figure]) -> list[Figure]:
+        """The figures, with notes that name these sessions."""
+        rest_on = [moments(x.values if kind == "value" else x.verdicts) for x in cells]
+        wide = [
+            n
+            for n, x in enumerate(figures)
+            if x.estimate is not None and x.estimate.interval is not None and rest_on[n].outweighing
+        ]
+        if not wide:
+            return figures
+        members = self._members_of(kind)
+        of_wide = {n: members[cells[n].bucket, cells[n].group] for n in wide}
+        examples = session_ranks.examples(
+            self.connection, self.selected.selection.tenant, sorted({*of_wide.values()})
+        )
+        found = list(figures)
+        for n, number in of_wide.items():
+            estimate, example = figures[n].estimate, examples.get(number)
+            if estimate is not None and example is not None:
+                estimate = outweighed(estimate, rest_on[n], _name_of(example))
+                found[n] = replace(figures[n], estimate=estimate)
+        return found
+
+    def _members_of(self, kind: str) -> dict[_Place, int]:
+        scores = self.selected.scores(self.part.scored)
+        alike = "value" if scores.is_complete(kind) else kind
+        if alike not in self._members:
+            self._members[alike] = sums.heaviest(
+                self.connection, scores, alike, edges=self.edges, groups=self.selected.groups
+            )
+        return self._members[alike]
+
+
+def _name_of(score: Evaluation) -> str:
+    """The session of a score, or its trace that belongs to none."""
+    session = score.session_id or score.session_key
+    return f"session {session}" if session else f"trace {score.target.trace_id}"
 
 
 def _summary(
@@ -318,7 +371,7 @@ def _missing(
 
 
 def _no_scores(place: _Place) -> Cell:
-    none = sums.Sums(0, 0, 0.0, 0.0, (0.0,) * len(sums.POWERS))
+    none = sums.Sums(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, (0.0,) * len(sums.POWERS))
     return Cell(*place, 0, 0, 0, none, none)
 
 

@@ -377,7 +377,7 @@ def _estimate(found: Estimate | None, scores: int, sessions: int, why_not: str) 
         scores=scores,
         sessions=sessions,
         effective_n=found.effective_n if found.effective_n is not None else found.n,
-        note=found.note,
+        note=text_of(found.note),
     )
 
 

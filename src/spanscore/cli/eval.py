@@ -243,8 +243,10 @@ def _verdict(gates: Sequence[tuple[str, float]], summary: RunSummary, *, any_fai
             unmet.append(f"{name} has no score to hold against {least:g}")
         elif not reaches(mean.value, least):
             limits = score_summary.as_texts(mean)[1]
+            note = f" ({printable(mean.note)})" if mean.note else ""
             unmet.append(
-                f"the mean of {name} is {mean.value:.4f} {limits}, n = {mean.n}, below {least:g}"
+                f"the mean of {name} is {mean.value:.4f} {limits}, n = {mean.n}{note}, below"
+                f" {least:g}"
             )
     failed = sum(counts.failed for counts in summary.counts.values())
     if any_failed and failed:

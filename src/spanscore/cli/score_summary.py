@@ -165,7 +165,7 @@ def print_means(output: "Console", summary: RunSummary) -> None:
 
     `n` counts what is independent: sessions, and traces that belong to none. A metric for which no
     judge or embedding is configured is left out. Where the output is narrow, intervals and counts
-    stand below each other.
+    stand below each other. A session that makes intervals wide is named below.
     """
     narrow = output.width < _WIDE
     unset: dict[str, int] = {}
@@ -173,16 +173,20 @@ def print_means(output: "Console", summary: RunSummary) -> None:
         if is_not_set_up(found.evaluation):
             name = found.evaluation.metric
             unset[name] = unset.get(name, 0) + found.count
-    rows = []
+    rows, notes = [], []
     for name, counts in summary.counts.items():
         own = replace(counts, skipped=counts.skipped - unset.get(name, 0))
         if own.scored or own.skipped or own.failed:
             estimates = summary.mean(name), summary.pass_rate(name)
             cells = _narrow_cells(own, *estimates) if narrow else _cells(own, *estimates)
             rows.append((on_one_line(name, 40), *cells))
+            named = dict.fromkeys(x.note for x in estimates if x and x.note)
+            notes += [f"{on_one_line(name, 40)}: {printable(note)}" for note in named]
     if not rows:
         return
     output.print(fitted(output, partial(_table, narrow), rows))
+    for note in notes:
+        output.print(styled(note))
 
 
 def _table(narrow: bool, rows: Rows) -> "Table":

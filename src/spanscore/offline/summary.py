@@ -7,7 +7,8 @@ from typing import Self
 
 from spanscore.calibration import Verdict, estimated, pass_rates
 from spanscore.model.score import Evaluation, Failure, JudgeUsage, Score, Skip
-from spanscore.stats import Estimate, mean_from_sums, rate, rescaled
+from spanscore.stats import Estimate, Moments, named, outweighed, weighted_mean
+from spanscore.stats.means import POWERS
 from spanscore.temporary_files import TemporaryTables
 
 _MAX_REASONS = 10_000
@@ -203,36 +204,29 @@ class RunSummary:
             f" CASE WHEN NOT is_session THEN session_id END AS own {source})",
             (of,),
         )
-        weight, kinds = ("1.0", []) if least == most else ("1.0 / share", ["weighted"])
-        cluster = "rowid"
-        if in_sessions != sessions:
-            cluster = _CLUSTER
-            kinds.append("clustered")
-        units, total, added, between = self._tables.row(
-            f"SELECT COUNT(*), SUM({weight}), SUM({weight} * {value}), SUM({value} NOT IN (0, 1))"
-            f" {source}",
+        is_weighted, is_clustered = least != most, in_sessions != sessions
+        weight = f"({most!r} / share)" if is_weighted else "1.0"
+        cluster = _CLUSTER if is_clustered else "rowid"
+        powers = ", ".join(
+            f"SUM({'*'.join(['1.0', *['a'] * i, *['b'] * j])}{'/b' * -j})" for i, j in POWERS
+        )
+        sums = self._tables.row(
+            f"SELECT SUM(n), COUNT(*), MAX(b), MAX(m), SUM(w), SUM(w / b), SUM(y), {powers} FROM"  # noqa: S608 - clauses and numbers of this file
+            f" (SELECT COUNT(*) AS n, SUM({weight}) AS b, MAX({weight}) AS m,"
+            f" SUM({weight} * {weight}) AS w, SUM({weight} * {value} * {value}) AS y,"
+            f" SUM({weight} * {value}) AS a {source} GROUP BY {cluster})",
             (of,),
         )
-        if not kinds and not between:
-            found = rate(round(added), units, level=_LEVEL)
-            return found if bounds == (0, 1) else rescaled(found, bounds)
-        center = added / total
-        clusters, *sums = self._tables.row(
-            "SELECT COUNT(*), SUM(b * b), SUM(b * b * b * b), SUM(a * a), SUM(a * a * a * a)"  # noqa: S608 - clauses and numbers of this file
-            f" FROM (SELECT SUM({weight}) / {total!r} AS b,"
-            f" SUM({weight} * ({value} - {center!r})) / {total!r} AS a {source}"
-            f" GROUP BY {cluster})",
-            (of,),
-        )
-        return mean_from_sums(
-            center,
-            clusters,
-            (sums[0], sums[1]),
-            (sums[2], sums[3]),
-            level=_LEVEL,
-            kinds=kinds,
-            bounds=bounds,
-        )
+        found = Moments(*sums)
+        estimate = weighted_mean(found, level=_LEVEL, bounds=bounds)
+        if found.outweighing:
+            [heaviest] = self._tables.row(
+                f"SELECT {_CLUSTER} {source} GROUP BY {cluster}"
+                f" ORDER BY SUM({weight}) DESC LIMIT 1",
+                (of,),
+            )
+            estimate = outweighed(estimate, found, heaviest)
+        return named(estimate, is_weighted, is_clustered)
 
 
 _COUNTED = frozenset(x.name for x in fields(Counts)) - {"passed", "failing"}

@@ -30,24 +30,25 @@ from spanscore.stats.correction import (
 from spanscore.stats.differences import paired_difference, unpaired_difference
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError
 from spanscore.stats.means import (
+    Moments,
     connected,
     design_effect,
     effective_number,
     finite_rate,
     mean,
-    mean_from_sums,
+    moments,
+    named,
+    outweighed,
     rate,
     rescaled,
+    weighted_mean,
 )
 from spanscore.stats.weighted import (
     Crossed,
-    Moments,
     corrected_mean,
     crossed,
-    moments,
     population_mean,
     weighted_difference,
-    weighted_mean,
     weighted_total,
 )
 
@@ -79,8 +80,9 @@ __all__ = [
     "kappa_standard_error",
     "lower_limit",
     "mean",
-    "mean_from_sums",
     "moments",
+    "named",
+    "outweighed",
     "over_tasks",
     "paired_difference",
     "pass_at_k",

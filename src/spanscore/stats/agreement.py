@@ -11,7 +11,8 @@ from spanscore.lazy_imports import NDArray, np
 from spanscore.stats.differences import exact_limits
 from spanscore.stats.distributions import student_quantile
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
-from spanscore.stats.means import Numbers, design_effect, mean, rate
+from spanscore.stats.limits import Numbers
+from spanscore.stats.means import design_effect, mean, rate
 
 _HALF = 0.5
 """Added to each cell of a table before its variance is taken, as Jeffreys' prior does: no cell is

@@ -16,7 +16,7 @@ from typing import Any
 
 from spanscore.lazy_imports import NDArray, np
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
-from spanscore.stats.means import Numbers
+from spanscore.stats.limits import Numbers
 
 _NUMBER_OF_BETS = 16
 _LEAST_BET, _MOST_BET = 0.002, 0.9

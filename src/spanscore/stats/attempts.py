@@ -10,7 +10,8 @@ from typing import Literal
 from spanscore.lazy_imports import np
 from spanscore.stats.distributions import beta_quantile, log_beta, normal_cdf, normal_quantile
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
-from spanscore.stats.means import Numbers, mean
+from spanscore.stats.limits import Numbers
+from spanscore.stats.means import mean
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:

@@ -11,7 +11,8 @@ from spanscore.lazy_imports import np
 from spanscore.stats.agreement import Confusion
 from spanscore.stats.distributions import normal_quantile
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, crossing, require_level
-from spanscore.stats.means import Numbers, bounded_limits, grouped
+from spanscore.stats.limits import Numbers, bounded_limits
+from spanscore.stats.means import grouped
 
 _NO_GAIN = 1e-9
 _HALVINGS = 40

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
 from math import exp, lgamma
-from typing import Any, TypeAlias
+from typing import Any
 
-from spanscore.lazy_imports import NDArray, np
-from spanscore.stats.distributions import beta_cdf, beta_quantile, normal_quantile, student_quantile
+from spanscore.lazy_imports import np
+from spanscore.stats.distributions import beta_cdf, beta_quantile
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, crossing, require_level
-
-Numbers: TypeAlias = "NDArray[np.float64]"
-
-_FEW, _ENOUGH = 15.0, 30.0
-"""On fewer observations a variance says too little of how far the mean may be off; on more it says
-enough alone.
-
-Found by simulation: higher ones cover close scores too often at n = 100, lower ones leave skewed
-scores less room.
-"""
+from spanscore.stats.limits import Numbers, Spread, limits_of
 
 _METHOD = "Learned-Miller and Thomas to Student"
-
-_HEAVY = 8.0
-"""By how much heavy units that were seen count less at most; found by simulation, see
-docs/statistics.md.
-"""
 
 
 def mean(
@@ -51,115 +38,241 @@ def mean(
     >>> mean([1, 1, 0], clusters=["a", "a", "b"]).n
     2
     """
-    require_level(level)
-    x = _scaled(values, bounds)
-    if weights is None and clusters is None and np.isin(x, (0, 1)).all():
-        counted = rate(int(x.sum()), len(x), level=level)
-        return counted if bounds == (0, 1) else rescaled(counted, bounds)
-    shares = shares_of(len(x), weights)
-    center = float(shares @ x)
-    pulls = shares * (x - center)
+    if not len(values):
+        raise NotEstimableError(_NO_VALUES)
+    shares = shares_of(len(values), weights)
+    found = moments(values, shares.min() / shares, clusters=clusters, bounds=bounds)
+    estimate = weighted_mean(found, level=level, bounds=bounds)
+    return named(estimate, weights is not None, clusters is not None)
+
+
+_NO_VALUES = "there are no values"
+_GREATER = 1.25
+_DIGITS = 1e-13
+"""Of a sum of powers, what is left by rounding when nearly all of it is taken away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Sums over clusters of powers of b, the weight of a cluster (sum 1/p), and a, its weighted
+    values (sum y/p).
+
+    Values lie on the scale 0..1. `a2b2` is the sum of a * a * b * b, `a3_b` that of a * a * a / b,
+    and so on. Of the units `greatest` is the greatest 1/p, `squared_weights` the sum of 1/p
+    squared, `squares` that of y * y / p; `typical` is the sum over clusters of their units' mean
+    weight; `heaviest` the greatest b. Moments of groups that share no cluster add up.
+    """
+
+    units: int
+    clusters: int
+    heaviest: float
+    greatest: float
+    squared_weights: float
+    typical: float
+    squares: float
+    a: float
+    b: float
+    a2: float
+    ab: float
+    b2: float
+    a2b2: float
+    ab3: float
+    b4: float
+    a2_b: float
+    a3_b: float
+    a4_b2: float
+
+    def __add__(self, other: Moments) -> Moments:
+        """Those of both groups together."""
+        sums = [x + y for x, y in zip(astuple(self), astuple(other), strict=True)]
+        sums[2] = max(self.heaviest, other.heaviest)
+        sums[3] = max(self.greatest, other.greatest)
+        return Moments(*sums)
+
+    @property
+    def value(self) -> float:
+        """Hajek's mean on the scale 0..1. Raises NotEstimableError where there are no units."""
+        if not self.units:
+            raise NotEstimableError(_NO_VALUES)
+        return min(1.0, max(0.0, self.a / self.b))
+
+    @property
+    def effective_n(self) -> float:
+        """How many independent clusters of equal weight would tell as much: Kish's number."""
+        return self.b**2 / self.b2
+
+    @property
+    def outweighing(self) -> float:
+        """The heaviest cluster's share of the weight, where `effective_n` would be a quarter
+        greater without it; else 0.
+        """
+        rest, square = self.b - self.heaviest, self.b2 - self.heaviest**2
+        return self.heaviest / self.b if rest**2 > _GREATER * self.effective_n * square else 0.0
+
+    @property
+    def pulls(self) -> float:
+        """The sum of squares of how far each cluster pulls the mean, (a - mean * b) / sum b."""
+        center = self.value
+        square = self.a2 - 2 * center * self.ab + center**2 * self.b2
+        return _beyond_rounding(square, self.a2) / self.b**2
+
+    def spread(self) -> Spread:
+        """What the limits of the mean rest on."""
+        center, total = self.value, self.b
+        heavy = self.a2b2 - 2 * center * self.ab3 + center**2 * self.b4
+        between = _beyond_rounding(self.a2_b - 2 * center * self.a + center**2 * self.b, self.a2_b)
+        fourth = (
+            self.a4_b2
+            - 4 * center * self.a3_b
+            + 6 * center**2 * self.a2
+            - 4 * center**3 * self.ab
+            + center**4 * self.b2
+        )
+        # What rounding has eaten says nothing about how many units the variance rests on: then it
+        # rests on few.
+        fourth = fourth if fourth > _DIGITS * self.a4_b2 else between**2
+        return Spread(
+            center,
+            self.clusters,
+            self.b2 / total**2,
+            self.squared_weights / total**2,
+            self.typical / total,
+            _beyond_rounding(self.squares - center**2 * total, self.squares) / total,
+            self.pulls,
+            _beyond_rounding(heavy, self.a2b2) / total**4,
+            between / total,
+            fourth / total**2,
+        )
+
+
+def _beyond_rounding(rest: float, total: float) -> float:
+    return rest if rest > _DIGITS * total else 0.0
+
+
+def moments(
+    values: Sequence[float] | Numbers,
+    chances: Sequence[float] | Numbers,
+    *,
+    clusters: Sequence[Hashable] | None = None,
+    bounds: tuple[float, float] = (0, 1),
+) -> Moments:
+    """The moments of `values` within `bounds`, each drawn with its one of `chances`, above 0 up to
+    1.
+
+    Units with the same one of `clusters` (the turns of a session) are not independent. Raises
+    ValueError where a value is out of bounds or a chance is none.
+    """
+    a, weights, y = weighted_values(values, chances, bounds)
+    b, squares, typical = weights, weights**2, weights
     if clusters is not None:
-        shares, pulls = grouped(clusters, shares, pulls)
-    low, high = bounded_limits(center, shares, pulls, level)
-    effective = None if weights is None and clusters is None else float(1 / (shares @ shares))
-    interval = Interval(float(low), float(high), level)
-    return rescaled(
-        Estimate(center, len(shares), interval, _method(weights, clusters), effective), bounds
+        a, b, squares = grouped(clusters, a, b, squares)
+        typical = squares / b
+    return Moments(
+        len(weights),
+        len(b),
+        float(b.max(initial=0)),
+        float(weights.max(initial=0)),
+        float(squares.sum()),
+        float(typical.sum()),
+        float((weights * y**2).sum()),
+        *(float((a**i * b**j).sum()) for i, j in POWERS),
     )
 
 
-def mean_from_sums(
-    center: float,
-    clusters: int,
-    of_shares: tuple[float, float],
-    of_pulls: tuple[float, float],
+POWERS = (
+    *((1, 0), (0, 1), (2, 0), (1, 1), (0, 2), (2, 2), (1, 3), (0, 4)),
+    *((2, -1), (3, -1), (4, -2)),
+)
+"""Of a and b, in the order in which `Moments` has their sums."""
+
+
+def weighted_mean(
+    found: Moments,
     *,
     level: float = 0.95,
-    kinds: Sequence[str] = (),
+    least_chance: float | None = None,
     bounds: tuple[float, float] = (0, 1),
 ) -> Estimate:
-    """As `mean`, where something else has added up: `center` is the mean on the scale 0..1, of so
-    many clusters.
+    """Hajek's mean of what `found` sums up, and its interval; `n` counts the clusters.
 
-    The sums are those of `limits_from_sums`; `kinds` says whether units are "weighted" or
-    "clustered".
+    A unit at the bound is added to the sample, as in `mean`, that weighs as much as one unit more
+    may: as one that was drawn with `least_chance`, the least chance with which anything in question
+    was drawn, whether or not it was; not given, the least that was seen. So the interval also holds
+    the mean where a stratum of which little is drawn has given nothing, and where all pass.
+    Independent units of equal weight that pass or fail have the interval of `rate`. Raises
+    NotEstimableError where there are no units.
+
+    >>> estimate = weighted_mean(moments([1, 1, 0, 1], [1, 1, 1, 0.1]))
+    >>> round(estimate.value, 3), round(estimate.effective_n, 2)
+    (0.923, 1.64)
+    """
+    return weighted_means([found], level=level, least_chance=least_chance, bounds=bounds)[0]
+
+
+def weighted_means(
+    found: Sequence[Moments],
+    *,
+    level: float = 0.95,
+    least_chance: float | None = None,
+    bounds: tuple[float, float] = (0, 1),
+) -> list[Estimate]:
+    """`weighted_mean` of each, in one go: a hundred take little longer than one.
+
+    Raises as that does.
     """
     require_level(level)
-    shares, pulls = np.asarray(of_shares, float), np.asarray(of_pulls, float)
-    low, high = limits_from_sums(center, (shares[0], shares[1]), (pulls[0], pulls[1]), level)
-    interval = Interval(float(low), float(high), level)
-    effective = 1 / of_shares[0] if kinds else None
-    return rescaled(
-        Estimate(center, clusters, interval, " ".join((_METHOD, *kinds)), effective), bounds
+    if least_chance is not None and not 0 < least_chance <= 1:
+        raise ValueError(f"least_chance {least_chance:g}: give a chance above 0, up to 1")
+    if not all(x.units for x in found):
+        raise NotEstimableError(_NO_VALUES)
+    least = least_chance or 1.0
+    counts = [least == 1 and _is_count(x) for x in found]
+    weighed = [x for x, is_count in zip(found, counts, strict=True) if not is_count]
+    estimates = iter(_weighed(weighed, level, least) if weighed else ())
+    return [
+        rescaled(rate(round(x.a), x.units, level=level) if is_count else next(estimates), bounds)
+        for x, is_count in zip(found, counts, strict=True)
+    ]
+
+
+def _weighed(found: Sequence[Moments], level: float, least_chance: float) -> list[Estimate]:
+    """Hajek's means with intervals from the moments."""
+    spreads = np.array([astuple(x.spread()) for x in found]).T
+    heaviest = [x.units / x.clusters * max(x.greatest, 1 / least_chance) / x.b for x in found]
+    efficiency = [x.b**2 / x.squared_weights / x.units for x in found]
+    lows, highs = limits_of(
+        Spread(*spreads), level, heaviest=np.array(heaviest), efficiency=np.array(efficiency)
     )
-
-
-def bounded_limits(
-    center: Any, shares: Numbers, pulls: Numbers, level: float, *, variance: Any = 0.0
-) -> tuple[Any, Any]:
-    """Limits for a mean `center` on the scale 0..1, whose units have `shares` of the weight.
-
-    `pulls` are the units' shares times their distances from the mean; arrays may have further axes
-    in front. Learned- Miller and Thomas (2019, "A new confidence interval for the mean of a bounded
-    random variable") add one unit at the bound to the sample and take a quantile of its mean under
-    uniformly random weights; for a rate that is Clopper and Pearson's limit. Here the random mean
-    has the beta distribution of the same mean and variance, and the added unit counts less the more
-    observations the variance rests on, down to the limits of Student's t. Of uneven weights the
-    variance rests on the few large ones, and has as many degrees of freedom as the squared sum of
-    their squares by the sum of their fourth powers, less one. `variance` is a further one of the
-    mean, known well.
-    """
-    sums = ((shares**2).sum(-1), (shares**4).sum(-1)), ((pulls**2).sum(-1), (pulls**4).sum(-1))
-    return limits_from_sums(center, *sums, level, variance=variance)
-
-
-def limits_from_sums(
-    center: Any,
-    of_shares: tuple[Any, Any],
-    of_pulls: tuple[Any, Any],
-    level: float,
-    *,
-    variance: Any = 0.0,
-    heaviest: Any = None,
-) -> tuple[Any, Any]:
-    """As `bounded_limits`, from the sums of squares and of fourth powers of the shares and of the
-    pulls.
-
-    `heaviest` is the share of the weight that one unit more may have, where weights are the inverse
-    of inclusion probabilities: the added unit then has this share, and it fades out only as far as
-    such heavy units were seen. A stratum of which few units are drawn may have given none of the
-    kind that would move the mean.
-    """
-    (square, quartic), (spread, fourth) = of_shares, of_pulls
-    n, carriers = 1 / square, square**2 / quartic
-    rests_on = np.divide(spread**2, fourth, out=np.zeros_like(spread), where=fourth > 1e-60)
-    if heaviest is None:
-        # Uneven weights are reckoned with below too; half of what they do to the count is enough
-        # here.
-        units, seen = 1.0, rests_on * np.sqrt(n / carriers)
-    else:
-        units = np.maximum(heaviest * n, 1.0)
-        seen = np.minimum(rests_on, n / units**2 / np.minimum(units, _HEAVY))
-    added = np.clip((_ENOUGH - seen) / (_ENOUGH - _FEW), 0, 1)
-    even, uneven = (student_quantile((1 + level) / 2, np.maximum(x - 1, 1)) for x in (n, carriers))
-    ratio = even / normal_quantile((1 + level) / 2)
-    widened = (uneven / even) ** 2 * (
-        1 + (1 - added) * (ratio**2 * (n + 1) / np.maximum(n - 1, 1) - 1)
-    )
-    within = spread * n * n  # equal shares: the sum of squared distances
-    limits = []
-    for bound, share in ((0.0, (1 - level) / 2), (1.0, (1 + level) / 2)):
-        more = added * units
-        total = n + more
-        shifted = center + more / total * (bound - center)
-        own = (
-            (within + n * more * units / total * (bound - center) ** 2)
-            / (total * (total + 1))
-            * widened
+    return [
+        Estimate(
+            x.value, x.clusters, Interval(float(low), float(high), level), "Hajek", x.effective_n
         )
-        limits.append(_matched(shifted, own + variance, share))
-    return np.where(center <= 0, 0.0, limits[0]), np.where(center >= 1, 1.0, limits[1])
+        for x, low, high in zip(found, lows, highs, strict=True)
+    ]
+
+
+def weighted_values(
+    values: Sequence[float] | Numbers,
+    chances: Sequence[float] | Numbers,
+    bounds: tuple[float, float],
+) -> tuple[Numbers, Numbers, Numbers]:
+    """The weighted values on the scale 0..1, the weights, and the values on that scale."""
+    low, high = bounds
+    y, p = (np.asarray(values, float) - low) / (high - low), np.asarray(chances, float)
+    if y.shape != p.shape:
+        raise ValueError(f"{len(y)} values beside {len(p)} chances: give a chance for each value")
+    if not ((y >= -1e-9) & (y <= 1 + 1e-9)).all():
+        raise ValueError(f"values: each must lie from {low:g} to {high:g}")
+    if not ((p > 0) & (p <= 1)).all():
+        raise ValueError("chances: each must lie above 0, up to 1")
+    y = np.clip(y, 0, 1)
+    weights: Numbers = 1 / p
+    return y * weights, weights, y
+
+
+def _is_count(found: Moments) -> bool:
+    """Whether the units are independent, of weight 1, and pass or fail."""
+    return found.b == found.b2 == found.units == found.clusters and found.a == found.squares
 
 
 def shares_of(n: int, weights: Sequence[float] | None) -> Numbers:
@@ -182,43 +295,29 @@ def grouped(clusters: Sequence[Hashable], *parts: Numbers) -> list[Numbers]:
     return [np.bincount(places, part).astype(float) for part in parts]
 
 
-def _matched(center: Any, variance: Any, share: float) -> Any:
-    """The quantile of the beta distribution with this mean and variance."""
-    center = np.clip(center, 1e-9, 1 - 1e-9)
-    most = center * (1 - center)
-    units = most / np.clip(variance, 1e-12 * most, 0.999999 * most) - 1
-    return beta_quantile(share, center * units, (1 - center) * units)
-
-
-def _scaled(values: Sequence[float], bounds: tuple[float, float]) -> Numbers:
-    low, high = bounds
-    if not len(values):
-        raise NotEstimableError("there are no values")
-    x = (np.asarray(values, float) - low) / (high - low)
-    if not ((x >= -1e-9) & (x <= 1 + 1e-9)).all():
-        raise ValueError(f"values: each must lie from {low:g} to {high:g}")
-    return np.clip(x, 0, 1)
-
-
 def rescaled(estimate: Estimate, bounds: tuple[float, float]) -> Estimate:
     """An estimate on the scale 0..1, on that of `bounds`."""
     low, width = bounds[0], bounds[1] - bounds[0]
     interval = estimate.interval
     if interval is not None:
         interval = Interval(low + width * interval.low, low + width * interval.high, interval.level)
-    value = low + width * estimate.value
-    return Estimate(
-        value, estimate.n, interval, estimate.method, estimate.effective_n, estimate.note
-    )
+    return replace(estimate, value=low + width * estimate.value, interval=interval)
 
 
-def _method(weights: object, clusters: object) -> str:
-    how = [
-        name
-        for name, given in (("weighted", weights), ("clustered", clusters))
-        if given is not None
+def named(estimate: Estimate, is_weighted: bool, is_clustered: bool) -> Estimate:
+    """The estimate of a mean with the name of its method."""
+    if estimate.method == "Blaker":
+        return replace(estimate, effective_n=None)
+    kinds = [
+        name for name, holds in (("weighted", is_weighted), ("clustered", is_clustered)) if holds
     ]
-    return " ".join([_METHOD, *how])
+    number = estimate.effective_n if kinds else None
+    return replace(estimate, effective_n=number, method=" ".join([_METHOD, *kinds]))
+
+
+def outweighed(estimate: Estimate, found: Moments, heaviest: str) -> Estimate:
+    """The estimate with a note that names its heaviest cluster."""
+    return replace(estimate, note=f"{heaviest} has {100 * found.outweighing:.3g} % of the scores")
 
 
 def connected(groups: Iterable[Iterable[Hashable]]) -> list[int]:

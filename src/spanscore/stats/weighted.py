@@ -11,179 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from spanscore.lazy_imports import np
 from spanscore.stats.agreement import Confusion
 from spanscore.stats.correction import corrected_rate
 from spanscore.stats.distributions import gamma_quantile
-from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
-from spanscore.stats.means import Numbers, grouped, limits_from_sums, rate, rescaled
-
-_NO_VALUES = "there are no values"
-_DIGITS = 1e-13
-"""Of a sum of powers, what is left by rounding when nearly all of it is taken away."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moments:
-    """Sums over clusters of powers of b, the weight of a cluster (sum 1/p), and a, its weighted
-    values (sum y/p).
-
-    Values lie on the scale 0..1. `a3b` is the sum of a * a * a * b, and so on. `squared_weights` is
-    the sum over units of 1/p squared; `heaviest` the greatest b. Moments of groups that share no
-    cluster add up.
-    """
-
-    units: int
-    clusters: int
-    heaviest: float
-    squared_weights: float
-    a: float
-    b: float
-    a2: float
-    ab: float
-    b2: float
-    a4: float
-    a3b: float
-    a2b2: float
-    ab3: float
-    b4: float
-
-    def __add__(self, other: Moments) -> Moments:
-        """Those of both groups together."""
-        sums = [x + y for x, y in zip(astuple(self), astuple(other), strict=True)]
-        sums[2] = max(self.heaviest, other.heaviest)
-        return Moments(*sums)
-
-    @property
-    def value(self) -> float:
-        """Hajek's mean on the scale 0..1. Raises NotEstimableError where there are no units."""
-        if not self.units:
-            raise NotEstimableError(_NO_VALUES)
-        return min(1.0, max(0.0, self.a / self.b))
-
-    @property
-    def effective_n(self) -> float:
-        """How many independent clusters of equal weight would tell as much: Kish's number."""
-        return self.b**2 / self.b2
-
-    def pulls(self) -> tuple[float, float]:
-        """The sums of squares and of fourth powers of how far each cluster pulls the mean, (a -
-        mean * b) / sum b.
-        """
-        center, total = self.value, self.b
-        square = self.a2 - 2 * center * self.ab + center**2 * self.b2
-        fourth = (
-            self.a4
-            - 4 * center * self.a3b
-            + 6 * center**2 * self.a2b2
-            - 4 * center**3 * self.ab3
-            + center**4 * self.b4
-        )
-        square = square if square > _DIGITS * self.a2 else 0.0
-        # What rounding has eaten says nothing about how many units the variance rests on: then it
-        # rests on few.
-        fourth = fourth if fourth > _DIGITS * self.a4 else square**2
-        return square / total**2, fourth / total**4
-
-
-def moments(
-    values: Sequence[float],
-    chances: Sequence[float],
-    *,
-    clusters: Sequence[Hashable] | None = None,
-    bounds: tuple[float, float] = (0, 1),
-) -> Moments:
-    """The moments of `values` within `bounds`, each drawn with its one of `chances`, above 0 up to
-    1.
-
-    Units with the same one of `clusters` (the turns of a session) are not independent. Raises
-    ValueError where a value is out of bounds or a chance is none.
-    """
-    a, b, weights = _weighted(values, chances, bounds)
-    if clusters is not None:
-        a, b = grouped(clusters, a, b)
-    powers = [(a**i * b**j).sum() for i, j in _POWERS]
-    return Moments(
-        len(weights),
-        len(b),
-        float(b.max(initial=0)),
-        float((weights**2).sum()),
-        *(float(x) for x in powers),
-    )
-
-
-_POWERS = ((1, 0), (0, 1), (2, 0), (1, 1), (0, 2), (4, 0), (3, 1), (2, 2), (1, 3), (0, 4))
-
-
-def weighted_mean(
-    found: Moments,
-    *,
-    level: float = 0.95,
-    least_chance: float = 1.0,
-    bounds: tuple[float, float] = (0, 1),
-) -> Estimate:
-    """Hajek's mean of what `found` sums up, and its interval; `n` counts the clusters.
-
-    A unit at the bound is added to the sample, as in `mean`, that weighs as much as one unit more
-    may: as the heaviest cluster that was seen, or as a cluster drawn with `least_chance`, the least
-    chance with which anything in question was drawn, whether or not it was. So the interval also
-    holds the mean where a stratum of which little is drawn has given nothing, and where all pass.
-    Independent units of equal weight that pass or fail have the interval of `rate`. Raises
-    NotEstimableError where there are no units.
-
-    >>> estimate = weighted_mean(moments([1, 1, 0, 1], [1, 1, 1, 0.1]))
-    >>> round(estimate.value, 3), round(estimate.effective_n, 2)
-    (0.923, 1.64)
-    """
-    return weighted_means([found], level=level, least_chance=least_chance, bounds=bounds)[0]
-
-
-def weighted_means(
-    found: Sequence[Moments],
-    *,
-    level: float = 0.95,
-    least_chance: float = 1.0,
-    bounds: tuple[float, float] = (0, 1),
-) -> list[Estimate]:
-    """`weighted_mean` of each, in one go: a hundred take little longer than one.
-
-    Raises as that does.
-    """
-    require_level(level)
-    if not 0 < least_chance <= 1:
-        raise ValueError(f"least_chance {least_chance:g}: give a chance above 0, up to 1")
-    if not all(x.units for x in found):
-        raise NotEstimableError(_NO_VALUES)
-    weighed = [x for x in found if not (_is_count(x) and least_chance == 1)]
-    estimates = iter(_weighed(weighed, level, least_chance) if weighed else ())
-    return [
-        rescaled(
-            rate(round(x.a), x.units, level=level)
-            if _is_count(x) and least_chance == 1
-            else next(estimates),
-            bounds,
-        )
-        for x in found
-    ]
-
-
-def _weighed(found: Sequence[Moments], level: float, least_chance: float) -> list[Estimate]:
-    """Hajek's means with intervals from the moments."""
-    centers = np.array([x.value for x in found])
-    of_shares = np.array([(x.b2 / x.b**2, x.b4 / x.b**4) for x in found]).T
-    pulls = np.array([x.pulls() for x in found]).T
-    heaviest = np.array([max(x.heaviest, x.units / x.clusters / least_chance) / x.b for x in found])
-    lows, highs = limits_from_sums(
-        centers, (of_shares[0], of_shares[1]), (pulls[0], pulls[1]), level, heaviest=heaviest
-    )
-    return [
-        Estimate(
-            x.value, x.clusters, Interval(float(low), float(high), level), "Hajek", x.effective_n
-        )
-        for x, low, high in zip(found, lows, highs, strict=True)
-    ]
+from spanscore.stats.estimate import Estimate, Interval, require_level
+from spanscore.stats.limits import Numbers
+from spanscore.stats.means import Moments, grouped, weighted_mean, weighted_values
 
 
 def weighted_total(
@@ -209,7 +45,7 @@ def weighted_total(
     (5.0, 3.0, 12.3)
     """
     require_level(level)
-    a, _, weights = _weighted(values, chances, (0, 1))
+    a, weights, _ = weighted_values(values, chances, (0, 1))
     y, sizes = a / weights, np.ones(len(a))
     if clusters is not None:
         y, sizes, weights = _drawn_clusters(clusters, y, weights)
@@ -284,7 +120,7 @@ def weighted_difference(
     *,
     shared: Crossed | None = None,
     level: float = 0.95,
-    least_chance: float = 1.0,
+    least_chance: float | None = None,
     bounds: tuple[float, float] = (0, 1),
 ) -> Estimate:
     """The mean of `after` less that of `before`; `shared` are the clusters that both have scores
@@ -295,6 +131,7 @@ def weighted_difference(
     is that of the clusters' pulls on both means. A positive one is taken to be less, the fewer
     clusters it rests on.
 
+    >>> from spanscore.stats import moments
     >>> before, after = (
     ...     moments([1] * 30 + [0] * 10, [1] * 40),
     ...     moments([1] * 20 + [0] * 20, [1] * 40),
@@ -332,6 +169,7 @@ def corrected_mean(
     so it counts both the sampling of the units, by weights and clusters, and that of the labels.
     Raises NotEstimableError as that does.
 
+    >>> from spanscore.stats import moments
     >>> estimate = corrected_mean(
     ...     moments([1, 1, 0] * 30, [1, 0.5, 0.5] * 30), Confusion(45, 5, 10, 40)
     ... )
@@ -358,27 +196,11 @@ def independent_verdicts(found: Moments) -> float:
 
     At most Kish's number of the units; where all pass or all fail, Kish's number of the clusters.
     """
-    value, spread = found.value, found.pulls()[0]
+    value, spread = found.value, found.pulls
     if spread <= 0 or found.clusters < 2:
         return found.effective_n
     spread *= found.clusters / (found.clusters - 1)
     return float(min(max(1.0, value * (1 - value) / spread), found.b**2 / found.squared_weights))
-
-
-def _weighted(
-    values: Sequence[float], chances: Sequence[float], bounds: tuple[float, float]
-) -> tuple[Numbers, Numbers, Numbers]:
-    """The weighted values on the scale 0..1, and twice the weights."""
-    low, high = bounds
-    y, p = (np.asarray(values, float) - low) / (high - low), np.asarray(chances, float)
-    if y.shape != p.shape:
-        raise ValueError(f"{len(y)} values beside {len(p)} chances: give a chance for each value")
-    if not ((y >= -1e-9) & (y <= 1 + 1e-9)).all():
-        raise ValueError(f"values: each must lie from {low:g} to {high:g}")
-    if not ((p > 0) & (p <= 1)).all():
-        raise ValueError("chances: each must lie above 0, up to 1")
-    weights: Numbers = 1 / p
-    return np.clip(y, 0, 1) * weights, weights, weights
 
 
 def _drawn_clusters(
@@ -409,13 +231,8 @@ def _gamma(share: float, mean: float, variance: float) -> float:
     return float(gamma_quantile(share, mean**2 / variance)) * variance / mean
 
 
-def _is_count(found: Moments) -> bool:
-    """Whether the units are independent, of weight 1, and pass or fail."""
-    return found.b == found.b2 == found.units == found.clusters and found.a == found.a2 == found.a4
-
-
 def _correlation(before: Moments, after: Moments, shared: Crossed | None) -> float:
-    spreads = before.pulls()[0] * after.pulls()[0]
+    spreads = before.pulls * after.pulls
     if shared is None or spreads <= 0:
         return 0.0
     old, new = before.value, after.value

@@ -73,9 +73,9 @@ def worst(
         .offset(offset)
     )
     rows = connection.execute(query).all()
-    examples = _examples(connection, tenant, [x.number for x in rows])
+    found = examples(connection, tenant, [x.number for x in rows])
     return [
-        Ranked(examples.get(x.number), x.scores, x.judged, x.failing, x.fail_rate, x.mean)
+        Ranked(found.get(x.number), x.scores, x.judged, x.failing, x.fail_rate, x.mean)
         for x in rows
     ]
 
@@ -93,7 +93,7 @@ def _mean(scores: Scores, scales: Mapping[int, tuple[float, float]], weight: Any
     return func.sum(value * weight) / func.sum(case((value.is_not(None), weight)))
 
 
-def _examples(connection: Connection, tenant: str, numbers: Sequence[int]) -> dict[int, Evaluation]:
+def examples(connection: Connection, tenant: str, numbers: Sequence[int]) -> dict[int, Evaluation]:
     """The scores with these numbers, those that others gave with the turns that they are of as
     their subjects.
 

@@ -34,7 +34,10 @@ CONTEXT_FIELDS: Final = ("service", "agent", "environment", "version", "model", 
 MAX_CELLS: Final = 20_000
 """Figures that one query gives at most."""
 
-POWERS: Final = ((1, 0), (0, 1), (2, 0), (1, 1), (0, 2), (4, 0), (3, 1), (2, 2), (1, 3), (0, 4))
+POWERS: Final = (
+    *((1, 0), (0, 1), (2, 0), (1, 1), (0, 2), (2, 2), (1, 3), (0, 4)),
+    *((2, -1), (3, -1), (4, -2)),
+)
 """Of a, a cluster's weighted values, and b, its weight: in the order in which `Sums.powers` has
 their sums.
 """
@@ -104,13 +107,16 @@ class Scores:
 
 class Sums(NamedTuple):
     """Of the scores that have a value, or a verdict: how many, of how many clusters, and sums over
-    these clusters.
+    these clusters, as `stats.Moments` has them.
     """
 
     units: int
     clusters: int
     heaviest: float
+    greatest: float
     squared_weights: float
+    typical: float
+    squares: float
     powers: tuple[float, ...]
 
 
@@ -205,6 +211,33 @@ class CellColumns:
         return Cell(bucket, group, scores, subjects, clusters, values, verdicts)
 
 
+def heaviest(
+    connection: Connection,
+    scores: Scores,
+    kind: str,
+    *,
+    edges: Sequence[int] = (),
+    groups: Groups = _NO_GROUPS,
+) -> dict[tuple[int | None, tuple[str | None, ...]], int]:
+    """For each bucket and group the number of a score of the cluster that weighs most in it."""
+    measure, (weight, _) = scores.measures()[kind], weights(scores)
+    each = literal_column("1.0") if weight is None else weight
+    sums = {
+        "b": func.sum(each if scores.is_complete(kind) else case((measure.is_not(None), each))),
+        "member": func.max(_facts.number),
+    }
+    by_cluster = clustered(scores, edges=edges, groups=groups, sums=sums)
+    keys = [by_cluster.c[name] for name in _names(edges, groups.fields)]
+    heavier = func.coalesce(by_cluster.c.b, 0.0).desc()
+    place = func.row_number().over(partition_by=keys, order_by=[heavier, by_cluster.c.cluster])
+    ranked = select(*keys, by_cluster.c.member, place.label("place")).subquery("ranked")
+    found: dict[tuple[int | None, tuple[str | None, ...]], int] = {}
+    for *key, number, _ in connection.execute(select(ranked).where(ranked.c.place == 1)):
+        bucket = int(key.pop(0)) if edges else None
+        found[bucket, tuple(key)] = number
+    return found
+
+
 class Count(NamedTuple):
     """How many rows of a procedure lie in a bucket; `context` where they are counted by context."""
 
@@ -231,10 +264,14 @@ def counts(
 
 
 def clustered(
-    scores: Scores, *, edges: Sequence[int] = (), groups: Groups = _NO_GROUPS
+    scores: Scores,
+    *,
+    edges: Sequence[int] = (),
+    groups: Groups = _NO_GROUPS,
+    sums: Mapping[str, ColumnElement[Any]] | None = None,
 ) -> Subquery:
     """For each bucket, group and cluster the number of its scores, and a, b and the squared weights
-    of each kind.
+    of each kind; or other `sums`, of which those that begin with m are the greatest.
 
     Where all scores have one weight it is left out of these.
     """
@@ -246,7 +283,7 @@ def clustered(
         source = _with_contexts(source, _facts.context, groups.fields)
         keys += _group_columns(groups.fields)
     keys.append(_facts.cluster)
-    sums = _first_sums(scores)
+    sums = sums or _first_sums(scores)
     found = (
         select(*keys, *(x.label(name) for name, x in sums.items()))
         .select_from(source)
@@ -263,7 +300,7 @@ def clustered(
     columns = [by_cluster.c[name] for name in sums]
     if "tool" not in groups.fields:  # then each group is one context
         return select(*named, *columns).select_from(of_groups).subquery("by_group")
-    totals = (func.sum(x).label(x.name) for x in columns)
+    totals = ((func.max if x.name.startswith("m") else func.sum)(x).label(x.name) for x in columns)
     return select(*named, *totals).select_from(of_groups).group_by(*named).subquery("by_group")
 
 
@@ -326,12 +363,17 @@ def _first_sums(scores: Scores) -> dict[str, ColumnElement[Any]]:
         "subjects": func.count(distinct(_facts.subject)) if scores.is_external else every,
         "b": _number(every if weight is None else func.sum(weight)),
         "w": _number(every if square is None else func.sum(square)),
+        "m": _number(func.max(literal_column("1.0") if weight is None else weight)),
     }
     for kind, measure in scores.measures().items():
         sums[f"a_{kind}"] = _number(func.sum(measure if weight is None else measure * weight))
+        if kind == "value":
+            sums["y"] = _number(func.sum(product([measure, measure, *_given(weight)])))
         if scores.is_complete(kind):
             continue
         sums[f"n_{kind}"] = func.count(measure)
+        each = literal_column("1.0") if weight is None else weight
+        sums[f"m_{kind}"] = _number(func.max(case((measure.is_not(None), each))))
         for name, factor in (("b", weight), ("w", square)):
             of_each = None if factor is None else case((measure.is_not(None), factor))
             sums[f"{name}_{kind}"] = _number(
@@ -346,6 +388,10 @@ def weights(scores: Scores) -> tuple[ColumnElement[Any] | None, ColumnElement[An
         return None, None
     squares = {id_: weight * weight for id_, weight in scores.procedures.items()}
     return looked_up(_facts.procedure, scores.procedures), looked_up(_facts.procedure, squares)
+
+
+def _given(weight: ColumnElement[Any] | None) -> list[ColumnElement[Any]]:
+    return [] if weight is None else [weight]
 
 
 def _number(total: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -370,12 +416,26 @@ def parts(scores: Scores, by_cluster: FromClause, kind: str) -> Mapping[str, Col
 def _power_sums(scores: Scores, kind: str) -> list[str]:
     """The columns of `Sums`, as texts that name columns of `clustered`."""
     end = "" if scores.is_complete(kind) else f"_{kind}"
-    a, b, n = f"a_{kind}", f"b{end}", f"n{end}"
+    a, b, n, w = f"a_{kind}", f"b{end}", f"n{end}", f"w{end}"
     clusters = (
         _CLUSTERS if scores.is_complete(kind) else f"sum(CASE WHEN {n} > 0 THEN 1 ELSE 0 END)"
     )
-    powers = ("*".join([*[a] * i, *[b] * j]) for i, j in POWERS)
-    return [f"sum({n})", clusters, f"max({b})", f"sum(w{end})", *(f"sum({x})" for x in powers)]
+    heads = (f"max({b})", f"max(m{end})", f"sum({w})", f"sum({w}/nullif({b},0))")
+    squares = "sum(y)" if kind == "value" else f"sum({a})"
+    powers = (f"sum({_power_text(a, b, i, j)})" for i, j in POWERS)
+    return [f"sum({n})", clusters, *heads, squares, *powers]
+
+
+def _power_text(a: str, b: str, i: int, j: int) -> str:
+    return "*".join([*[a] * i, *[b] * j]) + f"/nullif({b},0)" * -j
+
+
+def power(a: ColumnElement[Any], b: ColumnElement[Any], i: int, j: int) -> ColumnElement[Any]:
+    """One of `POWERS`; nothing where b is 0 and stands below."""
+    found = product([*[a] * i, *[b] * j])
+    for _ in range(-j):
+        found = found / func.nullif(b, literal_column("0.0"))
+    return found
 
 
 def product(factors: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
@@ -397,15 +457,19 @@ def _group_columns(fields: Sequence[str]) -> list[ColumnElement[Any]]:
 
 def sums_of(found: Sequence[Any], weight: float) -> Sums:
     """The sums of scores that each have this weight beside the one that was summed up."""
-    units, clusters, heaviest, squares, *powers = found
+    units, clusters, *heads = found[:7]
+    heaviest, greatest, squared, typical, squares = (float(x or 0) for x in heads)
     scaled = tuple(
-        float(x or 0) * weight ** (i + j) for x, (i, j) in zip(powers, POWERS, strict=True)
+        float(x or 0) * weight ** (i + j) for x, (i, j) in zip(found[7:], POWERS, strict=True)
     )
     return Sums(
         int(units or 0),
         int(clusters or 0),
-        float(heaviest or 0) * weight,
-        float(squares or 0) * weight**2,
+        heaviest * weight,
+        greatest * weight,
+        squared * weight**2,
+        typical * weight,
+        squares * weight,
         scaled,
     )
 
@@ -471,21 +535,40 @@ def at_most(connection: Connection, scores: Scores, values: Sequence[float]) -> 
         func.count().label("n"),
         func.sum(weight).label("b"),
         func.sum(weight * weight).label("w"),
+        func.max(weight).label("m"),
     ]
     found = (
         select(*totals, *columns).where(*conditions).group_by(_facts.cluster).subquery("by_cluster")
     )
     b = found.c.b
-    of_all = [func.sum(found.c.n), func.count(), func.max(b), func.sum(found.c.w)]
+    of_all = _of_all(found)
     powers = [
-        func.sum(product([*[found.c[f"a{n}"]] * i, *[b] * j]))
-        for n in range(len(values))
-        for i, j in POWERS
+        func.sum(power(found.c[f"a{n}"], b, i, j)) for n in range(len(values)) for i, j in POWERS
     ]
     row = connection.execute(select(*of_all, *powers)).one()
-    width = len(POWERS)
-    starts = range(len(of_all), len(row), width)
-    return [sums_of([*row[: len(of_all)], *row[start : start + width]], 1.0) for start in starts]
+    start, width = len(of_all), len(POWERS)
+    return [
+        _indicated(row[:start], row[place : place + width])
+        for place in range(start, len(row), width)
+    ]
+
+
+def _of_all(by_cluster: Any) -> list[ColumnElement[Any]]:
+    """What of `Sums` does not depend on the values."""
+    column = by_cluster.c
+    return [
+        func.sum(column.n),
+        func.count(),
+        func.max(column.b),
+        func.max(column.m),
+        func.sum(column.w),
+        func.sum(column.w / column.b),
+    ]
+
+
+def _indicated(of_all: Sequence[Any], powers: Sequence[Any]) -> Sums:
+    """The sums of an indicator, which is its own square."""
+    return sums_of([*of_all, powers[0], *powers], 1.0)
 
 
 def _shares(
@@ -507,13 +590,15 @@ def _shares(
     b = func.sum(by_cell.c.a).over(partition_by=by_cell.c.cluster).label("b")
     cells = select(by_cell.c.category, by_cell.c.n, by_cell.c.a, b).subquery("cells")
     mixed = [(i, j) for i, j in POWERS if i]
-    sums = [func.sum(product([*[cells.c.a] * i, *[cells.c.b] * j])) for i, j in mixed]
+    sums = [func.sum(power(cells.c.a, cells.c.b, i, j)) for i, j in mixed]
     query = select(cells.c.category, func.sum(cells.c.n), *sums).group_by(cells.c.category)
-    of_cluster = select(measured[0], measured[1].label("b"), measured[2]).where(*conditions)
+    greatest = func.max(weight).label("m")
+    of_cluster = select(measured[0], measured[1].label("b"), measured[2], greatest)
+    of_cluster = of_cluster.where(*conditions)
     totals = of_cluster.group_by(_facts.cluster).subquery("totals")
     alone = [(i, j) for i, j in POWERS if not i]
     whole = [func.sum(product([totals.c.b] * j)) for _, j in alone]
-    all_of = [func.sum(totals.c.n), func.count(), func.max(totals.c.b), func.sum(totals.c.w)]
+    all_of = _of_all(totals)
     total = connection.execute(select(*all_of, *whole)).one()
     found = connection.execute(query.order_by(func.sum(cells.c.n).desc()).limit(limit)).all()
     return [_share(row, total, mixed, alone) for row in found]
@@ -522,8 +607,9 @@ def _shares(
 def _share(
     row: Any, total: Any, mixed: Sequence[tuple[int, int]], alone: Sequence[tuple[int, int]]
 ) -> Share:
-    powers = dict(zip(mixed, row[2:], strict=True)) | dict(zip(alone, total[4:], strict=True))
-    return Share(row[0], int(row[1]), sums_of([*total[:4], *(powers[x] for x in POWERS)], 1.0))
+    heads = len(total) - len(alone)
+    powers = dict(zip(mixed, row[2:], strict=True)) | dict(zip(alone, total[heads:], strict=True))
+    return Share(row[0], int(row[1]), _indicated(total[:heads], [powers[x] for x in POWERS]))
 
 
 def _weight(scores: Scores) -> ColumnElement[Any]:
