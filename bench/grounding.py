@@ -115,8 +115,12 @@ def _with(value: Any, keys: tuple[Any, ...], changed: Any) -> Any:
 def _changed(run: Trajectory, kind: str) -> tuple[Place, Any] | None:
     """A place in a run, and another value for it; None where there is none of the kind."""
     rnd = random.Random(f"{run.corpus} {run.task} {run.trial} {kind}")
-    said = dumps([(x.user_input, x.final_output) for x in run.session.traces]) + dumps(
-        [[c.arguments, c.result, c.error] for x in run.session.traces for c in x.tool_calls or ()]
+    traces = run.session.traces
+    said = dumps(
+        [
+            [[x.system_instructions, x.user_input, x.final_output] for x in traces],
+            [[c.arguments, c.result, c.error] for x in traces for c in x.tool_calls or ()],
+        ]
     )
     places = list(_places(run))
     rnd.shuffle(places)

@@ -1,9 +1,9 @@
-"""Arguments grounded: does each identifier come from somewhere?"""
+"""Arguments grounded: does each value come from somewhere?"""
 
 import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import islice
 from typing import ClassVar, NamedTuple
 
@@ -19,21 +19,24 @@ from spanscore.metrics.check._check import (
     user_texts,
 )
 from spanscore.metrics.check._spelling import Spellings
+from spanscore.metrics.check._told import Told, dates_in, flat
 from spanscore.model.json import Json, dumps, printed
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import name_words
 from spanscore.model.trace import AgentTrace, Tool, ToolCall
 
+_IS_IDENTIFIER = "identifier"
 _SOURCES = frozenset(("history", "system_instructions", "retrieved", "user_input", "tool_calls"))
 _MAX_VALUES = 200
 _MAX_DEPTH = 8
 _MAX_SOURCE_CHARS = 2_000_000
 _IDENTIFIES_WORDS = (
-    "account booking code confirmation customer email flight id identifier ids iban invoice"
-    " mail number order passport payment phone pnr reference reservation sku ticket tracking user"
-    " username vin"
+    "account booking code confirmation customer flight id identifier ids iban invoice number order"
+    " passport payment phone pnr reference reservation sku ticket tracking user username vin"
 )
 _IDENTIFIES = frozenset(_IDENTIFIES_WORDS.split())
+_NAMES_ONE = frozenset("iban id identifier ids pnr sku vin".split())
+"""Words at the end of the name of what is an identifier, however it looks."""
 _CHOSEN_WORDS = (
     "body command content correlation description file filename folder idempotency language locale"
     " message model name nonce note page path prompt query request run script session sql subject"
@@ -48,10 +51,12 @@ _REGISTERED = frozenset(_REGISTERED_WORDS.split())
 """What public registers number, which models know by heart."""
 
 _KNOWN_WORDS = (
-    "airline airport area city color colour country currency hex hs http postal postcode region"
-    " state symbol zip"
+    "airline airport area city color colour country currency hex hs http region state symbol"
 )
-_KNOWN = _REGISTERED | frozenset(_KNOWN_WORDS.split())
+_POSTAL = frozenset(("postal", "postcode", "zip", "zipcode"))
+_OF_PERSONS = frozenset("address address1 first firstname last lastname name street".split())
+"""Beside them a postal code is a person's; alone it is a place's, which everybody knows."""
+_KNOWN = _REGISTERED | _POSTAL | frozenset(_KNOWN_WORDS.split())
 """What else has codes that everybody knows."""
 
 _MEASURED_WORDS = (
@@ -61,6 +66,13 @@ _MEASURED_WORDS = (
 _MEASURED = frozenset(_MEASURED_WORDS.split())
 """What agents compute, where the name of an argument ends with it."""
 
+_AMOUNTS = frozenset("amount charge cost deposit fare fee payment price refund total".split())
+_BOUNDS = frozenset("budget count high limit low max maximum min minimum number threshold".split())
+"""What an agent may choose, of amounts too."""
+_LEAST_AMOUNT = 20
+_BIRTH = frozenset(("birth", "birthdate", "birthday", "dob"))
+_TELLS_TIME = frozenset("clock current date datetime now time today".split())
+
 _CLIENTS_OWN = frozenset(("order", "ref", "reference", "token", "transaction"))
 """What has an id that the caller chooses, where its name begins with "client": client_order_id."""
 _IDS = frozenset(("id", "ids", "identifier"))
@@ -68,8 +80,10 @@ _CODES = frozenset(("code", "codes", "number", "numbers"))
 _NAMING_WORDS = "add create generate insert make new open register save sign signup upload write"
 _NAMING = frozenset(_NAMING_WORDS.split())
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
-_IDENTIFIER = re.compile(r"(?=[^\s]*\d)(?=[^\s]*[A-Za-z])[A-Za-z0-9][A-Za-z0-9_\-#]{4,63}")
-_DIGITS = re.compile(r"\+?\d[\d \-]{4,30}\d")
+_IDENTIFIER = re.compile(r"(?=[^\s]*\d)(?=[^\s]*[A-Za-z])#?[A-Za-z0-9][A-Za-z0-9_\-#]{3,63}")
+_NUMBER = re.compile(r"#?\+?\d[\d \-]{3,30}\d")
+_AMOUNT = re.compile(r"[$€£]?\s?(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)")
+_TIME_BEHIND = re.compile(r"[T ]\d{2}:?\d{2}.*")
 _NO_IDENTIFIER = re.compile(
     r"\d+(?:[.,]\d+)?[-_ ]?[A-Za-z%°]{1,10}"  # 10km, 1080p, 3-day
     r"|(?:\d+[dhms]){1,4}|[a-z]{1,4}-?\d{1,3}[a-z]?"  # 2h30m, utf-8, h264, gpt-4o
@@ -83,36 +97,37 @@ _DATE = re.compile(  # 2026-05-03, 03-05-2026
     r"(?:19|20)\d\d([- ])(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])"
     r"|(?:0?[1-9]|[12]\d|3[01])([- ])(?:0?[1-9]|[12]\d|3[01])\2(?:19|20)\d\d"
 )
+_LIKE_A_DATE = re.compile(r"\d{4}[-/.]\d\d[-/.]\d\d|\d{1,2}[-/.]\d{1,2}[-/.](?:19|20)\d\d")
 _DATE_IN_DIGITS = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
-_NUMBERED = re.compile(r"[A-Za-z]+[A-Za-z_\-#]*0*(\d{3,})")
-_PADDED = re.compile(r"[A-Za-z]+[A-Za-z_\-#]*0+([1-9]\d?)")
-"""A short number that a system writes with zeros before it: CUST-0012."""
-_LEAST_PIECES = 3
-_WORD = re.compile(r"[^\W_]+")
-_LAST_DIGITS = 7
-_SIGNS = re.compile(r"[\W_]+")
 
 
-class _Identifier(NamedTuple):
-    """A value that names one thing, and the argument that holds it."""
+class _Value(NamedTuple):
+    """A value that is looked at, and the argument that holds it."""
 
     argument: str
     value: str
+    kind: str
+    is_told: Callable[[Told], bool]
 
 
 @dataclass(frozen=True)
 class ArgumentsGrounded(Check):
-    """Whether each identifier in a call's arguments was told to the agent, or returned by an
-    earlier call.
+    """Whether each identifier, e-mail address, date and amount in a call's arguments was told to
+    the agent, returned by an earlier call, or follows from what was.
 
-    Identifiers are e-mail addresses, words of letters and digits such as XEHM4B or ord_4711, and
-    numbers of six digits or more, in arguments whose name says that they identify something
-    (`user_id`, `order`, `phone`, `confirmation_code`). They are sought without case and signs in
-    the user's words, the conversation before, the instructions, retrieved documents, the tools'
-    descriptions, earlier results and errors. Amounts, dates, places, texts, queries, paths, codes
-    of public registers (ISBN, postal codes, currencies) and what a call that creates something may
-    choose itself are not looked at: agents compute, word or know them. An identifier that the user
-    may have spelled ("X as in X-ray, E, four") is no finding.
+    Identifiers are words of letters and digits such as XEHM4B or #W4711, and numbers of five digits
+    or more, in arguments whose name says that they identify something (`user_id`, `order`,
+    `phone`), and postal codes beside a name or a street. Dates have a year and are written in
+    digits. Amounts are numbers of 20 or more in an `amount`, `price`, `total` or the like. They are
+    sought in the user's words, the conversation before, the instructions, retrieved documents, the
+    tools' descriptions and schemas, earlier results and errors.
+
+    A date follows from what the user said relative to the present, as the turn's time or the
+    instructions have it, or to a told date ("next Friday", "three days later"). An amount follows
+    if it is the sum or difference of two in one text, a multiple, or a share in percent. Texts,
+    queries, paths, codes of public registers (ISBN, currencies) and identifiers that a call which
+    creates something may choose itself are not looked at. An identifier that the user may have
+    spelled ("X as in X-ray, E, four") is no finding.
     Where a source was not recorded, arrived damaged or is longer than what is read, no later call
     is looked at.
 
@@ -121,25 +136,32 @@ class ArgumentsGrounded(Check):
     """
 
     name: ClassVar[str] = "check.arguments_grounded"
-    summary: ClassVar[str] = "Does each identifier that a tool was given come from somewhere?"
+    summary: ClassVar[str] = "Do identifiers, dates and amounts that tools were given come from somewhere?"
     needs: ClassVar[tuple[str, ...]] = ("user_input", "tool_calls")
     looks_back: ClassVar[bool] = True
     fine: ClassVar[str] = (
-        "Each identifier in the arguments was told to the agent, or returned by an earlier call."
+        "Each identifier, date and amount in the arguments was told to the agent, or follows."
     )
 
     def look(self, evidence: Evidence) -> Iterable[Finding] | Skip:
         """See `Check.look`."""
         trace = evidence.trace
-        identified = [list(_identifiers(call)) for call in evidence.calls]
-        if not any(identified):
-            return not_applicable("No call was given an identifier.")
-        sources = _known_texts(trace)
-        if sources is None:
+        values = [list(_values(call)) for call in evidence.calls]
+        if not any(values):
+            return not_applicable("No call was given an identifier, a date or an amount.")
+        texts = _known_texts(trace)
+        if texts is None:
             return not_recorded("all that the agent was told, or it arrived cut or redacted")
+        told = Told(user_texts(trace), trace.started_ns)
+        told.add(trace.system_instructions or "", has_now=True)
+        for text in texts:
+            told.add(text)
+        for said in (trace.user_input or "", *(x.text or "" for x in trace.history or ())):
+            told.add(said, is_said=True)
         spelled = Spellings(user_texts(trace))
+        chars = sum(map(len, texts))
         found = list(
-            islice(_from_nowhere(evidence.calls, identified, sources, spelled), MAX_FINDINGS)
+            islice(_from_nowhere(evidence.calls, values, told, spelled, chars), MAX_FINDINGS)
         )
         if not found and spelled.were_needed:
             return not_applicable("The user spells a code that a call was given.")
@@ -148,24 +170,23 @@ class ArgumentsGrounded(Check):
 
 def _from_nowhere(
     calls: tuple[ToolCall, ...],
-    identified: list[list[_Identifier]],
-    texts: list[str],
+    values: list[list[_Value]],
+    told: Told,
     spelled: Spellings,
+    chars: int,
 ) -> Iterator[Finding]:
-    sources = [_flat(x) for x in texts]
-    words = set(_WORD.findall("\n".join(texts).casefold()))
-    chars = sum(map(len, sources))
-    for place, (call, found) in enumerate(zip(calls, identified, strict=True)):
-        for identifier in found:
-            known = _is_known(identifier.value, sources, words)
-            if not known and not spelled.may_be(_flat(identifier.value)):
-                text = (
-                    f"{shown(identifier.value)} is in nothing that the agent was told or had found"
-                )
-                yield Finding.of_call(place, call, text, identifier.argument)
-                sources.append(
-                    _flat(identifier.value)
-                )  # one finding is enough: later calls repeat it
+    for place, (call, looked_at) in enumerate(zip(calls, values, strict=True)):
+        for found in looked_at:
+            if found.is_told(told):
+                continue
+            if found.kind == _IS_IDENTIFIER and spelled.may_be(flat(found.value)):
+                continue
+            text = (
+                f"the {found.kind} {shown(found.value)} is in nothing that the agent was told or had"
+                " found, nor follows from it"
+            )
+            yield Finding.of_call(place, call, text, found.argument)
+            told.add(found.value)  # one finding is enough: later calls repeat it
         result = call.error if call.result is None else printed(call.result)
         chars += len(result or "")
         if (
@@ -174,29 +195,7 @@ def _from_nowhere(
             or chars > _MAX_SOURCE_CHARS
         ):
             return
-        sources.append(_flat(result or ""))
-        words.update(_WORD.findall((result or "").casefold()))
-
-
-def _is_known(value: str, sources: list[str], words: set[str]) -> bool:
-    """Whether an identifier was told: as it is; a number without what stands before it; an address,
-    and what is joined of several words, by these.
-    """
-    if any(_flat(value) in x for x in sources):
-        return True
-    if _EMAIL.fullmatch(value):
-        return words.issuperset(_WORD.findall(value.casefold()))
-    if _DIGITS.fullmatch(value):
-        digits = _flat(value)[-_LAST_DIGITS:]
-        return any(digits in x for x in sources)
-    pieces = value.casefold().replace("_", "-").split("-")
-    if len(pieces) >= _LEAST_PIECES and words.issuperset(pieces):
-        return True
-    padded = _PADDED.fullmatch(value)
-    if padded is not None and padded[1] in words:
-        return True
-    numbered = _NUMBERED.fullmatch(value)
-    return numbered is not None and any(numbered[1] in x for x in sources)
+        told.add(result or "", is_said=True, has_now=not _TELLS_TIME.isdisjoint(name_words(call.name)))
 
 
 def _known_texts(trace: AgentTrace) -> list[str] | None:
@@ -204,12 +203,12 @@ def _known_texts(trace: AgentTrace) -> list[str] | None:
     if not _SOURCES.isdisjoint(trace.damaged) or "available_tools" in trace.damaged:
         return None
     history = trace.history or ()
-    texts = [trace.user_input or "", trace.system_instructions or ""]
-    texts += [x.text or "" for x in history]
-    texts += [dumps(call.arguments) for x in history for call in x.tool_calls]
+    texts = [dumps(call.arguments) for x in history for call in x.tool_calls]
     texts += [printed(document) for x in trace.retrieved for document in x.documents]
     texts += map(_offer, trace.available_tools or ())
-    return texts if _is_whole(texts) else None
+    said = [trace.user_input or "", trace.system_instructions or ""]
+    said += [x.text or "" for x in history]
+    return texts if _is_whole([*said, *texts]) else None
 
 
 def _offer(tool: Tool) -> str:
@@ -223,19 +222,69 @@ def _is_whole(texts: Sequence[str]) -> bool:
     return all(len(x) < MAX_TEXT_CHARS for x in texts)
 
 
-def _identifiers(call: ToolCall) -> Iterator[_Identifier]:
+def _values(call: ToolCall) -> Iterator[_Value]:
+    """The values of a call that are looked at."""
     creates = not _NAMING.isdisjoint(name_words(call.name))
-    for argument, value in _leaves(call.arguments, "", 0):
-        words = tuple(x for x in name_words(argument.rpartition(".")[2]) if not x.isdigit())
-        if isinstance(value, bool) or not _may_identify(words):
+    counts = frozenset(_counts(call.arguments))
+    for argument, value, beside in _leaves(call.arguments, "", frozenset(), 0):
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
             continue
-        text = str(value).strip() if isinstance(value, str | int) else ""
-        if _EMAIL.fullmatch(text) or (
-            not creates
-            and _is_identifier(text)
-            and not (_may_be_a_date(words) and _DATE_IN_DIGITS.fullmatch(text))
-        ):
-            yield _Identifier(argument, text)
+        words = tuple(x for x in name_words(argument.rpartition(".")[2]) if not x.isdigit())
+        text = str(value).strip()
+        if _EMAIL.fullmatch(text):
+            if _CHOSEN.isdisjoint(words):
+                yield _Value(argument, text, "address", lambda x, t=text: x.has_identifier(t))
+        elif (days := _whole_dates(text, words)) is not None:
+            if _CHOSEN.isdisjoint(words):
+                is_birth = not _BIRTH.isdisjoint(words)
+                yield _Value(argument, text, "date", _told_date(days, is_birth))
+        elif (amount := _amount(text, words)) is not None:
+            yield _Value(argument, text, "amount", lambda x, a=amount: x.has_amount(a, counts))
+        elif not creates and _is_identifying(text, words, beside):
+            yield _Value(argument, text, _IS_IDENTIFIER, lambda x, t=text: x.has_identifier(t))
+
+
+def _counts(arguments: Json) -> Iterator[int]:
+    """How many things each list of the arguments holds."""
+    members = arguments.values() if isinstance(arguments, dict) else ()
+    return (len(x) for x in members if isinstance(x, list))
+
+
+def _told_date(days: list[date], is_birth: bool) -> Callable[[Told], bool]:
+    return lambda told: any(
+        told.has_date(x) or (not is_birth and told.may_mean(x)) for x in days
+    )
+
+
+def _whole_dates(text: str, words: tuple[str, ...]) -> list[date] | None:
+    """The dates that a value may be, with a time or not; None where it is something else."""
+    day = _TIME_BEHIND.sub("", text)
+    if _LIKE_A_DATE.fullmatch(day) or (_DATE_IN_DIGITS.fullmatch(day) and _may_be_a_date(words)):
+        return list(dates_in(day))
+    return None
+
+
+def _amount(text: str, words: tuple[str, ...]) -> float | None:
+    """The amount in a value whose argument is one; None where it is none, or a small one."""
+    if _AMOUNTS.isdisjoint(words) or not (_BOUNDS | _IDS).isdisjoint(words):
+        return None
+    found = _AMOUNT.fullmatch(text)
+    value = float(found[1].replace(",", "")) if found else 0
+    return value if value >= _LEAST_AMOUNT else None
+
+
+def _is_identifying(text: str, words: tuple[str, ...], beside: frozenset[str]) -> bool:
+    if not _POSTAL.isdisjoint(words) and not _OF_PERSONS.isdisjoint(beside):
+        return _NUMBER.fullmatch(text) is not None
+    if not _may_identify(words):
+        return False
+    if _DATE.fullmatch(text) or (_may_be_a_date(words) and _DATE_IN_DIGITS.fullmatch(text)):
+        return False
+    if _NUMBER.fullmatch(text):
+        return sum(map(str.isdigit, text)) >= (5 if words[-1] in _NAMES_ONE else 6)
+    if _IDENTIFIER.fullmatch(text) is None:
+        return False
+    return words[-1] in _NAMES_ONE or _NO_IDENTIFIER.fullmatch(text) is None
 
 
 def _may_be_a_date(words: tuple[str, ...]) -> bool:
@@ -258,33 +307,21 @@ def _may_identify(words: tuple[str, ...]) -> bool:
     return last not in _IDS or _REGISTERED.isdisjoint(before)
 
 
-def _is_identifier(text: str) -> bool:
-    if _DATE.fullmatch(text):
-        return False
-    if _DIGITS.fullmatch(text):
-        return sum(map(str.isdigit, text)) >= 6  # fewer are years, hours, sizes
-    return _IDENTIFIER.fullmatch(text) is not None and _NO_IDENTIFIER.fullmatch(text) is None
-
-
-def _leaves(value: Json, path: str, depth: int) -> Iterator[tuple[str, Json]]:
-    """The values inside `value`, each with the argument that holds it."""
+def _leaves(
+    value: Json, path: str, beside: frozenset[str], depth: int
+) -> Iterator[tuple[str, Json, frozenset[str]]]:
+    """The values inside `value`, each with the argument that holds it and the words of those
+    beside it.
+    """
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, dict):
-        for key, member in list(value.items())[:_MAX_VALUES]:
-            yield from _leaves(member, f"{path}.{key}" if path else str(key), depth + 1)
+        members = list(value.items())[:_MAX_VALUES]
+        words = frozenset(word for key, _ in members for word in name_words(str(key)))
+        for key, member in members:
+            yield from _leaves(member, f"{path}.{key}" if path else str(key), words, depth + 1)
     elif isinstance(value, list):
         for member in value[:_MAX_VALUES]:
-            yield from _leaves(member, path, depth + 1)
+            yield from _leaves(member, path, beside, depth + 1)
     elif path:
-        yield path, value
-
-
-def _flat(text: str) -> str:
-    """A text by its letters and digits alone, so that a number is found however it is grouped.
-
-    Digits and letters of full width, as Chinese and Japanese texts have them, are the common ones.
-    """
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-    return _SIGNS.sub("", text).casefold()
+        yield path, value, beside
