@@ -11,7 +11,7 @@ each kind of value in each run that has one, and has to be found at that very ca
 - amount, a number of 20 or more whose argument is an amount, price or total: 7 % more;
 - address: an e-mail address: another letter before the `@`.
 
-A changed value is one that occurs nowhere in the run. Prints Markdown; `--show` prints each miss and
+A changed value occurs nowhere in the run. Prints Markdown; `--show` prints each miss and
 each false alarm besides.
 """
 
@@ -114,7 +114,7 @@ def _with(value: Any, keys: tuple[Any, ...], changed: Any) -> Any:
 
 def _changed(run: Trajectory, kind: str) -> tuple[Place, Any] | None:
     """A place in a run, and another value for it; None where there is none of the kind."""
-    rnd = random.Random(f"{run.corpus} {run.task} {run.trial} {kind}")
+    rnd = random.Random(f"{run.corpus} {run.task} {run.trial} {kind}")  # noqa: S311 - no secret
     traces = run.session.traces
     said = dumps(
         [
@@ -146,9 +146,7 @@ def _finds(run: Trajectory, place: Place, changed: Any) -> bool:
     call = calls[place.call]
     calls[place.call] = replace(call, arguments=_with(call.arguments, place.keys, changed))
     found = _found(replace(trace, tool_calls=tuple(calls)), run.session.traces[: place.turn])
-    return any(
-        x["call"] == place.call + 1 and str(changed).strip('"') in x["text"] for x in found
-    )
+    return any(x["call"] == place.call + 1 and str(changed).strip('"') in x["text"] for x in found)
 
 
 def _alarms(run: Trajectory) -> list[str]:

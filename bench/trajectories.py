@@ -20,8 +20,8 @@ sees what a user would see. Formats:
   text], ["call", id, tool, arguments] or ["result", id, text]. Runs of one `cluster`, which may be
   missing, are not independent.
 
-Files may be compressed by gzip or xz. Benchmarks record no times: here a step takes a second, on a clock that nobody
-takes for set.
+Files may be compressed by gzip or xz. Benchmarks record no times: here a step takes a second, on a
+clock that nobody takes for set.
 """
 
 import gzip
@@ -222,9 +222,7 @@ def session_of(
     spans: list[Span] = []
     seen: list[dict[str, Any]] = []
     instructions = "\n".join(str(x["content"]) for x in messages if x["role"] == "system")
-    of_request = {
-        "gen_ai.system_instructions": dumps([{"type": "text", "content": instructions}])
-    }
+    of_request = {"gen_ai.system_instructions": dumps([{"type": "text", "content": instructions}])}
     if tools:
         of_request["gen_ai.tool.definitions"] = dumps([x.get("function", x) for x in tools])
     now_ns = _STARTED_NS

@@ -1,9 +1,8 @@
 """Arguments grounded: does each value come from somewhere?"""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import date
 from itertools import islice
 from typing import ClassVar, NamedTuple
 
@@ -19,13 +18,18 @@ from spanscore.metrics.check._check import (
     user_texts,
 )
 from spanscore.metrics.check._spelling import Spellings
-from spanscore.metrics.check._told import Told, dates_in, flat
+from spanscore.metrics.check._told import EMAIL, Told, dates_in
 from spanscore.model.json import Json, dumps, printed
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import name_words
-from spanscore.model.trace import AgentTrace, Tool, ToolCall
+from spanscore.model.trace import AgentTrace, ToolCall
 
-_IS_IDENTIFIER = "identifier"
+_IDENTIFIER = "identifier"
+_ADDRESS = "address"
+_DATE = "date"
+_BIRTH_DATE = "date of birth"
+_AMOUNT = "amount"
+_MAX_VALUE_CHARS = 1_000
 _SOURCES = frozenset(("history", "system_instructions", "retrieved", "user_input", "tool_calls"))
 _MAX_VALUES = 200
 _MAX_DEPTH = 8
@@ -35,7 +39,7 @@ _IDENTIFIES_WORDS = (
     " passport payment phone pnr reference reservation sku ticket tracking user username vin"
 )
 _IDENTIFIES = frozenset(_IDENTIFIES_WORDS.split())
-_NAMES_ONE = frozenset("iban id identifier ids pnr sku vin".split())
+_NAMES_ONE = frozenset(("iban", "id", "identifier", "ids", "pnr", "sku", "vin"))
 """Words at the end of the name of what is an identifier, however it looks."""
 _CHOSEN_WORDS = (
     "body command content correlation description file filename folder idempotency language locale"
@@ -54,7 +58,8 @@ _KNOWN_WORDS = (
     "airline airport area city color colour country currency hex hs http region state symbol"
 )
 _POSTAL = frozenset(("postal", "postcode", "zip", "zipcode"))
-_OF_PERSONS = frozenset("address address1 first firstname last lastname name street".split())
+_OF_PERSONS_WORDS = "address address1 first firstname last lastname name street"
+_OF_PERSONS = frozenset(_OF_PERSONS_WORDS.split())
 """Beside them a postal code is a person's; alone it is a place's, which everybody knows."""
 _KNOWN = _REGISTERED | _POSTAL | frozenset(_KNOWN_WORDS.split())
 """What else has codes that everybody knows."""
@@ -66,12 +71,14 @@ _MEASURED_WORDS = (
 _MEASURED = frozenset(_MEASURED_WORDS.split())
 """What agents compute, where the name of an argument ends with it."""
 
-_AMOUNTS = frozenset("amount charge cost deposit fare fee payment price refund total".split())
-_BOUNDS = frozenset("budget count high limit low max maximum min minimum number threshold".split())
+_AMOUNTS_WORDS = "amount charge cost deposit fare fee payment price refund total"
+_AMOUNTS = frozenset(_AMOUNTS_WORDS.split())
+_BOUNDS_WORDS = "budget count high limit low max maximum min minimum number threshold"
+_BOUNDS = frozenset(_BOUNDS_WORDS.split())
 """What an agent may choose, of amounts too."""
 _LEAST_AMOUNT = 20
 _BIRTH = frozenset(("birth", "birthdate", "birthday", "dob"))
-_TELLS_TIME = frozenset("clock current date datetime now time today".split())
+_TELLS_TIME = frozenset(("clock", "current", "date", "datetime", "now", "time", "today"))
 
 _CLIENTS_OWN = frozenset(("order", "ref", "reference", "token", "transaction"))
 """What has an id that the caller chooses, where its name begins with "client": client_order_id."""
@@ -79,10 +86,10 @@ _IDS = frozenset(("id", "ids", "identifier"))
 _CODES = frozenset(("code", "codes", "number", "numbers"))
 _NAMING_WORDS = "add create generate insert make new open register save sign signup upload write"
 _NAMING = frozenset(_NAMING_WORDS.split())
-_EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
-_IDENTIFIER = re.compile(r"(?=[^\s]*\d)(?=[^\s]*[A-Za-z])#?[A-Za-z0-9][A-Za-z0-9_\-#]{3,63}")
+_ADDRESSES = re.compile(rf"{EMAIL.pattern}(?:[,;]\s?{EMAIL.pattern}){{0,20}}")
+_OF_IDENTIFIER = re.compile(r"(?=[^\s]*\d)(?=[^\s]*[A-Za-z])#?[A-Za-z0-9][A-Za-z0-9_\-#]{3,63}")
 _NUMBER = re.compile(r"#?\+?\d[\d \-]{3,30}\d")
-_AMOUNT = re.compile(r"[$€£]?\s?(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)")
+_MONEY = re.compile(r"[$€£]?\s?(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)")
 _TIME_BEHIND = re.compile(r"[T ]\d{2}:?\d{2}.*")
 _NO_IDENTIFIER = re.compile(
     r"\d+(?:[.,]\d+)?[-_ ]?[A-Za-z%°]{1,10}"  # 10km, 1080p, 3-day
@@ -93,21 +100,29 @@ _NO_IDENTIFIER = re.compile(
     # May-20-2024, 20-May-2024
     r"|[A-Za-z]{3,9}[-_]?\d{1,2}(?:[-_,]\d{2,4})?|\d{1,2}[-_][A-Za-z]{3,9}[-_]\d{2,4}"
 )
-_DATE = re.compile(  # 2026-05-03, 03-05-2026
-    r"(?:19|20)\d\d([- ])(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])"
-    r"|(?:0?[1-9]|[12]\d|3[01])([- ])(?:0?[1-9]|[12]\d|3[01])\2(?:19|20)\d\d"
-)
 _LIKE_A_DATE = re.compile(r"\d{4}[-/.]\d\d[-/.]\d\d|\d{1,2}[-/.]\d{1,2}[-/.](?:19|20)\d\d")
 _DATE_IN_DIGITS = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 
 
 class _Value(NamedTuple):
-    """A value that is looked at, and the argument that holds it."""
+    """A value that is looked at, its argument, and how long each list beside it is."""
 
     argument: str
-    value: str
+    text: str
     kind: str
-    is_told: Callable[[Told], bool]
+    counts: tuple[int, ...] = ()
+
+    def is_told(self, told: Told) -> bool:
+        """Whether it was told or follows from what was."""
+        if self.kind == _AMOUNT:
+            return told.has_amount(_number(self.text), self.counts)
+        if self.kind not in {_DATE, _BIRTH_DATE}:
+            return told.has_identifier(self.text)
+        day = _TIME_BEHIND.sub("", self.text)
+        days = list(dates_in(day))
+        if told.has(day) or any(map(told.has_date, days)):
+            return True
+        return self.kind == _DATE and any(map(told.may_mean, days))
 
 
 @dataclass(frozen=True)
@@ -136,7 +151,9 @@ class ArgumentsGrounded(Check):
     """
 
     name: ClassVar[str] = "check.arguments_grounded"
-    summary: ClassVar[str] = "Do identifiers, dates and amounts that tools were given come from somewhere?"
+    summary: ClassVar[str] = (
+        "Does each identifier, date and amount given to a tool come from somewhere?"
+    )
     needs: ClassVar[tuple[str, ...]] = ("user_input", "tool_calls")
     looks_back: ClassVar[bool] = True
     fine: ClassVar[str] = (
@@ -179,14 +196,16 @@ def _from_nowhere(
         for found in looked_at:
             if found.is_told(told):
                 continue
-            if found.kind == _IS_IDENTIFIER and spelled.may_be(flat(found.value)):
+            if found.kind == _IDENTIFIER and spelled.may_be(found.text):
                 continue
             text = (
-                f"the {found.kind} {shown(found.value)} is in nothing that the agent was told or had"
-                " found, nor follows from it"
+                f"the {found.kind} {shown(found.text)} is in nothing that the agent was told or"
+                " had found, nor follows from it"
             )
             yield Finding.of_call(place, call, text, found.argument)
-            told.add(found.value)  # one finding is enough: later calls repeat it
+            told.add(
+                _TIME_BEHIND.sub("", found.text)
+            )  # one finding is enough: later calls repeat it
         result = call.error if call.result is None else printed(call.result)
         chars += len(result or "")
         if (
@@ -195,7 +214,8 @@ def _from_nowhere(
             or chars > _MAX_SOURCE_CHARS
         ):
             return
-        told.add(result or "", is_said=True, has_now=not _TELLS_TIME.isdisjoint(name_words(call.name)))
+        has_now = not _TELLS_TIME.isdisjoint(name_words(call.name))
+        told.add(result or "", is_said=True, has_now=has_now)
 
 
 def _known_texts(trace: AgentTrace) -> list[str] | None:
@@ -205,72 +225,50 @@ def _known_texts(trace: AgentTrace) -> list[str] | None:
     history = trace.history or ()
     texts = [dumps(call.arguments) for x in history for call in x.tool_calls]
     texts += [printed(document) for x in trace.retrieved for document in x.documents]
-    texts += map(_offer, trace.available_tools or ())
-    said = [trace.user_input or "", trace.system_instructions or ""]
-    said += [x.text or "" for x in history]
-    return texts if _is_whole([*said, *texts]) else None
-
-
-def _offer(tool: Tool) -> str:
-    return f"{tool.name} {tool.description or ''} {dumps(tool.parameters)}"
-
-
-def _is_whole(texts: Sequence[str]) -> bool:
-    """Whether none of the texts, nor all together, are as long as they can be here."""
-    if sum(map(len, texts)) >= _MAX_SOURCE_CHARS:
-        return False
-    return all(len(x) < MAX_TEXT_CHARS for x in texts)
+    offered = trace.available_tools or ()
+    texts += [f"{x.name} {x.description or ''} {dumps(x.parameters)}" for x in offered]
+    said = (trace.user_input, trace.system_instructions, *(x.text for x in history))
+    chars = [len(x or "") for x in (*said, *texts)]
+    is_whole = sum(chars) < _MAX_SOURCE_CHARS and max(chars) < MAX_TEXT_CHARS
+    return texts if is_whole else None
 
 
 def _values(call: ToolCall) -> Iterator[_Value]:
     """The values of a call that are looked at."""
     creates = not _NAMING.isdisjoint(name_words(call.name))
-    counts = frozenset(_counts(call.arguments))
+    members = call.arguments.values() if isinstance(call.arguments, dict) else ()
+    counts = tuple(len(x) for x in members if isinstance(x, list))
     for argument, value, beside in _leaves(call.arguments, "", frozenset(), 0):
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             continue
         words = tuple(x for x in name_words(argument.rpartition(".")[2]) if not x.isdigit())
         text = str(value).strip()
-        if _EMAIL.fullmatch(text):
-            if _CHOSEN.isdisjoint(words):
-                yield _Value(argument, text, "address", lambda x, t=text: x.has_identifier(t))
-        elif (days := _whole_dates(text, words)) is not None:
-            if _CHOSEN.isdisjoint(words):
-                is_birth = not _BIRTH.isdisjoint(words)
-                yield _Value(argument, text, "date", _told_date(days, is_birth))
-        elif (amount := _amount(text, words)) is not None:
-            yield _Value(argument, text, "amount", lambda x, a=amount: x.has_amount(a, counts))
-        elif not creates and _is_identifying(text, words, beside):
-            yield _Value(argument, text, _IS_IDENTIFIER, lambda x, t=text: x.has_identifier(t))
+        if len(text) > _MAX_VALUE_CHARS:
+            continue
+        kind = _kind(text, words, beside)
+        if kind == _ADDRESS:
+            yield from (_Value(argument, x, kind) for x in EMAIL.findall(text))
+        elif kind and not (creates and kind == _IDENTIFIER):
+            yield _Value(argument, text, kind, counts)
 
 
-def _counts(arguments: Json) -> Iterator[int]:
-    """How many things each list of the arguments holds."""
-    members = arguments.values() if isinstance(arguments, dict) else ()
-    return (len(x) for x in members if isinstance(x, list))
+def _kind(text: str, words: tuple[str, ...], beside: frozenset[str]) -> str | None:
+    """What a value is, by its looks and its argument's name; None where it is not looked at."""
+    if _ADDRESSES.fullmatch(text):
+        return _ADDRESS if _CHOSEN.isdisjoint(words) else None
+    if _LIKE_A_DATE.fullmatch(_TIME_BEHIND.sub("", text)):
+        if not _CHOSEN.isdisjoint(words):
+            return None
+        return _DATE if _BIRTH.isdisjoint(words) else _BIRTH_DATE
+    if not _AMOUNTS.isdisjoint(words) and (_BOUNDS | _IDS).isdisjoint(words):
+        return _AMOUNT if _number(text) >= _LEAST_AMOUNT else None
+    return _IDENTIFIER if _is_identifying(text, words, beside) else None
 
 
-def _told_date(days: list[date], is_birth: bool) -> Callable[[Told], bool]:
-    return lambda told: any(
-        told.has_date(x) or (not is_birth and told.may_mean(x)) for x in days
-    )
-
-
-def _whole_dates(text: str, words: tuple[str, ...]) -> list[date] | None:
-    """The dates that a value may be, with a time or not; None where it is something else."""
-    day = _TIME_BEHIND.sub("", text)
-    if _LIKE_A_DATE.fullmatch(day) or (_DATE_IN_DIGITS.fullmatch(day) and _may_be_a_date(words)):
-        return list(dates_in(day))
-    return None
-
-
-def _amount(text: str, words: tuple[str, ...]) -> float | None:
-    """The amount in a value whose argument is one; None where it is none, or a small one."""
-    if _AMOUNTS.isdisjoint(words) or not (_BOUNDS | _IDS).isdisjoint(words):
-        return None
-    found = _AMOUNT.fullmatch(text)
-    value = float(found[1].replace(",", "")) if found else 0
-    return value if value >= _LEAST_AMOUNT else None
+def _number(text: str) -> float:
+    """The number in an amount; 0 where it is none."""
+    found = _MONEY.fullmatch(text)
+    return float(found[1].replace(",", "")) if found else 0
 
 
 def _is_identifying(text: str, words: tuple[str, ...], beside: frozenset[str]) -> bool:
@@ -278,17 +276,13 @@ def _is_identifying(text: str, words: tuple[str, ...], beside: frozenset[str]) -
         return _NUMBER.fullmatch(text) is not None
     if not _may_identify(words):
         return False
-    if _DATE.fullmatch(text) or (_may_be_a_date(words) and _DATE_IN_DIGITS.fullmatch(text)):
+    if _DATE_IN_DIGITS.fullmatch(text) and (words == ("code",) or "date" in words):
         return False
     if _NUMBER.fullmatch(text):
         return sum(map(str.isdigit, text)) >= (5 if words[-1] in _NAMES_ONE else 6)
-    if _IDENTIFIER.fullmatch(text) is None:
+    if _OF_IDENTIFIER.fullmatch(text) is None:
         return False
     return words[-1] in _NAMES_ONE or _NO_IDENTIFIER.fullmatch(text) is None
-
-
-def _may_be_a_date(words: tuple[str, ...]) -> bool:
-    return words == ("code",) or "date" in words
 
 
 def _may_identify(words: tuple[str, ...]) -> bool:
