@@ -248,9 +248,7 @@ class _Said:
         self.spans = sorted(spans)[:_MAX_SPANS]
         self.ahead = _AHEAD.search(text) is not None
         self.back = _BACK.search(text) is not None
-        self.counts = {
-            _count(x) for x in self.words if x in _COUNTS or (x.isdigit() and len(x) < 2)
-        }
+        self.counts = {_count(x) for x in _COUNT.findall(text)}
         self.is_relative = bool(
             spans or self.periods or self.weekdays or self.words & (_AFTER_NOW | _BEFORE_NOW)
         )
