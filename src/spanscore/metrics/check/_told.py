@@ -217,8 +217,8 @@ class Told:
         if _NUMBER_WORDS.search(self._said.text):
             return True
         wanted = round(amount, 2)
-        known = self._amounts | self._sums if wanted.is_integer() else ()
-        if wanted in self._amounts or wanted in self._sums or wanted in map(round, known):
+        known = self._amounts | self._sums
+        if wanted in known or (wanted.is_integer() and any(round(x) == wanted for x in known)):
             return True
         if wanted * _CENTS in self._amounts or wanted / _CENTS in self._amounts - _SMALL:
             return True
