@@ -17,8 +17,8 @@ from spanscore.metrics.check._check import (
     shown,
     user_texts,
 )
+from spanscore.metrics.check._grounds import EMAIL, Grounds, dates_in
 from spanscore.metrics.check._spelling import Spellings
-from spanscore.metrics.check._told import EMAIL, Told, dates_in
 from spanscore.model.json import Json, dumps, printed
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import name_words
@@ -112,17 +112,17 @@ class _Value(NamedTuple):
     kind: str
     counts: tuple[int, ...] = ()
 
-    def is_told(self, told: Told) -> bool:
+    def is_grounded(self, grounds: Grounds) -> bool:
         """Whether it was told or follows from what was."""
         if self.kind == _AMOUNT:
-            return told.has_amount(_number(self.text), self.counts)
+            return grounds.has_amount(_number(self.text), self.counts)
         if self.kind not in {_DATE, _BIRTH_DATE}:
-            return told.has_identifier(self.text)
+            return grounds.has_identifier(self.text)
         day = _TIME_BEHIND.sub("", self.text)
         days = list(dates_in(day))
-        if told.has(day) or any(map(told.has_date, days)):
+        if grounds.has(day) or any(map(grounds.has_date, days)):
             return True
-        return self.kind == _DATE and any(map(told.may_mean, days))
+        return self.kind == _DATE and any(map(grounds.may_mean, days))
 
 
 @dataclass(frozen=True)
@@ -169,16 +169,16 @@ class ArgumentsGrounded(Check):
         texts = _known_texts(trace)
         if texts is None:
             return not_recorded("all that the agent was told, or it arrived cut or redacted")
-        told = Told(user_texts(trace), trace.started_ns)
-        told.add(trace.system_instructions or "", has_now=True)
+        grounds = Grounds(user_texts(trace), trace.started_ns)
+        grounds.add(trace.system_instructions or "", has_now=True)
         for text in texts:
-            told.add(text)
-        for said in (trace.user_input or "", *(x.text or "" for x in trace.history or ())):
-            told.add(said, is_said=True)
+            grounds.add(text)
+        for text in (trace.user_input or "", *(x.text or "" for x in trace.history or ())):
+            grounds.add(text, is_conversation=True)
         spelled = Spellings(user_texts(trace))
         chars = sum(map(len, texts))
         found = list(
-            islice(_from_nowhere(evidence.calls, values, told, spelled, chars), MAX_FINDINGS)
+            islice(_from_nowhere(evidence.calls, values, grounds, spelled, chars), MAX_FINDINGS)
         )
         if not found and spelled.were_needed:
             return not_applicable("The user spells a code that a call was given.")
@@ -188,13 +188,13 @@ class ArgumentsGrounded(Check):
 def _from_nowhere(
     calls: tuple[ToolCall, ...],
     values: list[list[_Value]],
-    told: Told,
+    grounds: Grounds,
     spelled: Spellings,
     chars: int,
 ) -> Iterator[Finding]:
     for place, (call, looked_at) in enumerate(zip(calls, values, strict=True)):
         for found in looked_at:
-            if found.is_told(told):
+            if found.is_grounded(grounds):
                 continue
             if found.kind == _IDENTIFIER and spelled.may_be(found.text):
                 continue
@@ -203,7 +203,7 @@ def _from_nowhere(
                 " had found, nor follows from it"
             )
             yield Finding.of_call(place, call, text, found.argument)
-            told.add(
+            grounds.add(
                 _TIME_BEHIND.sub("", found.text)
             )  # one finding is enough: later calls repeat it
         result = call.error if call.result is None else printed(call.result)
@@ -215,7 +215,7 @@ def _from_nowhere(
         ):
             return
         has_now = not _TELLS_TIME.isdisjoint(name_words(call.name))
-        told.add(result or "", is_said=True, has_now=has_now)
+        grounds.add(result or "", is_conversation=True, has_now=has_now)
 
 
 def _known_texts(trace: AgentTrace) -> list[str] | None:
@@ -227,8 +227,8 @@ def _known_texts(trace: AgentTrace) -> list[str] | None:
     texts += [printed(document) for x in trace.retrieved for document in x.documents]
     offered = trace.available_tools or ()
     texts += [f"{x.name} {x.description or ''} {dumps(x.parameters)}" for x in offered]
-    said = (trace.user_input, trace.system_instructions, *(x.text for x in history))
-    chars = [len(x or "") for x in (*said, *texts)]
+    conversation = (trace.user_input, trace.system_instructions, *(x.text for x in history))
+    chars = [len(x or "") for x in (*conversation, *texts)]
     is_whole = sum(chars) < _MAX_SOURCE_CHARS and max(chars) < MAX_TEXT_CHARS
     return texts if is_whole else None
 

@@ -103,7 +103,7 @@ def _real(year: str, month: str, day: str) -> Iterator[date]:
         return
 
 
-class Told:
+class Grounds:
     """What an agent was told so far, asked whether a value is among it or follows from it."""
 
     def __init__(self, user: Iterable[str], now_ns: int) -> None:
@@ -115,13 +115,13 @@ class Told:
         self._amounts: set[float] = set()
         self._sums: set[float] = set()
         self._shares: set[float] = set()
-        self._said = _Said(common("\n".join(user)))
+        self._user = _UserWords(common("\n".join(user)))
         now = datetime.fromtimestamp(now_ns / 1e9, UTC).date()
         is_set = now.year >= _EARLIEST_CLOCK
         # of any time zone
         self._now = {now + timedelta(x) for x in (-1, 0, 1)} if is_set else set()
 
-    def add(self, text: str, *, has_now: bool = False, is_said: bool = False) -> None:
+    def add(self, text: str, *, has_now: bool = False, is_conversation: bool = False) -> None:
         """Add a text; one that `has_now` states the present date, where it states one."""
         text = common(_ESCAPE.sub(" ", text))
         self._flat.append(flat(text))
@@ -134,7 +134,7 @@ class Told:
         self._month_days.update(_month_days(text))
         amounts = set(_numbers(text))
         self._amounts |= amounts
-        if is_said:
+        if is_conversation:
             self._shares.update(float(x) / 100 for x in _PERCENT.findall(text))
             terms = amounts - _SMALL
             if len(terms) <= _MAX_TERMS:
@@ -169,12 +169,12 @@ class Told:
     def _has_parts(self, value: str, words: list[str]) -> bool:
         if len(words) >= _LEAST_PIECES and self._words.issuperset(words):
             return True
-        if self._said.words.issuperset(_PIECE.findall(value)):
+        if self._user.words.issuperset(_PIECE.findall(value)):
             return True
         numbered = _NUMBERED.fullmatch(value)
         if numbered is None:
             return False
-        known = self._words if len(numbered[1]) >= _LEAST_NUMBER else self._said.words
+        known = self._words if len(numbered[1]) >= _LEAST_NUMBER else self._user.words
         return not known.isdisjoint((numbered[1], numbered[1].zfill(3)))
 
     def has_date(self, day: date) -> bool:
@@ -183,25 +183,25 @@ class Told:
 
     def may_mean(self, day: date) -> bool:
         """Whether a date follows from what the user said relative to the present or a told date."""
-        said = self._said
-        if not said.is_english or str(day.day) in said.ordinals or day.month in said.months:
+        user = self._user
+        if not user.is_english or str(day.day) in user.ordinals or day.month in user.months:
             return True
-        if any(self._is_counted(day, count, unit) for count, unit in said.spans):
+        if any(self._is_counted(day, count, unit) for count, unit in user.spans):
             return True
         if not self._now:
-            return said.is_relative
-        ahead = timedelta(1 - _AFTER_NOW.isdisjoint(said.words))
-        behind = timedelta(1 - _BEFORE_NOW.isdisjoint(said.words))
+            return user.is_relative
+        ahead = timedelta(1 - _AFTER_NOW.isdisjoint(user.words))
+        behind = timedelta(1 - _BEFORE_NOW.isdisjoint(user.words))
         return any(
-            x - behind <= day <= x + ahead or _is_near(day, x, said.periods, said.weekdays)
+            x - behind <= day <= x + ahead or _is_near(day, x, user.periods, user.weekdays)
             for x in self._now
         )
 
     def _is_counted(self, day: date, count: int, unit: str) -> bool:
         """Whether a date is so many days or months from the present, or after or before another."""
-        if self._said.ahead and _shifted(day, -count, unit) in self._dates:
+        if self._user.ahead and _shifted(day, -count, unit) in self._dates:
             return True
-        if self._said.back and _shifted(day, count, unit) in self._dates:
+        if self._user.back and _shifted(day, count, unit) in self._dates:
             return True
         if (count, unit) == (1, "day"):
             return False  # that is called tomorrow
@@ -214,7 +214,7 @@ class Told:
         """Whether an amount was told, or is a sum or a difference of two in one text, so many times
         one as there are things, or a told share.
         """
-        if _NUMBER_WORDS.search(self._said.text):
+        if _NUMBER_WORDS.search(self._user.text):
             return True
         wanted = round(amount, 2)
         known = self._amounts | self._sums
@@ -222,7 +222,7 @@ class Told:
             return True
         if wanted * _CENTS in self._amounts or wanted / _CENTS in self._amounts - _SMALL:
             return True
-        if any(x and round(wanted / x, 2) in self._amounts for x in {*counts, *self._said.counts}):
+        if any(x and round(wanted / x, 2) in self._amounts for x in {*counts, *self._user.counts}):
             return True
         shares = {y for x in self._shares for y in (x, 1 - x, 1 + x)}
         return any(self._is_share(wanted, x) for x in shares if x)
@@ -233,7 +233,7 @@ class Told:
         return any(x / _CENTS in self._amounts for x in range(ceil(least), floor(most) + 1))
 
 
-class _Said:
+class _UserWords:
     """What the user's words say of dates and numbers."""
 
     def __init__(self, text: str) -> None:
