@@ -2,6 +2,7 @@
 
 import json
 import re
+import tempfile
 
 import chart
 import podman
@@ -20,11 +21,13 @@ container = pytest.mark.container
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory):
-    engine = podman.Podman(tmp_path_factory.mktemp("podman"))
-    engine.build()
-    yield engine
-    engine.end()
+def engine():
+    # Podman takes no path of more than fifty characters
+    with tempfile.TemporaryDirectory(prefix="podman-", ignore_cleanup_errors=True) as folder:
+        engine = podman.Podman(folder)
+        engine.build()
+        yield engine
+        engine.end()
 
 
 @pytest.fixture(scope="module")

@@ -181,21 +181,3 @@ def test_what_a_wrong_key_cost_is_made_up_for_after_a_restart_with_the_right_one
     newest = {(x.subject_id, x.metric): x for x in running.committed().values()}
     assert {x.status for x in newest.values()} == {"scored"}
     assert sum(x.revision == 2 and x.metric in STAGES for x in newest.values()) == failed > 0
-
-
-@pytest.mark.postgresql
-def test_a_second_server_does_not_pay_for_what_the_first_was_answered(
-    server, recording, postgresql_server
-):
-    settings = {"cache": {"url": postgresql_server.create()}}
-    asked = []
-    with ScriptedServer(ObligingModel(verdict="no", right=True)) as model:
-        for _ in range(2):
-            running = server(judge=judged_by(model, **settings)).start()
-            # one turn: no other one may come before it or not
-            export(running, recording("genkit/flow").traces)
-            running.wait_until_finished(1)
-            running.stop()
-            asked.append(len(model.calls))
-
-    assert (asked[0] > 0, asked[1]) == (True, asked[0])

@@ -1,7 +1,9 @@
 """Several servers on one PostgreSQL, whose connections may be cut while they run."""
 
+import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -71,7 +73,7 @@ def test_a_trace_that_another_server_has_committed_as_this_revision_is_refused(
 ):
     serving.commit([make.stored(make.trace())], [])
     with pytest.raises(ConflictError):
-        beside.commit([make.stored(make.trace(final_output="late"))], [])
+        beside.commit([replace(make.stored(make.trace(final_output="late")), digest="late")], [])
     assert beside.commit([make.stored(make.trace(), 2)], []) == []
 
 
@@ -156,6 +158,18 @@ def test_a_database_that_crashed_has_lost_nothing_and_is_used_again(
     postgresql_server.start()
     assert serving.commit([make.stored(make.trace(2))], [make.score(make.trace(2))]) == [2]
     assert [serving.trace(make.trace(n).id) for n in (1, 2)] == [make.trace(1), make.trace(2)]
+
+
+def test_a_server_that_has_nothing_to_do_finds_out_that_its_database_is_back(
+    serving, postgresql_server, make
+):
+    postgresql_server.crash()
+    with pytest.raises(RetryableError):
+        serving.commit([make.stored(make.trace())], [])
+    postgresql_server.start()
+    while serving.trouble:
+        with contextlib.suppress(RetryableError):  # a connection of before
+            serving.try_again()
 
 
 def cut_connections(store, config):

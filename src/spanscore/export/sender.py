@@ -328,11 +328,9 @@ class Sender:
         return True
 
     def _is_behind(self) -> bool:
-        return self._sends and self._has_scores()
-
-    def _has_scores(self) -> bool:
-        return any(self._latest > self._cursors.get(x.name, 0) for x in self._deliveries) or any(
-            x.unread for x in self._filings
+        return self._sends and (
+            any(self._latest > self._cursors.get(x.name, 0) for x in self._deliveries)
+            or any(x.unread for x in self._filings)
         )
 
     async def stop(self) -> None:

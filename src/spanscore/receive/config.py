@@ -292,34 +292,33 @@ class KafkaAuth(Options):
     """Name and password."""
 
 
-class KafkaSpans(Options):
+class KafkaTopics(Options):
+    """Topics of one signal."""
+
+    topics: list[str]
+    """The topics. Empty: none."""
+
+    encoding: Literal["otlp_proto", "otlp_json"] = "otlp_proto"
+    """What their messages are, as the collector's `kafka` exporter names it."""
+
+    @property
+    def is_json(self) -> bool:
+        """Whether they are JSON."""
+        return self.encoding == "otlp_json"
+
+
+class KafkaSpans(KafkaTopics):
     """Where spans are read from."""
 
     topics: list[str] = ["otlp_spans"]
     """The topics. Empty: none."""
 
-    encoding: Literal["otlp_proto", "otlp_json"] = "otlp_proto"
-    """What their messages are, as the collector's `kafka` exporter names it."""
 
-    @property
-    def is_json(self) -> bool:
-        """Whether they are JSON."""
-        return self.encoding == "otlp_json"
-
-
-class KafkaLogs(Options):
+class KafkaLogs(KafkaTopics):
     """Where log records are read from."""
 
     topics: list[str] = ["otlp_logs"]
     """The topics. Empty: none."""
-
-    encoding: Literal["otlp_proto", "otlp_json"] = "otlp_proto"
-    """What their messages are, as the collector's `kafka` exporter names it."""
-
-    @property
-    def is_json(self) -> bool:
-        """Whether they are JSON."""
-        return self.encoding == "otlp_json"
 
 
 class Kafka(Options):

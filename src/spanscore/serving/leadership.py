@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Protocol
 
 from spanscore.errors import PermanentError, RetryableError
@@ -19,6 +20,8 @@ class Led(Protocol):
     def is_shared(self) -> bool: ...  # noqa: D102 # the class has it
 
     def lead(self) -> bool: ...  # noqa: D102 # the class has it
+
+    def try_again(self) -> None: ...  # noqa: D102 # the class has it
 
 
 class Leadership:
@@ -45,6 +48,9 @@ class Leadership:
             except (RetryableError, PermanentError) as error:
                 _log.debug("nobody can tell who leads: %s", error)
                 is_leader = False
+            else:  # a server that does not lead may have nothing else to ask
+                with suppress(RetryableError, PermanentError):
+                    await asyncio.to_thread(self._store.try_again)
             if is_leader != self.is_leader:
                 _log.info("this server %s", "leads" if is_leader else "leads no more")
                 self._note(is_leader=is_leader)

@@ -470,15 +470,16 @@ class Processing:
         """
         while True:
             self._spans.tidy()
-            if not self.leadership.is_leader:
-                await next_multiple(_TIDY_EVERY_S)
-                continue
-            try:
-                deleted = await self._scoring.patiently(self.store.prune, self._clock_ns())
-                self.meter.add(declared.STORE_PRUNED_TRACES, deleted)
-            except Exception:  # noqa: BLE001 - a store that stays too large for a while must not stop the server
-                _log.exception("the store cannot be held to its retention now")
+            if self.leadership.is_leader:
+                await self._prune()
             await next_multiple(_TIDY_EVERY_S)
+
+    async def _prune(self) -> None:
+        try:
+            deleted = await self._scoring.patiently(self.store.prune, self._clock_ns())
+            self.meter.add(declared.STORE_PRUNED_TRACES, deleted)
+        except Exception:  # noqa: BLE001 - a store that stays too large for a while must not stop the server
+            _log.exception("the store cannot be held to its retention now")
 
     async def _look_for_undelivered(self) -> None:
         """Take up what somebody has requested to be sent once more."""

@@ -125,6 +125,12 @@ class Database:
             with connections.snapshot(self.engine) as connection:
                 yield connection
 
+    def try_again(self) -> None:
+        """Find out whether it can be used again, where nothing else asks. Raises as `writing`."""
+        for use in (self.writing, self.reading):
+            with use() as connection:
+                connection.execute(select(1))
+
     def close(self) -> None:
         """Close all connections and let go of the database, once the transaction under way has
         ended. Calling it again does nothing.

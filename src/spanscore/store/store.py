@@ -133,6 +133,11 @@ class Store:
         locks = self._database.locks
         return locks is None or locks.lead()
 
+    def try_again(self) -> None:
+        """Find out whether the database can be used again, where it could not."""
+        if self._database.trouble is not None:
+            self._database.try_again()
+
     @property
     def shared_url(self) -> str | None:
         """The URL at which other servers can use it too; None of SQLite."""
@@ -695,8 +700,9 @@ def _refuse_outdated(
             raise ConflictError(f"{score.metric} of {score.subject_id} was evaluated meanwhile")
     known = lookup.known(connection, [x.trace.id for x in traces if x.revision != IMPORTED])
     for stored in traces:
-        revision, _ = known.get(stored.trace.id, (IMPORTED, ""))
-        if IMPORTED < stored.revision <= revision:
+        revision, digest = known.get(stored.trace.id, (IMPORTED, ""))
+        is_outdated = (stored.revision, stored.digest) != (revision, digest)
+        if IMPORTED < stored.revision <= revision and is_outdated:
             raise ConflictError(f"revision {stored.revision} of {stored.trace.id} is there already")
 
 
