@@ -45,7 +45,6 @@ _COUNT_WORDS = (
 _COUNTS = {
     word: count for count, words in enumerate(_COUNT_WORDS.split("|"), 1) for word in words.split()
 }
-_COUNT = re.compile(rf"\b(\d|{'|'.join(_COUNTS)})\b(?![.)]\s)")  # no number of a list
 _SPANS = re.compile(
     rf"\b(\d{{1,3}}|{'|'.join(_COUNTS)})(?: more| of| full|-)?[ -]?(day|night|week|month|year)s?\b"
 )
@@ -138,8 +137,7 @@ class Grounds:
             self._shares.update(float(x) / 100 for x in _PERCENT.findall(text))
             terms = amounts - _SMALL
             if len(terms) <= _MAX_TERMS:
-                for one, other in combinations(terms, 2):
-                    self._sums |= {round(one + other, 2), round(abs(one - other), 2)}
+                self._sums.update(round(sum(x), 2) for x in combinations(terms, 2))
 
     def has(self, value: str) -> bool:
         """Whether a value was told as it is, but for case and signs."""
@@ -211,8 +209,8 @@ class Grounds:
         return not self._now.isdisjoint(other)
 
     def has_amount(self, amount: float, counts: Iterable[int]) -> bool:
-        """Whether an amount was told, or is a sum or a difference of two in one text, so many times
-        one as there are things, or a told share.
+        """Whether an amount was told, or is a sum of two in one text, a told share of one, or one
+        times a count.
         """
         if _NUMBER_WORDS.search(self._user.text):
             return True
@@ -222,7 +220,7 @@ class Grounds:
             return True
         if wanted * _CENTS in self._amounts or wanted / _CENTS in self._amounts - _SMALL:
             return True
-        if any(x and round(wanted / x, 2) in self._amounts for x in {*counts, *self._user.counts}):
+        if any(x and round(wanted / x, 2) in self._amounts for x in counts):
             return True
         shares = {y for x in self._shares for y in (x, 1 - x, 1 + x)}
         return any(self._is_share(wanted, x) for x in shares if x)
@@ -248,7 +246,6 @@ class _UserWords:
         self.spans = sorted(spans)[:_MAX_SPANS]
         self.ahead = _AHEAD.search(text) is not None
         self.back = _BACK.search(text) is not None
-        self.counts = {_count(x) for x in _COUNT.findall(text)}
         self.is_relative = bool(
             spans or self.periods or self.weekdays or self.words & (_AFTER_NOW | _BEFORE_NOW)
         )
