@@ -121,6 +121,7 @@ def test_dates_in_other_languages_are_not_judged(make_trace):
 
 AMOUNTS = [
     ("Please refund both, 55 and 67.50 dollars", 122.5, 132.5),
+    ("Please book 3 seats at 45.50", 136.5, 146.5),
     ("Please give me the 15% off my 86 dollars", 73.1, 78.2),
     ("Please pay 1,250 dollars", 125000, 134000),
     ("Please transfer 5k to my brother", 5000, 5350),

@@ -45,6 +45,7 @@ _COUNT_WORDS = (
 _COUNTS = {
     word: count for count, words in enumerate(_COUNT_WORDS.split("|"), 1) for word in words.split()
 }
+_COUNT = re.compile(rf"\b(\d|{'|'.join(_COUNTS)})\b(?![.)]\s)")  # no number of a list
 _SPANS = re.compile(
     rf"\b(\d{{1,3}}|{'|'.join(_COUNTS)})(?: more| of| full|-)?[ -]?(day|night|week|month|year)s?\b"
 )
@@ -220,7 +221,7 @@ class Grounds:
             return True
         if wanted * _CENTS in self._amounts or wanted / _CENTS in self._amounts - _SMALL:
             return True
-        if any(x and round(wanted / x, 2) in self._amounts for x in counts):
+        if any(x and round(wanted / x, 2) in self._amounts for x in {*counts, *self._user.counts}):
             return True
         shares = {y for x in self._shares for y in (x, 1 - x, 1 + x)}
         return any(self._is_share(wanted, x) for x in shares if x)
@@ -246,6 +247,7 @@ class _UserWords:
         self.spans = sorted(spans)[:_MAX_SPANS]
         self.ahead = _AHEAD.search(text) is not None
         self.back = _BACK.search(text) is not None
+        self.counts = {_count(x) for x in _COUNT.findall(text)}
         self.is_relative = bool(
             spans or self.periods or self.weekdays or self.words & (_AFTER_NOW | _BEFORE_NOW)
         )

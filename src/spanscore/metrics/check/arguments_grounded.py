@@ -139,7 +139,7 @@ class ArgumentsGrounded(Check):
 
     A date follows from what the user said relative to the present, as the turn's time or the
     instructions have it, or to a told date ("next Friday", "three days later"). An amount follows
-    if it is the sum of two in one text, a share in percent, or one for each thing in a list. Texts,
+    if it is the sum of two in one text, a share in percent, or a multiple. Texts,
     queries, paths, codes of public registers (ISBN, currencies) and identifiers that a call which
     creates something may choose itself are not looked at. An identifier that the user may have
     spelled ("X as in X-ray, E, four") is no finding.
