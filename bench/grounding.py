@@ -172,7 +172,7 @@ def row(runs: Sequence[Trajectory], show: bool) -> str:
                 if show and not found:
                     place, changed = change
                     print(f"missed: {run.task} {run.trial} {place.keys} {place.value} {changed}")
-    cells = [f"{counts[f'{kind} found']} of {counts[kind]}" for kind in _KINDS]
+    cells = [f"{counts[f'{x} found']} of {counts[x]}" if counts[x] else "-" for x in _KINDS]
     cells += [f"{counts[f'alarms {x}']} of {counts[f'runs {x}']}" for x in (True, False)]
     return f"| {runs[0].corpus} | {' | '.join(cells)} |"
 

@@ -13,7 +13,6 @@ _WORD = re.compile(r"[a-z0-9]+")
 _ESCAPE = re.compile(r"\\+(?:[nrt\"/]|u[0-9a-fA-F]{4})")
 EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
 _NUMBERED = re.compile(r"[a-z]+[a-z_\-#]*?0*([1-9]\d*|0)")
-_PIECE = re.compile(r"[a-z]+|\d+")
 _LEAST_FLAT = {True: 7, False: 6}
 """From how many signs on a value of digits alone, and another, is sought within longer words."""
 _LEAST_PIECES = 3
@@ -161,20 +160,16 @@ class Grounds:
         joined = "".join(words)
         if value.startswith("+"):
             return any(any(joined[n:] in x for x in self._flat) for n in _COUNTRY_DIGITS)
-        if joined.isdigit():
-            return len(words) == 1 and joined.lstrip("0") in self._words - {""}
         return self._has_parts(value, words)
 
     def _has_parts(self, value: str, words: list[str]) -> bool:
         if len(words) >= _LEAST_PIECES and self._words.issuperset(words):
             return True
-        if self._user.words.issuperset(_PIECE.findall(value)):
-            return True
         numbered = _NUMBERED.fullmatch(value)
         if numbered is None:
             return False
         known = self._words if len(numbered[1]) >= _LEAST_NUMBER else self._user.words
-        return not known.isdisjoint((numbered[1], numbered[1].zfill(3)))
+        return numbered[1] in known
 
     def has_date(self, day: date) -> bool:
         """Whether a date was told, without its year too."""
@@ -217,7 +212,7 @@ class Grounds:
             return True
         wanted = round(amount, 2)
         known = self._amounts | self._sums
-        if wanted in known or (wanted.is_integer() and any(round(x) == wanted for x in known)):
+        if wanted in known:
             return True
         if wanted * _CENTS in self._amounts or wanted / _CENTS in self._amounts - _SMALL:
             return True
