@@ -200,8 +200,6 @@ class Grounds:
         if (count, unit) == (1, "day"):
             return False  # that is called tomorrow
         other = {_shifted(day, -count, unit), _shifted(day, count, unit)}
-        if count > 1:  # a range may include both of its ends
-            other |= {x + timedelta(n) for x in other for n in (-1, 1)}
         return not self._now.isdisjoint(other)
 
     def has_amount(self, amount: float, counts: Iterable[int]) -> bool:
