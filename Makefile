@@ -154,6 +154,10 @@ bench-in-process: env ## what scoring in its own process costs an agent: a span'
 checks-study: env ## how often each check fires on passed and failed runs in FILES of labelled trajectories
 	@$(BIN)/python bench/checks.py $(FILES)
 
+.PHONY: grounding-study
+grounding-study: env ## how many changed arguments check.arguments_grounded finds in FILES of labelled trajectories
+	@$(BIN)/python bench/grounding.py $(FILES)
+
 .PHONY: agreement
 agreement: env ## how far judged metrics agree with a benchmark's labels; MODEL=NAME asks it, else recorded answers
 	@$(BIN)/python bench/agreement.py $(if $(MODEL),--model $(MODEL)) $(FILES)

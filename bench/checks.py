@@ -4,11 +4,11 @@
 
 FILE is a file of labelled trajectories in a format of bench/trajectories.py; docs/checks.md names
 public ones with their licences. A run counts as found in where any of its turns is. The lift is the
-share of failed runs with a finding over that of passed ones (half a run added to each count, so
-that 0 of n has a ratio); its interval, of 90 % so that each limit errs in 5 %, comes from a
-bootstrap over tasks, since runs of one task are not independent. A lower limit above 1 says that
-the check tells failed runs from passed ones in that corpus. Prints Markdown; the last rows are of
-all corpora together.
+share of failed runs with a finding over that of passed ones, compared within each corpus and pooled
+as by Mantel and Haenszel: corpora differ in both shares. Half a run is added to the counts, so that
+0 of n has a ratio. The interval, of 95 %, comes from a bootstrap over tasks, since runs of one task
+are not independent. A lower limit above 1 says that the check tells failed runs from passed ones.
+Prints Markdown; the last rows are of all corpora together.
 """
 
 import sys
@@ -66,40 +66,53 @@ def _values(session: Session, checks: Sequence[Check]) -> Iterator[tuple[Check, 
 
 def row(corpus: str, name: str, runs: Sequence[Run]) -> str:
     """A line of the table."""
-    fired, total = _counts(name, runs)
+    counts = sum(map(_counted, [name] * len(runs), runs), np.zeros(4))
     applied = sum(name in run.applied for run in runs)
-    low, high = _interval(name, runs)
-    lift = f"{_lift(fired, total):.2f} [{low:.2f}, {high:.2f}]" if fired.any() else "-"
     shares = [
-        f"{int(fired[i])} of {int(total[i])} ({fired[i] / max(total[i], 1):.1%})" for i in (0, 1)
+        f"{int(found)} of {int(total)} ({found / max(total, 1):.1%})"
+        for found, total in (counts[:2], counts[2:])
     ]
+    lift = "-"
+    if counts[0] or counts[2]:
+        value, (low, high) = _lift_and_interval(name, runs)
+        lift = f"{value:.2f} [{low:.2f}, {high:.2f}]"
     return f"| `{name}` | {corpus} | {applied} | {shares[0]} | {shares[1]} | {lift} |"
 
 
-def _counts(name: str, runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
-    """Of the failed and of the passed runs: how many have a finding, and how many there are."""
-    passed = np.array([run.passed for run in runs])
-    found = np.array([name in run.found for run in runs])
-    return np.array([found[~passed].sum(), found[passed].sum()]), np.array(
-        [(~passed).sum(), passed.sum()]
-    )
+def _counted(name: str, run: Run) -> np.ndarray:
+    """Of failed runs those with a finding, and all; of passed ones the same."""
+    one = [float(name in run.found), 1.0]
+    return np.array([0.0, 0.0, *one] if run.passed else [*one, 0.0, 0.0])
 
 
-def _lift(fired: np.ndarray, total: np.ndarray) -> float:
-    failed, passed = (fired + _HALF) / (total + 2 * _HALF)
-    return float(failed / passed)
-
-
-def _interval(name: str, runs: Sequence[Run]) -> tuple[float, float]:
-    """The 5 % and 95 % points of the lift when tasks are drawn with replacement."""
-    by_task: defaultdict[tuple[str, str], list[Run]] = defaultdict(list)
+def _lift_and_interval(name: str, runs: Sequence[Run]) -> tuple[float, np.ndarray]:
+    """The lift, and its 2.5 % and 97.5 % points when each corpus's tasks are drawn with
+    replacement.
+    """
+    by_task: defaultdict[str, defaultdict[str, np.ndarray]]
+    by_task = defaultdict(lambda: defaultdict(lambda: np.zeros(4)))
     for run in runs:
-        by_task[run.corpus, run.task].append(run)
-    sums = np.array([np.concatenate(_counts(name, group)) for group in by_task.values()])
-    drawn = np.random.default_rng(_SEED).integers(len(sums), size=(_RESAMPLES, len(sums)))
-    lifts = [_lift(x[:2], x[2:]) for x in sums[drawn].sum(axis=1)]
-    low, high = np.quantile(lifts, [0.05, 0.95])
-    return float(low), float(high)
+        by_task[run.corpus][run.task] += _counted(name, run)
+    random = np.random.default_rng(_SEED)
+    drawn, whole = [], []
+    for tasks in by_task.values():
+        sums = np.array(list(tasks.values()))
+        if not sums[:, [0, 2]].any():
+            continue  # a corpus without a finding says nothing of the lift
+        drawn.append(sums[random.integers(len(sums), size=(_RESAMPLES, len(sums)))].sum(axis=1))
+        whole.append(sums.sum(axis=0))
+    lifts = _lift(np.stack(drawn))
+    return float(_lift(np.stack(whole))), np.quantile(lifts, [0.025, 0.975])
+
+
+def _lift(counts: np.ndarray) -> np.ndarray:
+    """The pooled lift of counts by corpus (first axis) and kind (last axis)."""
+    found_failed, failed, found_passed, passed = np.moveaxis(counts, -1, 0)
+    all_runs = np.maximum(failed + passed, 1)
+    half = _HALF / len(counts)
+    above = ((found_failed + half) * (passed + 2 * half) / all_runs).sum(axis=0)
+    below = ((found_passed + half) * (failed + 2 * half) / all_runs).sum(axis=0)
+    return above / below
 
 
 def main(paths: Sequence[str]) -> None:
@@ -111,7 +124,7 @@ def main(paths: Sequence[str]) -> None:
         corpora = {path: [measured(x, checks) for x in read(Path(path))] for path in paths}
     except (OSError, ValueError) as error:
         sys.exit(f"checks: {error}")
-    print("| check | corpus | applied to | found in failed | found in passed | lift [90 %] |")
+    print("| check | corpus | applied to | found in failed | found in passed | lift [95 %] |")
     print("|---|---|---|---|---|---|")
     for runs in corpora.values():
         for check in checks:

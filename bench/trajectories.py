@@ -14,15 +14,20 @@ sees what a user would see. Formats:
   action is a call of `execute`;
 - MINT (https://github.com/xingyaoww/mint-bench, Apache-2.0): a line of JSON for each {task:
   {task_id}, state: {history, success}}; what stands in `<execute>` and `<solution>` are calls of
-  `execute` and `propose_solution`.
+  `execute` and `propose_solution`;
+- events, into which any other format is easily turned: a line of JSON for each {task, cluster,
+  success, system, tools, events}; an event is ["user", text], ["thought", text], ["assistant",
+  text], ["call", id, tool, arguments] or ["result", id, text]. Runs of one `cluster`, which may be
+  missing, are not independent.
 
-Files may be gzipped. Benchmarks record no times: here a step takes a second, on a clock that nobody
-takes for set.
+Files may be compressed by gzip or xz. Benchmarks record no times: here a step takes a second, on a
+clock that nobody takes for set.
 """
 
 import gzip
 import hashlib
 import itertools
+import lzma
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -64,10 +69,13 @@ def read(path: Path) -> Iterator[Trajectory]:
 
     Raises ValueError for any other format.
     """
-    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    raw = _unpacked(path)
     corpus = path.name.partition(".json")[0]
     if ".jsonl" in path.suffixes:
         lines = [loads(line) for line in raw.splitlines() if line.strip()]
+        if all(isinstance(x, dict) and {"task", "events"} <= x.keys() for x in lines):
+            yield from (_of_events(corpus, place, x) for place, x in enumerate(lines))
+            return
         if not all(isinstance(x, dict) and {"task", "state"} <= x.keys() for x in lines):
             raise _unknown_format(path)
         yield from (_of_mint(corpus, x) for x in lines)
@@ -83,6 +91,11 @@ def read(path: Path) -> Iterator[Trajectory]:
         yield from (_of_intercode(corpus, x) for x in data.values())
     else:
         raise _unknown_format(path)
+
+
+def _unpacked(path: Path) -> bytes:
+    unpack = {".gz": gzip.decompress, ".xz": lzma.decompress}.get(path.suffix)
+    return unpack(path.read_bytes()) if unpack else path.read_bytes()
 
 
 def _unknown_format(path: Path) -> ValueError:
@@ -156,15 +169,37 @@ def _of_mint(corpus: str, item: Mapping[str, Any]) -> Trajectory:
     return Trajectory(corpus, task, 0, bool(item["state"]["success"]), session, ())
 
 
+def _of_events(corpus: str, place: int, item: Mapping[str, Any]) -> Trajectory:
+    messages: list[dict[str, Any]] = [{"role": "system", "content": item.get("system") or ""}]
+    for kind, *rest in item["events"]:
+        if kind == "call":
+            messages.append(_asking(*rest))
+        elif kind == "result":
+            messages.append({"role": "tool", "tool_call_id": rest[0], "content": rest[1]})
+        else:
+            said = rest[0] if isinstance(rest[0], str) else dumps(rest[0])
+            role = "user" if kind == "user" else "assistant"
+            messages.append({"role": role, "content": said})
+    task = str(item.get("cluster") or item["task"])
+    session = session_of(f"{corpus}-{place}", messages, item.get("tools") or ())
+    return Trajectory(corpus, task, place, bool(item["success"]), session, ())
+
+
+def _asking(call_id: str, name: str, arguments: Any, said: str = "") -> dict[str, Any]:
+    """A message of the agent that calls a tool."""
+    call = {"id": call_id, "function": {"name": name, "arguments": dumps(arguments)}}
+    return {"role": "assistant", "content": said, "tool_calls": [call]}
+
+
 def _call_and_result(
     place: int, name: str, arguments: Mapping[str, Any], said: str, result: str | None
 ) -> list[dict[str, Any]]:
     """A message of the agent that calls a tool, and what came back, where something did."""
-    call = {"id": f"call-{place}", "function": {"name": name, "arguments": dumps(arguments)}}
-    asking = {"role": "assistant", "content": said, "tool_calls": [call]}
+    call_id = f"call-{place}"
+    asking = _asking(call_id, name, arguments, said)
     if result is None:
         return [asking]
-    return [asking, {"role": "tool", "tool_call_id": call["id"], "content": result}]
+    return [asking, {"role": "tool", "tool_call_id": call_id, "content": result}]
 
 
 def _as_chat(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,16 +213,21 @@ def _as_chat(message: Mapping[str, Any]) -> dict[str, Any]:
     return {**message, "tool_calls": calls, "tool_call_id": message.get("id")}
 
 
-def session_of(session_id: str, messages: Sequence[Mapping[str, Any]]) -> Session:
+def session_of(
+    session_id: str, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] = ()
+) -> Session:
     """The session in a chat's messages: each message of the user that the agent answered opens a
     turn.
     """
     spans: list[Span] = []
     seen: list[dict[str, Any]] = []
     instructions = "\n".join(str(x["content"]) for x in messages if x["role"] == "system")
+    of_request = {"gen_ai.system_instructions": dumps([{"type": "text", "content": instructions}])}
+    if tools:
+        of_request["gen_ai.tool.definitions"] = dumps([x.get("function", x) for x in tools])
     now_ns = _STARTED_NS
     for turn in _turns([x for x in messages if x["role"] != "system"]):
-        found = list(_spans_of_turn(session_id, instructions, seen, turn, now_ns))
+        found = list(_spans_of_turn(session_id, of_request, seen, turn, now_ns))
         spans += found
         now_ns = max(x.end_ns for x in found) + _SECOND_NS
     return Session(session_id, tuple(rebuild_all(spans)))
@@ -212,7 +252,7 @@ def _without_marks(content: Any) -> str:
 
 def _spans_of_turn(
     session_id: str,
-    instructions: str,
+    of_request: Mapping[str, Any],
     seen: list[dict[str, Any]],
     turn: Sequence[Mapping[str, Any]],
     start_ns: int,
@@ -233,9 +273,7 @@ def _spans_of_turn(
                     {
                         "gen_ai.operation.name": "chat",
                         "gen_ai.request.model": "recorded",
-                        "gen_ai.system_instructions": dumps(
-                            [{"type": "text", "content": instructions}]
-                        ),
+                        **of_request,
                         "gen_ai.input.messages": dumps(seen),
                         "gen_ai.output.messages": dumps(
                             [{"role": "assistant", "parts": parts, "finish_reason": "stop"}]

@@ -23,7 +23,9 @@ TRACE_METRICS = {
     "confidence",
     "plan_adherence",
     "plan_quality",
+    "check.arguments_grounded",
     "check.errors_recovered",
+    "check.repeated_calls",
     "coherence",
 }
 
@@ -175,8 +177,12 @@ def test_without_an_embedding_a_skip_names_none(make_unembedded, make_trace):
     assert evaluate(make_unembedded(), make_trace())["coherence"].evaluator.embedding is None
 
 
-def test_only_a_judge_looks_back(make_engine, scripted):
-    assert [make_engine().looks_back, make_engine(scripted()).looks_back] == [False, True]
+def test_a_judge_looks_back(make_engine, scripted):
+    found = [
+        make_engine(x, metrics={"confidence": {}}, default_metrics=False)
+        for x in (None, scripted())
+    ]
+    assert [x.looks_back for x in found] == [False, True]
 
 
 def test_a_transcript_that_was_cut_is_said_on_the_score(make_engine, make_trace, scripted):

@@ -248,6 +248,33 @@ def test_any_other_failure_is_found(make_trace, tool, error):
     assert findings("errors_recovered", make_trace(tool_calls=(call(tool, error=error),)))
 
 
+@pytest.mark.parametrize(
+    ("output", "cause"),
+    [
+        ("That day is full. Would you like another day?", "not_applicable"),
+        ("The card was refused.\n\nPlease tell me which other card to use.", "not_applicable"),
+        ("I could not book it. Is there anything else that I can do?", None),
+        ("Did it work? I could not book it.", None),
+    ],
+)
+def test_a_failure_after_which_the_agent_asks_the_user_is_not_judged(make_trace, output, cause):
+    trace = make_trace(tool_calls=(call("book_it", error="full"),), final_output=output)
+    assert getattr(outcome("errors_recovered", trace), "cause", None) == cause
+
+
+@pytest.mark.parametrize(
+    ("request_", "cause"),
+    [
+        ("Which of my orders are late?", "not_applicable"),
+        ("How many are open?", "not_applicable"),
+        ("What is the weather?", None),
+    ],
+)
+def test_none_may_be_the_answer_to_which_or_how_many(make_trace, request_, cause):
+    found = outcome("answer_present", make_trace(user_input=request_, final_output="None"))
+    assert getattr(found, "cause", None) == cause
+
+
 def test_no_finding_is_one_and_a_finding_is_nothing(make_trace):
     values = [
         outcome("answer_present", make_trace(final_output=x)).value for x in ("It is.", "null")

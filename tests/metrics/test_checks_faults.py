@@ -178,7 +178,6 @@ def test_digits_that_look_like_a_date_identify_an_order(make_trace, argument):
         "imdb_id",
         "icd10_code",
         "color_code",
-        "order_total",
         "user_count",
     ],
 )

@@ -1,6 +1,7 @@
-"""Identifiers that a user spells out."""
+"""Spellings of identifiers: with other signs, or as a user spells them out."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice
@@ -35,6 +36,17 @@ _WORD = re.compile(r"[^\W_]+")
 _MAX_CHARS = 100_000
 _MAX_RUNS = 50
 _LEAST_SIGNS = 3
+_NO_SIGN = re.compile(r"[\W_]+")
+
+
+def common(text: str) -> str:
+    """A text in lower case, digits and letters of full width as the common ones."""
+    return (text if text.isascii() else unicodedata.normalize("NFKC", text)).casefold()
+
+
+def flat(text: str) -> str:
+    """A text by its letters and digits alone, so that a number is found however it is grouped."""
+    return _NO_SIGN.sub("", common(text))
 
 
 class Spellings:
@@ -51,10 +63,8 @@ class Spellings:
         self.were_needed = False
 
     def may_be(self, value: str) -> bool:
-        """Whether something spelled makes up at least half of a value, which has letters and digits
-        in lower case alone.
-        """
-        wanted = value.replace("o", "0")
+        """Whether something spelled makes up at least half of a value's letters and digits."""
+        wanted = flat(value).replace("o", "0")
         found = any(
             (run in wanted and 2 * len(run) >= len(wanted)) or wanted in run for run in self._runs
         )

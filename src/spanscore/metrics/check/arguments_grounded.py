@@ -1,8 +1,7 @@
-"""Arguments grounded: does each identifier come from somewhere?"""
+"""Arguments grounded: does each value come from somewhere?"""
 
 import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, NamedTuple
@@ -18,22 +17,30 @@ from spanscore.metrics.check._check import (
     shown,
     user_texts,
 )
+from spanscore.metrics.check._grounds import EMAIL, Grounds, dates_in
 from spanscore.metrics.check._spelling import Spellings
 from spanscore.model.json import Json, dumps, printed
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import name_words
-from spanscore.model.trace import AgentTrace, Tool, ToolCall
+from spanscore.model.trace import AgentTrace, ToolCall
 
+_IDENTIFIER = "identifier"
+_ADDRESS = "address"
+_DATE = "date"
+_BIRTH_DATE = "date of birth"
+_AMOUNT = "amount"
+_MAX_VALUE_CHARS = 1_000
 _SOURCES = frozenset(("history", "system_instructions", "retrieved", "user_input", "tool_calls"))
 _MAX_VALUES = 200
 _MAX_DEPTH = 8
 _MAX_SOURCE_CHARS = 2_000_000
 _IDENTIFIES_WORDS = (
-    "account booking code confirmation customer email flight id identifier ids iban invoice"
-    " mail number order passport payment phone pnr reference reservation sku ticket tracking user"
-    " username vin"
+    "account booking code confirmation customer flight id identifier ids iban invoice number order"
+    " passport payment phone pnr reference reservation sku ticket tracking user username vin"
 )
 _IDENTIFIES = frozenset(_IDENTIFIES_WORDS.split())
+_NAMES_ONE = frozenset(("iban", "id", "identifier", "ids", "pnr", "sku", "vin"))
+"""Words at the end of the name of what is an identifier, however it looks."""
 _CHOSEN_WORDS = (
     "body command content correlation description file filename folder idempotency language locale"
     " message model name nonce note page path prompt query request run script session sql subject"
@@ -48,10 +55,13 @@ _REGISTERED = frozenset(_REGISTERED_WORDS.split())
 """What public registers number, which models know by heart."""
 
 _KNOWN_WORDS = (
-    "airline airport area city color colour country currency hex hs http postal postcode region"
-    " state symbol zip"
+    "airline airport area city color colour country currency hex hs http region state symbol"
 )
-_KNOWN = _REGISTERED | frozenset(_KNOWN_WORDS.split())
+_POSTAL = frozenset(("postal", "postcode", "zip", "zipcode"))
+_OF_PERSONS_WORDS = "address address1 first firstname last lastname name street"
+_OF_PERSONS = frozenset(_OF_PERSONS_WORDS.split())
+"""Beside them a postal code is a person's; alone it is a place's, which everybody knows."""
+_KNOWN = _REGISTERED | _POSTAL | frozenset(_KNOWN_WORDS.split())
 """What else has codes that everybody knows."""
 
 _MEASURED_WORDS = (
@@ -61,15 +71,26 @@ _MEASURED_WORDS = (
 _MEASURED = frozenset(_MEASURED_WORDS.split())
 """What agents compute, where the name of an argument ends with it."""
 
+_AMOUNTS_WORDS = "amount charge cost deposit fare fee payment price refund total"
+_AMOUNTS = frozenset(_AMOUNTS_WORDS.split())
+_BOUNDS_WORDS = "budget count high limit low max maximum min minimum number threshold"
+_BOUNDS = frozenset(_BOUNDS_WORDS.split())
+"""What an agent may choose, of amounts too."""
+_LEAST_AMOUNT = 20
+_BIRTH = frozenset(("birth", "birthdate", "birthday", "dob"))
+_TELLS_TIME = frozenset(("clock", "current", "date", "datetime", "now", "time", "today"))
+
 _CLIENTS_OWN = frozenset(("order", "ref", "reference", "token", "transaction"))
 """What has an id that the caller chooses, where its name begins with "client": client_order_id."""
 _IDS = frozenset(("id", "ids", "identifier"))
 _CODES = frozenset(("code", "codes", "number", "numbers"))
 _NAMING_WORDS = "add create generate insert make new open register save sign signup upload write"
 _NAMING = frozenset(_NAMING_WORDS.split())
-_EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
-_IDENTIFIER = re.compile(r"(?=[^\s]*\d)(?=[^\s]*[A-Za-z])[A-Za-z0-9][A-Za-z0-9_\-#]{4,63}")
-_DIGITS = re.compile(r"\+?\d[\d \-]{4,30}\d")
+_ADDRESSES = re.compile(rf"{EMAIL.pattern}(?:[,;]\s?{EMAIL.pattern}){{0,20}}")
+_OF_IDENTIFIER = re.compile(r"(?=[^\s]*\d)(?=[^\s]*[A-Za-z])#?[A-Za-z0-9][A-Za-z0-9_\-#]{3,63}")
+_NUMBER = re.compile(r"#?\+?\d[\d \-]{3,30}\d")
+_MONEY = re.compile(r"[$€£]?\s?(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)")
+_TIME_BEHIND = re.compile(r"[T ]\d{2}:?\d{2}.*")
 _NO_IDENTIFIER = re.compile(
     r"\d+(?:[.,]\d+)?[-_ ]?[A-Za-z%°]{1,10}"  # 10km, 1080p, 3-day
     r"|(?:\d+[dhms]){1,4}|[a-z]{1,4}-?\d{1,3}[a-z]?"  # 2h30m, utf-8, h264, gpt-4o
@@ -79,40 +100,49 @@ _NO_IDENTIFIER = re.compile(
     # May-20-2024, 20-May-2024
     r"|[A-Za-z]{3,9}[-_]?\d{1,2}(?:[-_,]\d{2,4})?|\d{1,2}[-_][A-Za-z]{3,9}[-_]\d{2,4}"
 )
-_DATE = re.compile(  # 2026-05-03, 03-05-2026
-    r"(?:19|20)\d\d([- ])(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])"
-    r"|(?:0?[1-9]|[12]\d|3[01])([- ])(?:0?[1-9]|[12]\d|3[01])\2(?:19|20)\d\d"
-)
+_LIKE_A_DATE = re.compile(r"\d{4}[-/.]\d\d[-/.]\d\d|\d{1,2}[-/.]\d{1,2}[-/.](?:19|20)\d\d")
 _DATE_IN_DIGITS = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
-_NUMBERED = re.compile(r"[A-Za-z]+[A-Za-z_\-#]*0*(\d{3,})")
-_PADDED = re.compile(r"[A-Za-z]+[A-Za-z_\-#]*0+([1-9]\d?)")
-"""A short number that a system writes with zeros before it: CUST-0012."""
-_LEAST_PIECES = 3
-_WORD = re.compile(r"[^\W_]+")
-_LAST_DIGITS = 7
-_SIGNS = re.compile(r"[\W_]+")
 
 
-class _Identifier(NamedTuple):
-    """A value that names one thing, and the argument that holds it."""
+class _Value(NamedTuple):
+    """A value that is looked at, its argument, and how long each list beside it is."""
 
     argument: str
-    value: str
+    text: str
+    kind: str
+    counts: tuple[int, ...] = ()
+
+    def is_grounded(self, grounds: Grounds) -> bool:
+        """Whether it was told or follows from what was."""
+        if self.kind == _AMOUNT:
+            return grounds.has_amount(_number(self.text), self.counts)
+        if self.kind not in {_DATE, _BIRTH_DATE}:
+            return grounds.has_identifier(self.text)
+        day = _TIME_BEHIND.sub("", self.text)
+        days = list(dates_in(day))
+        if grounds.has(day) or any(map(grounds.has_date, days)):
+            return True
+        return self.kind == _DATE and any(map(grounds.may_mean, days))
 
 
 @dataclass(frozen=True)
 class ArgumentsGrounded(Check):
-    """Whether each identifier in a call's arguments was told to the agent, or returned by an
-    earlier call.
+    """Whether each identifier, e-mail address, date and amount in a call's arguments was told to
+    the agent, returned by an earlier call, or follows from what was.
 
-    Identifiers are e-mail addresses, words of letters and digits such as XEHM4B or ord_4711, and
-    numbers of six digits or more, in arguments whose name says that they identify something
-    (`user_id`, `order`, `phone`, `confirmation_code`). They are sought without case and signs in
-    the user's words, the conversation before, the instructions, retrieved documents, the tools'
-    descriptions, earlier results and errors. Amounts, dates, places, texts, queries, paths, codes
-    of public registers (ISBN, postal codes, currencies) and what a call that creates something may
-    choose itself are not looked at: agents compute, word or know them. An identifier that the user
-    may have spelled ("X as in X-ray, E, four") is no finding.
+    Identifiers are words of letters and digits such as XEHM4B or #W4711, and numbers of five digits
+    or more, in arguments whose name says that they identify something (`user_id`, `order`,
+    `phone`), and postal codes beside a name or a street. Dates have a year and are written in
+    digits. Amounts are numbers of 20 or more in an `amount`, `price`, `total` or the like. They are
+    sought in the user's words, the conversation before, the instructions, retrieved documents, the
+    tools' descriptions and schemas, earlier results and errors.
+
+    A date follows from what the user said relative to the present, as the turn's time or the
+    instructions have it, or to a told date ("next Friday", "three days later"). An amount follows
+    if it is the sum of two in one text, a share in percent, or a multiple. Texts,
+    queries, paths, codes of public registers (ISBN, currencies) and identifiers that a call which
+    creates something may choose itself are not looked at. An identifier that the user may have
+    spelled ("X as in X-ray, E, four") is no finding.
     Where a source was not recorded, arrived damaged or is longer than what is read, no later call
     is looked at.
 
@@ -121,25 +151,34 @@ class ArgumentsGrounded(Check):
     """
 
     name: ClassVar[str] = "check.arguments_grounded"
-    summary: ClassVar[str] = "Does each identifier that a tool was given come from somewhere?"
+    summary: ClassVar[str] = (
+        "Does each identifier, date and amount given to a tool come from somewhere?"
+    )
     needs: ClassVar[tuple[str, ...]] = ("user_input", "tool_calls")
     looks_back: ClassVar[bool] = True
     fine: ClassVar[str] = (
-        "Each identifier in the arguments was told to the agent, or returned by an earlier call."
+        "Each identifier, date and amount in the arguments was told to the agent, or follows."
     )
 
     def look(self, evidence: Evidence) -> Iterable[Finding] | Skip:
         """See `Check.look`."""
         trace = evidence.trace
-        identified = [list(_identifiers(call)) for call in evidence.calls]
-        if not any(identified):
-            return not_applicable("No call was given an identifier.")
-        sources = _known_texts(trace)
-        if sources is None:
+        values = [list(_values(call)) for call in evidence.calls]
+        if not any(values):
+            return not_applicable("No call was given an identifier, a date or an amount.")
+        texts = _known_texts(trace)
+        if texts is None:
             return not_recorded("all that the agent was told, or it arrived cut or redacted")
+        grounds = Grounds(user_texts(trace), trace.started_ns)
+        grounds.add(trace.system_instructions or "", has_now=True)
+        for text in texts:
+            grounds.add(text)
+        for text in (trace.user_input or "", *(x.text or "" for x in trace.history or ())):
+            grounds.add(text, is_conversation=True)
         spelled = Spellings(user_texts(trace))
+        chars = sum(map(len, texts))
         found = list(
-            islice(_from_nowhere(evidence.calls, identified, sources, spelled), MAX_FINDINGS)
+            islice(_from_nowhere(evidence.calls, values, grounds, spelled, chars), MAX_FINDINGS)
         )
         if not found and spelled.were_needed:
             return not_applicable("The user spells a code that a call was given.")
@@ -148,24 +187,25 @@ class ArgumentsGrounded(Check):
 
 def _from_nowhere(
     calls: tuple[ToolCall, ...],
-    identified: list[list[_Identifier]],
-    texts: list[str],
+    values: list[list[_Value]],
+    grounds: Grounds,
     spelled: Spellings,
+    chars: int,
 ) -> Iterator[Finding]:
-    sources = [_flat(x) for x in texts]
-    words = set(_WORD.findall("\n".join(texts).casefold()))
-    chars = sum(map(len, sources))
-    for place, (call, found) in enumerate(zip(calls, identified, strict=True)):
-        for identifier in found:
-            known = _is_known(identifier.value, sources, words)
-            if not known and not spelled.may_be(_flat(identifier.value)):
-                text = (
-                    f"{shown(identifier.value)} is in nothing that the agent was told or had found"
-                )
-                yield Finding.of_call(place, call, text, identifier.argument)
-                sources.append(
-                    _flat(identifier.value)
-                )  # one finding is enough: later calls repeat it
+    for place, (call, looked_at) in enumerate(zip(calls, values, strict=True)):
+        for found in looked_at:
+            if found.is_grounded(grounds):
+                continue
+            if found.kind == _IDENTIFIER and spelled.may_be(found.text):
+                continue
+            text = (
+                f"the {found.kind} {shown(found.text)} is in nothing that the agent was told or"
+                " had found, nor follows from it"
+            )
+            yield Finding.of_call(place, call, text, found.argument)
+            grounds.add(
+                _TIME_BEHIND.sub("", found.text)
+            )  # one finding is enough: later calls repeat it
         result = call.error if call.result is None else printed(call.result)
         chars += len(result or "")
         if (
@@ -174,29 +214,8 @@ def _from_nowhere(
             or chars > _MAX_SOURCE_CHARS
         ):
             return
-        sources.append(_flat(result or ""))
-        words.update(_WORD.findall((result or "").casefold()))
-
-
-def _is_known(value: str, sources: list[str], words: set[str]) -> bool:
-    """Whether an identifier was told: as it is; a number without what stands before it; an address,
-    and what is joined of several words, by these.
-    """
-    if any(_flat(value) in x for x in sources):
-        return True
-    if _EMAIL.fullmatch(value):
-        return words.issuperset(_WORD.findall(value.casefold()))
-    if _DIGITS.fullmatch(value):
-        digits = _flat(value)[-_LAST_DIGITS:]
-        return any(digits in x for x in sources)
-    pieces = value.casefold().replace("_", "-").split("-")
-    if len(pieces) >= _LEAST_PIECES and words.issuperset(pieces):
-        return True
-    padded = _PADDED.fullmatch(value)
-    if padded is not None and padded[1] in words:
-        return True
-    numbered = _NUMBERED.fullmatch(value)
-    return numbered is not None and any(numbered[1] in x for x in sources)
+        has_now = not _TELLS_TIME.isdisjoint(name_words(call.name))
+        grounds.add(result or "", is_conversation=True, has_now=has_now)
 
 
 def _known_texts(trace: AgentTrace) -> list[str] | None:
@@ -204,42 +223,66 @@ def _known_texts(trace: AgentTrace) -> list[str] | None:
     if not _SOURCES.isdisjoint(trace.damaged) or "available_tools" in trace.damaged:
         return None
     history = trace.history or ()
-    texts = [trace.user_input or "", trace.system_instructions or ""]
-    texts += [x.text or "" for x in history]
-    texts += [dumps(call.arguments) for x in history for call in x.tool_calls]
+    texts = [dumps(call.arguments) for x in history for call in x.tool_calls]
     texts += [printed(document) for x in trace.retrieved for document in x.documents]
-    texts += map(_offer, trace.available_tools or ())
-    return texts if _is_whole(texts) else None
+    offered = trace.available_tools or ()
+    texts += [f"{x.name} {x.description or ''} {dumps(x.parameters)}" for x in offered]
+    conversation = (trace.user_input, trace.system_instructions, *(x.text for x in history))
+    chars = [len(x or "") for x in (*conversation, *texts)]
+    is_whole = sum(chars) < _MAX_SOURCE_CHARS and max(chars) < MAX_TEXT_CHARS
+    return texts if is_whole else None
 
 
-def _offer(tool: Tool) -> str:
-    return f"{tool.name} {tool.description or ''} {dumps(tool.parameters)}"
-
-
-def _is_whole(texts: Sequence[str]) -> bool:
-    """Whether none of the texts, nor all together, are as long as they can be here."""
-    if sum(map(len, texts)) >= _MAX_SOURCE_CHARS:
-        return False
-    return all(len(x) < MAX_TEXT_CHARS for x in texts)
-
-
-def _identifiers(call: ToolCall) -> Iterator[_Identifier]:
+def _values(call: ToolCall) -> Iterator[_Value]:
+    """The values of a call that are looked at."""
     creates = not _NAMING.isdisjoint(name_words(call.name))
-    for argument, value in _leaves(call.arguments, "", 0):
-        words = tuple(x for x in name_words(argument.rpartition(".")[2]) if not x.isdigit())
-        if isinstance(value, bool) or not _may_identify(words):
+    members = call.arguments.values() if isinstance(call.arguments, dict) else ()
+    counts = tuple(len(x) for x in members if isinstance(x, list))
+    for argument, value, beside in _leaves(call.arguments, "", frozenset(), 0):
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
             continue
-        text = str(value).strip() if isinstance(value, str | int) else ""
-        if _EMAIL.fullmatch(text) or (
-            not creates
-            and _is_identifier(text)
-            and not (_may_be_a_date(words) and _DATE_IN_DIGITS.fullmatch(text))
-        ):
-            yield _Identifier(argument, text)
+        words = tuple(x for x in name_words(argument.rpartition(".")[2]) if not x.isdigit())
+        text = str(value).strip()
+        if len(text) > _MAX_VALUE_CHARS:
+            continue
+        kind = _kind(text, words, beside)
+        if kind == _ADDRESS:
+            yield from (_Value(argument, x, kind) for x in EMAIL.findall(text))
+        elif kind and not (creates and kind == _IDENTIFIER):
+            yield _Value(argument, text, kind, counts)
 
 
-def _may_be_a_date(words: tuple[str, ...]) -> bool:
-    return words == ("code",) or "date" in words
+def _kind(text: str, words: tuple[str, ...], beside: frozenset[str]) -> str | None:
+    """What a value is, by its looks and its argument's name; None where it is not looked at."""
+    if _ADDRESSES.fullmatch(text):
+        return _ADDRESS if _CHOSEN.isdisjoint(words) else None
+    if _LIKE_A_DATE.fullmatch(_TIME_BEHIND.sub("", text)):
+        if not _CHOSEN.isdisjoint(words):
+            return None
+        return _DATE if _BIRTH.isdisjoint(words) else _BIRTH_DATE
+    if not _AMOUNTS.isdisjoint(words) and (_BOUNDS | _IDS).isdisjoint(words):
+        return _AMOUNT if _number(text) >= _LEAST_AMOUNT else None
+    return _IDENTIFIER if _is_identifying(text, words, beside) else None
+
+
+def _number(text: str) -> float:
+    """The number in an amount; 0 where it is none."""
+    found = _MONEY.fullmatch(text)
+    return float(found[1].replace(",", "")) if found else 0
+
+
+def _is_identifying(text: str, words: tuple[str, ...], beside: frozenset[str]) -> bool:
+    if not _POSTAL.isdisjoint(words) and not _OF_PERSONS.isdisjoint(beside):
+        return _NUMBER.fullmatch(text) is not None
+    if not _may_identify(words):
+        return False
+    if _DATE_IN_DIGITS.fullmatch(text) and (words == ("code",) or "date" in words):
+        return False
+    if _NUMBER.fullmatch(text):
+        return sum(map(str.isdigit, text)) >= (5 if words[-1] in _NAMES_ONE else 6)
+    if _OF_IDENTIFIER.fullmatch(text) is None:
+        return False
+    return words[-1] in _NAMES_ONE or _NO_IDENTIFIER.fullmatch(text) is None
 
 
 def _may_identify(words: tuple[str, ...]) -> bool:
@@ -258,33 +301,21 @@ def _may_identify(words: tuple[str, ...]) -> bool:
     return last not in _IDS or _REGISTERED.isdisjoint(before)
 
 
-def _is_identifier(text: str) -> bool:
-    if _DATE.fullmatch(text):
-        return False
-    if _DIGITS.fullmatch(text):
-        return sum(map(str.isdigit, text)) >= 6  # fewer are years, hours, sizes
-    return _IDENTIFIER.fullmatch(text) is not None and _NO_IDENTIFIER.fullmatch(text) is None
-
-
-def _leaves(value: Json, path: str, depth: int) -> Iterator[tuple[str, Json]]:
-    """The values inside `value`, each with the argument that holds it."""
+def _leaves(
+    value: Json, path: str, beside: frozenset[str], depth: int
+) -> Iterator[tuple[str, Json, frozenset[str]]]:
+    """The values inside `value`, each with the argument that holds it and the words of those
+    beside it.
+    """
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, dict):
-        for key, member in list(value.items())[:_MAX_VALUES]:
-            yield from _leaves(member, f"{path}.{key}" if path else str(key), depth + 1)
+        members = list(value.items())[:_MAX_VALUES]
+        words = frozenset(word for key, _ in members for word in name_words(str(key)))
+        for key, member in members:
+            yield from _leaves(member, f"{path}.{key}" if path else str(key), words, depth + 1)
     elif isinstance(value, list):
         for member in value[:_MAX_VALUES]:
-            yield from _leaves(member, path, depth + 1)
+            yield from _leaves(member, path, beside, depth + 1)
     elif path:
-        yield path, value
-
-
-def _flat(text: str) -> str:
-    """A text by its letters and digits alone, so that a number is found however it is grouped.
-
-    Digits and letters of full width, as Chinese and Japanese texts have them, are the common ones.
-    """
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-    return _SIGNS.sub("", text).casefold()
+        yield path, value, beside

@@ -31,6 +31,18 @@ _MEANS = re.compile(
 """What a call is made with: where that is missing, the call has found out nothing."""
 
 
+_ASKS = re.compile(
+    r"\?$|\bplease (?:choose|confirm|enter|give|provide|reply|select|send|share|specify|tell)\b"
+    r"|\blet me know (?:how|what|when|whether|which)\b",
+    re.IGNORECASE,
+)
+_TAKES_LEAVE = re.compile(
+    r"\b(?:anything|something) (?:else|more)\b|\bother questions\b", re.IGNORECASE
+)
+_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_MAX_END_CHARS = 500
+
+
 @dataclass(frozen=True)
 class ErrorsRecovered(Check):
     """Whether each failed call was made good by a later one of the turn.
@@ -39,7 +51,8 @@ class ErrorsRecovered(Check):
     by its tool's name, or one of the same tool, makes good a failed change. A look-up whose error
     is that what it looked for is not there has answered: it counts as one that did not fail. A turn
     that ends with an honest word about any other failure is found too: the check says what became
-    of the calls, not whose fault it was. Does not apply where no call failed.
+    of the calls, not whose fault it was. Does not apply where no call failed, nor where the turn
+    ends by asking the user how to go on: it is not over.
 
     >>> ErrorsRecovered.needs
     ('tool_calls',)
@@ -55,7 +68,16 @@ class ErrorsRecovered(Check):
         calls = evidence.trace.tool_calls or ()
         if not any(map(_failed, calls)):
             return not_applicable("No call failed.")
-        return _lasting(calls)
+        found = _lasting(calls)
+        if found and _asks_back(evidence.trace.final_output or ""):
+            return not_applicable("The turn ends by asking the user how to go on.")
+        return found
+
+
+def _asks_back(output: str) -> bool:
+    """Whether the last sentence of an answer asks for something, but for whether that was all."""
+    last = _END.split(output.strip(" \n\t\"'*_}]")[-_MAX_END_CHARS:])[-1]
+    return _ASKS.search(last) is not None and _TAKES_LEAVE.search(last) is None
 
 
 def _failed(call: ToolCall) -> bool:
