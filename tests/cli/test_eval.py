@@ -185,9 +185,12 @@ def test_failures_fail_only_when_asked(evaluated, monkeypatch):
         (("--fail-under", "coherence"), "write METRIC=VALUE, such as coherence=0.7"),
         (("--fail-under", "coherence=nan"), "write METRIC=VALUE, such as coherence=0.7"),
         (("--fail-under", "0.7"), "write METRIC=VALUE, such as confidence=0.7"),
-        (("--fail-under", "confidence=2"), "the scale of confidence is 0 to 1"),
-        (("--threshold", "7"), "--threshold 7: the scale of "),
-        (("--threshold", "nan"), "--threshold nan: the scale of "),
+        (
+            ("--fail-under", "confidence=2"),
+            "--fail-under: 2 is off the scale of confidence, which is 0 to 1",
+        ),
+        (("--threshold", "7"), "--threshold: 7 is off the scale of "),
+        (("--threshold", "nan"), "--threshold: nan is off the scale of "),
         (("-c", "nowhere.yaml"), "nowhere.yaml"),
     ],
 )

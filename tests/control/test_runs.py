@@ -519,6 +519,14 @@ WRONG = [
         r"measure\.thresholds\.coherence: options give a threshold for it too",
     ),
     (
+        {"measure": {"metrics": ["coherence"], "thresholds": {"coherence": 9}}},
+        "measure: coherence.threshold: 9 is off the scale of coherence, which is 0 to 1",
+    ),
+    (
+        {"measure": {"metrics": ["coherence"], "options": {"coherence": {"threshold": -1}}}},
+        "measure: coherence.threshold: -1 is off the scale of coherence",
+    ),
+    (
         {"measure": {"metrics": ["coherence"], "options": {"coherence": {"x": 1}}}},
         "coherence has no option 'x'",
     ),

@@ -13,7 +13,6 @@ from spanscore.evaluation import Engine, Overrides
 from spanscore.evaluation.procedure import RuleJudge, rule_judges
 from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import OVERALL, chosen, is_rubric
-from spanscore.evaluation.rubric import scale_of as rubric_scale
 from spanscore.judge import answers_file, check_models, open_judge, redactor
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
@@ -40,24 +39,6 @@ def metric_names(name: str, settings: Settings) -> list[str]:
         return [metric_of(name).name]
     rubric = chosen(settings.evaluation.rubric, [name])
     return [*(x.metric for x in rubric.criteria), OVERALL] if rubric and name == RUBRIC else [name]
-
-
-def require_on_scale(option: str, value: float, names: Iterable[str] | None) -> None:
-    """Raise InputError where a score of one of these metrics (None: of any) cannot be `value`;
-    `option` gave it.
-    """
-    for name in sorted(metrics.available()) if names is None else names:
-        low, high = scale_of(name)
-        if not low <= value <= high:  # nor where it is no number
-            raise InputError(f"{option}: the scale of {name} is {low:g} to {high:g}")
-
-
-def scale_of(name: str) -> tuple[float, float]:
-    """The scale of a metric, which may be a criterion of the user's own.
-
-    Raises InputError where there is none.
-    """
-    return rubric_scale(name) if is_rubric(name) else metric_of(name).scale
 
 
 def measurable(wanted: Overrides) -> Overrides:
