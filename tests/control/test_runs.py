@@ -206,7 +206,16 @@ def test_a_run_in_which_everything_failed_has_failed(server, traces, judge):
 
 def test_a_run_over_nothing_says_so(server):
     run = work(server)
-    assert (run.state, run.progress.reason[:7]) == ("SUCCEEDED", "nothing")
+    assert (run.state, run.progress.reason[:7]) == ("FAILED", "nothing")
+
+
+def test_a_run_of_which_nothing_was_scored_has_failed_and_says_why(server, traces):
+    server.keep(traces(4, tool_calls=()))
+    run = work(server, spec(measure={"metrics": ["check.errors_recovered"]}))
+    assert (run.state, run.progress.reason) == (
+        "FAILED",
+        "nothing was scored; skipped: check.errors_recovered not_applicable (4)",
+    )
 
 
 @pytest.mark.slow
@@ -340,7 +349,7 @@ def test_a_run_of_which_nothing_can_be_stored_has_the_reason(server, traces):
 @pytest.mark.parametrize("action", ["pause", "resume", "cancel"])
 def test_what_has_ended_is_not_moved(server, action):
     run = work(server)
-    with pytest.raises(StateError, match=f"run {run.id} is SUCCEEDED"):
+    with pytest.raises(StateError, match=f"run {run.id} is FAILED"):
         server.do(getattr(server.runs, action)("", run.id))
 
 
