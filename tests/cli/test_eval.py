@@ -129,6 +129,14 @@ def test_a_session_metric_alone_is_what_it_is_among_all(evaluated):
     assert reliability("--metric", "agent_reliability") == reliability()
 
 
+def test_a_session_metric_asks_for_no_signal_that_is_turned_off(evaluated, tmp_path):
+    file = tmp_path / "off.yaml"
+    off = "{confidence: false, tool_correctness: false}"
+    file.write_text(f"evaluation: {{metrics: {off}}}")
+    words = ("--dry-run", "--jsonl", "-c", str(file), "--model", _MODEL)
+    assert _lines(evaluated(*words, "--metric", "agent_reliability")[1]) == []
+
+
 def test_a_threshold_changes_labels_and_no_score(evaluated, ngrams):
     def scored(*words):
         words = ("--jsonl", "-c", ngrams, "--metric", "coherence", *words)

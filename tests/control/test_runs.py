@@ -149,6 +149,14 @@ def test_a_session_run_stores_the_signals_that_it_needs(server, traces, judge):
     assert judge.models == {"other"}
 
 
+def test_a_session_run_computes_no_signal_that_is_turned_off(open_server, traces):
+    server = open_server(metrics={"confidence": False, "loop_detection": False})
+    server.keep(traces(3, session_id="s1"))
+    given = spec(target={"scope": "session"}, measure={"metrics": ["agent_reliability"]})
+    found = {x.metric for x in scores_of(server, work(server, given)) if x.scope == "trace"}
+    assert found == {"tool_correctness", "coherence"}
+
+
 def test_a_filter_names_sessions_by_their_traces(server, traces):
     server.keep(
         traces(

@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     wanted = _wanted(args.metric, args, settings)
     if args.threshold is not None:
         require_on_scale("--threshold", args.threshold, wanted.metrics)
-    require_providers(settings, measurable(wanted))
+    require_providers(settings, measurable(wanted, settings.evaluation))
     terminal.require_writable(args.output)
     if args.dry_run:
         traces = trace_files.agent_traces(
@@ -96,7 +96,12 @@ def run(args: argparse.Namespace) -> int:
         )
         engine = open_engine(settings)
         return print_plan(
-            engine, settings, measurable(wanted), traces, jsonl=args.jsonl, verbose=args.verbose
+            engine,
+            settings,
+            measurable(wanted, settings.evaluation),
+            traces,
+            jsonl=args.jsonl,
+            verbose=args.verbose,
         )
     summary, is_stopped = asyncio.run(_stream(args, settings, wanted))
     if is_stopped:

@@ -183,8 +183,8 @@ class Config(Options):
     )
     """The metrics to run besides, by name, each with its options (`spanscore metrics NAME` lists
     them) or with nothing; also options of those that run anyway. A threshold that no score of the
-    metric can be is refused. `false` in place of options: it does not run. The signals that session metrics rest on are measured where these run, also
-    without being named themselves.
+    metric can be is refused. `false` in place of options: it does not run. The signals that
+    session metrics rest on are measured where these run, also without being named themselves.
     """
 
     external_signals: dict[str, ExternalSignal] = {}

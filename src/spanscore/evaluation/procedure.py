@@ -179,6 +179,8 @@ def make_procedure(
 def narrowed(config: Config, given: Mapping[str, Any]) -> Config:
     """These metrics alone, each with the options that are given with it; None: as `config` has it.
 
+    What it turns off stays off, as a signal too.
+
     Rules keep their shares, judges and thresholds, and their settings for these metrics.
 
     Raises pydantic's ValidationError where a name or an option is not known.
@@ -188,8 +190,9 @@ def narrowed(config: Config, given: Mapping[str, Any]) -> Config:
         for name, options in given.items()
         if name not in config.criteria and not is_rubric(name)
     }
-    metrics = {
-        name: config.metrics.get(name) if options is None else options
+    metrics: dict[str, Any] = {name: False for name, x in config.metrics.items() if x is False}
+    metrics |= {
+        name: (config.metrics.get(name) or None) if options is None else options
         for name, options in plain.items()
     }
     checked = Config.model_validate({"default_metrics": False, "metrics": metrics})

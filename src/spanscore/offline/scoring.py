@@ -80,7 +80,7 @@ class OfflineScoring:
         """
         self._engine = engine
         self._wanted = wanted
-        self._measured = measurable(wanted)
+        self._measured = measurable(wanted, engine.config)
         self._turns = SessionTurns()
         self._external: GivenTo = lambda _session: ()
         self._workers = workers
@@ -115,7 +115,7 @@ class OfflineScoring:
             require_on_scale("threshold", threshold, names)
         wanted = Overrides(names, model, threshold)
         if judge is None:
-            require_providers(settings, measurable(wanted))
+            require_providers(settings, measurable(wanted, settings.evaluation))
         return cls(open_engine(settings, judge), wanted)
 
     @property

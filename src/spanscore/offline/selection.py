@@ -9,7 +9,7 @@ from spanscore import metrics
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import InputError
-from spanscore.evaluation import Engine, Overrides
+from spanscore.evaluation import Config, Engine, Overrides
 from spanscore.evaluation.procedure import RuleJudge, rule_judges
 from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import OVERALL, chosen, is_rubric
@@ -41,12 +41,16 @@ def metric_names(name: str, settings: Settings) -> list[str]:
     return [*(x.metric for x in rubric.criteria), OVERALL] if rubric and name == RUBRIC else [name]
 
 
-def measurable(wanted: Overrides) -> Overrides:
-    """`wanted` with the trace metrics that a session metric among them rests on."""
+def measurable(wanted: Overrides, config: Config) -> Overrides:
+    """`wanted` with the trace metrics that a session metric among them rests on, but for those that
+    the configuration turns off.
+    """
     names = [name for name in wanted.metrics or () if not is_rubric(name)]
     if not any(issubclass(metric_of(name), SessionMetric) for name in names):
         return wanted
-    return replace(wanted, metrics=tuple(dict.fromkeys((*(wanted.metrics or ()), *SIGNAL_WEIGHTS))))
+    weights = {**SIGNAL_WEIGHTS, **config.weights()}
+    signals = [name for name in SIGNAL_WEIGHTS if weights[name]]
+    return replace(wanted, metrics=tuple(dict.fromkeys((*(wanted.metrics or ()), *signals))))
 
 
 def only_wanted(wanted: Overrides, evaluations: Iterable[Evaluation]) -> list[Evaluation]:
