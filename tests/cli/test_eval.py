@@ -64,13 +64,14 @@ def test_without_a_model_what_asks_no_judge_has_a_score_for_every_trace(evaluate
 
 def test_one_line_says_of_all_judged_metrics_that_no_model_judges_them(evaluated):
     [line] = [x for x in evaluated("--jsonl")[2].splitlines() if "No model judges" in x]
-    assert "conversation_completion are skipped: No model judges them: set judge.model" in line
+    assert "agent_consistency are skipped: No model judges them: set judge.model" in line
 
 
 def test_without_a_model_every_judged_metric_is_skipped_for_want_of_a_judge(evaluated):
     scores = _lines(evaluated("--jsonl")[1])
     judged = {name for name in FAMILY if issubclass(metrics.available()[name], metrics.Judged)}
-    assert {x["metric"] for x in scores if x["skip_cause"] == "no_judge"} == judged
+    skipped = {x["metric"] for x in scores if x["skip_cause"] == "no_judge"}
+    assert skipped == judged | {"agent_consistency"}  # which rests on a judged one
 
 
 def test_sessions_come_after_traces(evaluated):

@@ -257,6 +257,25 @@ def test_a_session_outside_the_sample_is_left_out(make_engine, session):
     assert evaluate(make_engine(sampling=0), session) == []
 
 
+def test_without_a_judge_a_session_metric_that_needs_one_is_skipped_and_not_shown(
+    make_unembedded, session
+):
+    alone = replace(session, traces=session.traces[:1])  # so that there is no loop either
+    found = [x for x in evaluate(make_unembedded(), alone) if x.scope == "session"]
+    by_signals = [x for x in found if x.metric.startswith("agent_")]
+    assert [x.outcome.cause for x in by_signals] == ["no_judge", "no_judge"]
+    assert [x.metric for x in found if x.is_shown or x.tally] == []
+    assert "confidence is missing in 1 of 1 trace (no judge is configured)" in found[-1].reason
+
+
+def test_a_session_metric_that_rests_on_no_judged_signal_is_shown(make_unembedded, session):
+    off = dict.fromkeys(("confidence", "tool_correctness", "coherence"), False)
+    alone = replace(session, traces=session.traces[:1])
+    metrics = {**off, "agent_reliability": None}
+    [found] = [x for x in evaluate(make_unembedded(metrics=metrics), alone) if x.scope == "session"]
+    assert (found.outcome.cause, found.is_shown) == ("no_signals", True)
+
+
 def test_what_no_judge_and_no_embedding_leave_out_is_said_in_few_words(make_unembedded, session):
     reliability = next(
         x for x in evaluate(make_unembedded(), session) if x.metric == "agent_reliability"

@@ -13,7 +13,7 @@ from spanscore.embed.port import Embedder
 from spanscore.evaluation.config import Config, Overrides
 from spanscore.evaluation.inquiry import PlannedCall
 from spanscore.evaluation.measurement import measured_by_signals
-from spanscore.evaluation.outcomes import graded, parted, placed
+from spanscore.evaluation.outcomes import for_want_of_a_judge, graded, parted, placed
 from spanscore.evaluation.procedure import (
     Evaluating,
     Procedure,
@@ -594,6 +594,8 @@ class SessionEvaluating:
             metric.name: measured_by_signals(metric, self._session, signals, weights)
             for metric in self._by_signals
         }
+        if not self._selection.has_judge and any(isinstance(x, Judged) for x in self._signals):
+            outcomes = {name: for_want_of_a_judge(x) for name, x in outcomes.items()}
         return self._evaluating.evaluations(graded(self._by_signals, outcomes), self._session)
 
 
