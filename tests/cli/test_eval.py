@@ -130,6 +130,11 @@ def test_a_session_metric_alone_is_what_it_is_among_all(evaluated):
     assert reliability("--metric", "agent_reliability") == reliability()
 
 
+def test_a_family_is_all_of_its_metrics(evaluated):
+    measured = {x["metric"] for x in _lines(evaluated("--jsonl", "--metric", "check")[1])}
+    assert measured == {x for x in metrics.available() if x.startswith("check.")}
+
+
 def test_a_session_metric_asks_for_no_signal_that_is_turned_off(evaluated, tmp_path):
     file = tmp_path / "off.yaml"
     off = "{confidence: false, tool_correctness: false}"

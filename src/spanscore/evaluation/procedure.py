@@ -20,7 +20,7 @@ from spanscore.evaluation.signals import check_signals, needed, usual_weights
 from spanscore.judge import renderer
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
-from spanscore.metrics import Metric
+from spanscore.metrics import Metric, family
 from spanscore.metrics.rubric import NOTHING_EXPECTED, PREFIX, Expected
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
@@ -178,6 +178,7 @@ def make_procedure(
 
 def narrowed(config: Config, given: Mapping[str, Any]) -> Config:
     """These metrics alone, each with the options that are given with it; None: as `config` has it.
+    A family such as `check` is all of its metrics.
 
     What it turns off stays off, as a signal too.
 
@@ -185,6 +186,7 @@ def narrowed(config: Config, given: Mapping[str, Any]) -> Config:
 
     Raises pydantic's ValidationError where a name or an option is not known.
     """
+    given = {x: options for name, options in given.items() for x in family(name) or [name]}
     plain = {
         name: options
         for name, options in given.items()

@@ -31,12 +31,13 @@ def metric_of(name: str) -> type[Metric]:
 
 
 def metric_names(name: str, settings: Settings) -> list[str]:
-    """The metrics that a name stands for: `rubric` for all that the rubric scores.
+    """The metrics that a name stands for: `check` for all checks, `rubric` for all that the rubric
+    scores.
 
     Raises as `metric_of`.
     """
     if not is_rubric(name):
-        return [metric_of(name).name]
+        return metrics.family(name) or [metric_of(name).name]
     rubric = chosen(settings.evaluation.rubric, [name])
     return [*(x.metric for x in rubric.criteria), OVERALL] if rubric and name == RUBRIC else [name]
 

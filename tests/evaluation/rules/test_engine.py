@@ -395,6 +395,12 @@ def test_where_only_some_metrics_are_wanted_a_rule_says_how_these_are_measured(m
     assert evaluate(engine, make_trace(user_id="monitor")) == {}
 
 
+def test_a_family_is_all_of_its_metrics():
+    wanted = narrowed(Config(), {"check": None}).measured()
+    assert {"check.answer_present", "check.errors_recovered"} <= set(wanted)
+    assert all(x.startswith("check.") for x in wanted)
+
+
 def test_what_is_turned_off_is_no_signal_where_only_some_metrics_are_wanted():
     rules = [{"name": "a", "metrics": {"coherence": False}}]
     given = Config(metrics={"confidence": False}, rules=rules)
