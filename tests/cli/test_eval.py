@@ -88,7 +88,7 @@ def test_the_table_says_that_no_model_judges_and_how_to_name_one(evaluated):
     said = " ".join(evaluated("--metric", "confidence")[1].split())
     assert said.endswith(
         "No model judges, so confidence is skipped; --model, judge.model or SPANSCORE_JUDGE_MODEL"
-        " names one."
+        " names one. --metric check runs all checks, which need none."
     )
 
 
