@@ -253,6 +253,21 @@ def test_every_default_is_written_as_a_file_would_write_it():
     )
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        "metrics: {confidence: {threshold: 9}}",
+        "metrics: {confidence: {threshold: -1}}",
+        "metrics: {loop_detection: {threshold: {ngrams: 9}}}",
+        "rules: [{name: a, thresholds: {confidence: 9}}]",
+        "rubric: {}\n  rules: [{name: a, thresholds: {rubric.overall: 101}}]",
+    ],
+)
+def test_a_threshold_that_no_score_can_be_is_refused(given):
+    with pytest.raises(ConfigError, match=r" is off the scale of \S+, which is 0 to 1"):
+        parse(f"evaluation:\n  {given}")
+
+
 def test_a_threshold_that_is_true_or_false_is_refused():
     with pytest.raises(ConfigError, match="true is no number"):
         parse("evaluation: {metrics: {confidence: {threshold: true}}}")

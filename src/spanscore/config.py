@@ -34,6 +34,8 @@ from spanscore.export.config import (
 )
 from spanscore.export.config import Config as Export
 from spanscore.judge.config import Config as Judge
+from spanscore.metrics import Computed, Embedded, Judged
+from spanscore.metrics.own import FunctionMetric
 from spanscore.model.options import Duration, Options, duration_ns, duration_text, size_text
 from spanscore.receive.auth import Config as Tenancy
 from spanscore.receive.config import Auth, BearerToken, Endpoint, GrpcTls
@@ -317,6 +319,35 @@ class Settings(Options):
             for name, models in variant.models(judge.models).items():
                 found[name] = tuple(dict.fromkeys((*found.get(name, ()), *models)))
         return found
+
+    def all_models(self) -> list[str]:
+        """Every model that may be asked, each once."""
+        of_judges = (model for x in self.judges for model in (*x.models, *x.cascade_models))
+        named = (model for models in self.models().values() for model in models)
+        return list(dict.fromkeys((*of_judges, *named)))
+
+    def without_judge(self) -> str | None:
+        """Which metrics are skipped since no judge is configured, and which run; None where none
+        is skipped.
+        """
+        if any(x.models for x in self.judges):
+            return None
+        configured = self.evaluation.build()
+        skipped = [x.name for x in configured if isinstance(x, Judged)]
+        skipped += [] if self.evaluation.rubric is None else ["rubric"]
+        if not skipped:
+            return None
+        has_embedding = self.embedding.chosen is not None
+        run = [
+            x.name
+            for x in configured
+            if isinstance(x, Computed | FunctionMetric)
+            or (isinstance(x, Embedded) and (has_embedding or x.falls_back_on_ngrams))
+        ]
+        return (
+            f"no judge is configured, so {', '.join(skipped)}"
+            f" {'is' if len(skipped) == 1 else 'are'} skipped; what runs: {', '.join(run) or '-'}"
+        )
 
     @model_validator(mode="after")
     def _inline_leads_somewhere(self) -> Self:

@@ -268,7 +268,7 @@ def test_labels_of_one_class_leave_out_what_they_cannot_tell(ran, files):
         (
             '{"trace_id": "a", "label": "pass"}',
             ("--metric", METRIC, "--threshold", "7"),
-            "the scale of task_completion",
+            "--threshold: 7 is off the scale of task_completion, which is 0 to 1",
         ),
     ],
 )

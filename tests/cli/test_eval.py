@@ -64,13 +64,14 @@ def test_without_a_model_what_asks_no_judge_has_a_score_for_every_trace(evaluate
 
 def test_one_line_says_of_all_judged_metrics_that_no_model_judges_them(evaluated):
     [line] = [x for x in evaluated("--jsonl")[2].splitlines() if "No model judges" in x]
-    assert "conversation_completion are skipped: No model judges them: set judge.model" in line
+    assert "agent_consistency are skipped: No model judges them: set judge.model" in line
 
 
 def test_without_a_model_every_judged_metric_is_skipped_for_want_of_a_judge(evaluated):
     scores = _lines(evaluated("--jsonl")[1])
     judged = {name for name in FAMILY if issubclass(metrics.available()[name], metrics.Judged)}
-    assert {x["metric"] for x in scores if x["skip_cause"] == "no_judge"} == judged
+    skipped = {x["metric"] for x in scores if x["skip_cause"] == "no_judge"}
+    assert skipped == judged | {"agent_consistency"}  # which rests on a judged one
 
 
 def test_sessions_come_after_traces(evaluated):
@@ -87,7 +88,7 @@ def test_the_table_says_that_no_model_judges_and_how_to_name_one(evaluated):
     said = " ".join(evaluated("--metric", "confidence")[1].split())
     assert said.endswith(
         "No model judges, so confidence is skipped; --model, judge.model or SPANSCORE_JUDGE_MODEL"
-        " names one."
+        " names one. --metric check runs all checks, which need none."
     )
 
 
@@ -127,6 +128,19 @@ def test_a_session_metric_alone_is_what_it_is_among_all(evaluated):
         ]
 
     assert reliability("--metric", "agent_reliability") == reliability()
+
+
+def test_a_family_is_all_of_its_metrics(evaluated):
+    measured = {x["metric"] for x in _lines(evaluated("--jsonl", "--metric", "check")[1])}
+    assert measured == {x for x in metrics.available() if x.startswith("check.")}
+
+
+def test_a_session_metric_asks_for_no_signal_that_is_turned_off(evaluated, tmp_path):
+    file = tmp_path / "off.yaml"
+    off = "{confidence: false, tool_correctness: false}"
+    file.write_text(f"evaluation: {{metrics: {off}}}")
+    words = ("--dry-run", "--jsonl", "-c", str(file), "--model", _MODEL)
+    assert _lines(evaluated(*words, "--metric", "agent_reliability")[1]) == []
 
 
 def test_a_threshold_changes_labels_and_no_score(evaluated, ngrams):
@@ -185,9 +199,12 @@ def test_failures_fail_only_when_asked(evaluated, monkeypatch):
         (("--fail-under", "coherence"), "write METRIC=VALUE, such as coherence=0.7"),
         (("--fail-under", "coherence=nan"), "write METRIC=VALUE, such as coherence=0.7"),
         (("--fail-under", "0.7"), "write METRIC=VALUE, such as confidence=0.7"),
-        (("--fail-under", "confidence=2"), "the scale of confidence is 0 to 1"),
-        (("--threshold", "7"), "--threshold 7: the scale of "),
-        (("--threshold", "nan"), "--threshold nan: the scale of "),
+        (
+            ("--fail-under", "confidence=2"),
+            "--fail-under: 2 is off the scale of confidence, which is 0 to 1",
+        ),
+        (("--threshold", "7"), "--threshold: 7 is off the scale of "),
+        (("--threshold", "nan"), "--threshold: nan is off the scale of "),
         (("-c", "nowhere.yaml"), "nowhere.yaml"),
     ],
 )

@@ -77,8 +77,8 @@ def test_an_option_that_is_wrong_is_named(words, why, runs):
 @pytest.mark.slow
 def test_a_run_is_watched_to_its_end(runs):
     code, printed = runs("create", "--metric", METRIC, "--watch")
-    assert code == 0
-    assert "state     succeeded" in printed.out
+    assert code == 1
+    assert "state     failed" in printed.out
     assert f"skipped   5  {METRIC}: not_applicable" in printed.out
 
 
@@ -138,7 +138,7 @@ def test_what_cannot_be_done_now_is_one_line(runs):
     runs("watch", run["name"])
     code, printed = runs("resume", run["name"])
     assert (code, len(printed.err.splitlines())) == (2, 1)
-    assert "is SUCCEEDED: only one that is PAUSED can be resumed" in printed.err
+    assert "is FAILED: only one that is PAUSED can be resumed" in printed.err
 
 
 def test_without_a_server_it_says_what_to_do(capsys):

@@ -653,3 +653,9 @@ def test_a_trigger_that_takes_long_holds_up_none_of_another_monitor(server):
             await asyncio.gather(first, second)
 
     assert not server.do(scenario())
+
+
+def test_a_tick_whose_run_had_nothing_to_score_has_not_failed(world):
+    world.create()
+    tick = world.worked_off(world.later())
+    assert (world.run(tick.run).state, tick.outcome) == ("FAILED", "done")

@@ -149,6 +149,14 @@ def test_a_session_run_stores_the_signals_that_it_needs(server, traces, judge):
     assert judge.models == {"other"}
 
 
+def test_a_session_run_computes_no_signal_that_is_turned_off(open_server, traces):
+    server = open_server(metrics={"confidence": False, "loop_detection": False})
+    server.keep(traces(3, session_id="s1"))
+    given = spec(target={"scope": "session"}, measure={"metrics": ["agent_reliability"]})
+    found = {x.metric for x in scores_of(server, work(server, given)) if x.scope == "trace"}
+    assert found == {"tool_correctness", "coherence"}
+
+
 def test_a_filter_names_sessions_by_their_traces(server, traces):
     server.keep(
         traces(
@@ -206,7 +214,16 @@ def test_a_run_in_which_everything_failed_has_failed(server, traces, judge):
 
 def test_a_run_over_nothing_says_so(server):
     run = work(server)
-    assert (run.state, run.progress.reason[:7]) == ("SUCCEEDED", "nothing")
+    assert (run.state, run.progress.reason[:7]) == ("FAILED", "nothing")
+
+
+def test_a_run_of_which_nothing_was_scored_has_failed_and_says_why(server, traces):
+    server.keep(traces(4, tool_calls=()))
+    run = work(server, spec(measure={"metrics": ["check.errors_recovered"]}))
+    assert (run.state, run.progress.reason) == (
+        "FAILED",
+        "nothing was scored; skipped: check.errors_recovered not_applicable (4)",
+    )
 
 
 @pytest.mark.slow
@@ -340,7 +357,7 @@ def test_a_run_of_which_nothing_can_be_stored_has_the_reason(server, traces):
 @pytest.mark.parametrize("action", ["pause", "resume", "cancel"])
 def test_what_has_ended_is_not_moved(server, action):
     run = work(server)
-    with pytest.raises(StateError, match=f"run {run.id} is SUCCEEDED"):
+    with pytest.raises(StateError, match=f"run {run.id} is FAILED"):
         server.do(getattr(server.runs, action)("", run.id))
 
 
@@ -517,6 +534,14 @@ WRONG = [
             }
         },
         r"measure\.thresholds\.coherence: options give a threshold for it too",
+    ),
+    (
+        {"measure": {"metrics": ["coherence"], "thresholds": {"coherence": 9}}},
+        "measure: coherence.threshold: 9 is off the scale of coherence, which is 0 to 1",
+    ),
+    (
+        {"measure": {"metrics": ["coherence"], "options": {"coherence": {"threshold": -1}}}},
+        "measure: coherence.threshold: -1 is off the scale of coherence",
     ),
     (
         {"measure": {"metrics": ["coherence"], "options": {"coherence": {"x": 1}}}},

@@ -1,12 +1,14 @@
 """Sessions: loop detection over their traces, then the metrics that rest on the traces' scores."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from spanscore.errors import InputError, JudgeTimeoutError
 from spanscore.evaluation import Overrides
+from spanscore.metrics import SIGNAL_WEIGHTS
 from spanscore.metrics.trace import coherence
 from spanscore.metrics.trace.coherence import Scale
 from spanscore.model.score import Skip
@@ -255,6 +257,25 @@ def test_a_session_outside_the_sample_is_left_out(make_engine, session):
     assert evaluate(make_engine(sampling=0), session) == []
 
 
+def test_without_a_judge_a_session_metric_that_needs_one_is_skipped_and_not_shown(
+    make_unembedded, session
+):
+    alone = replace(session, traces=session.traces[:1])  # so that there is no loop either
+    found = [x for x in evaluate(make_unembedded(), alone) if x.scope == "session"]
+    by_signals = [x for x in found if x.metric.startswith("agent_")]
+    assert [x.outcome.cause for x in by_signals] == ["no_judge", "no_judge"]
+    assert [x.metric for x in found if x.is_shown or x.tally] == []
+    assert "confidence is missing in 1 of 1 trace (no judge is configured)" in found[-1].reason
+
+
+def test_a_session_metric_that_rests_on_no_judged_signal_is_shown(make_unembedded, session):
+    off = dict.fromkeys(("confidence", "tool_correctness", "coherence"), False)
+    alone = replace(session, traces=session.traces[:1])
+    metrics = {**off, "agent_reliability": None}
+    [found] = [x for x in evaluate(make_unembedded(metrics=metrics), alone) if x.scope == "session"]
+    assert (found.outcome.cause, found.is_shown) == ("no_signals", True)
+
+
 def test_what_no_judge_and_no_embedding_leave_out_is_said_in_few_words(make_unembedded, session):
     reliability = next(
         x for x in evaluate(make_unembedded(), session) if x.metric == "agent_reliability"
@@ -276,6 +297,41 @@ def test_the_signals_that_a_run_measures_for_itself_are_returned_where_they_are_
     of_traces = {x.metric for x in found if x.scope == "trace"}
     assert {"confidence", "tool_correctness", "loop_detection"} <= of_traces
     assert [x.metric for x in found if x.scope == "session"] == ["agent_reliability"]
+
+
+RELIABILITY = Overrides(("agent_reliability",))
+
+
+def signals_of(engine, session, overrides, trace):
+    """The signals that a session's run measures of a trace."""
+    run = evaluate(engine, session, overrides, signals={}, with_signals=True)
+    return {x.metric for x in run if x.subject_id == trace.id} & set(SIGNAL_WEIGHTS)
+
+
+@pytest.fixture
+def mixed(session):
+    """The session, in which a rule for the user x takes the first trace alone."""
+    first, *others = session.traces
+    return replace(session, traces=(replace(first, user_id="x"), *others))
+
+
+@pytest.mark.parametrize("overrides", [Overrides(), RELIABILITY])
+def test_a_run_measures_no_signal_that_a_rule_turns_off_for_a_trace(
+    make_engine, mixed, scripted, overrides
+):
+    off = {"when": {"user": "x"}, "metrics": {"confidence": False}, "sampling": 0.5}
+    engine = make_engine(scripted(), rules=[{"name": "a", **off}])
+    first, second, _ = mixed.traces
+    assert "confidence" not in signals_of(engine, mixed, overrides, first)
+    assert "confidence" in signals_of(engine, mixed, overrides, second)
+
+
+def test_a_run_measures_no_signal_of_a_trace_of_which_a_rule_has_nothing_measured(
+    make_engine, mixed, scripted
+):
+    rule = {"name": "a", "when": {"user": "x"}, "metrics": "none"}
+    engine = make_engine(scripted(), rules=[rule])
+    assert signals_of(engine, mixed, Overrides(), mixed.traces[0]) == set()
 
 
 def test_they_are_planned_as_they_are_measured(make_engine, session, scripted):

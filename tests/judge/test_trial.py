@@ -70,6 +70,23 @@ def up(meter):
     return next(x.values for x in meter.collect() if x.metric is declared.JUDGE_UP)
 
 
+def test_without_a_trial_at_the_start_nothing_is_asked_before_there_is_doubt():
+    judge = ScriptedJudge(WRONG_KEY)
+
+    async def main():
+        trials = trials_of(judge)
+        running = asyncio.create_task(trials.run(at_start=False))
+        await asyncio.sleep(0)
+        before = list(judge.asked)
+        trials.doubt()
+        await trials.settle()
+        running.cancel()
+        return before, trials.states["m"].status
+
+    assert asyncio.run(main()) == ([], "fails")
+    assert judge.asked == ["m"]
+
+
 def test_a_model_that_gives_no_answer_is_one_line_of_level_error(caplog):
     run(ScriptedJudge(WRONG_KEY), 5)
     (line,) = caplog.records

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spanscore.evaluation import Overrides
+from spanscore.evaluation import Config, Overrides
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.offline import scoring as scoring_module
 from spanscore.offline.recordings import Recordings
@@ -24,6 +24,7 @@ FOLDER = Path(__file__).parents[2] / "examples" / "recordings" / "pydantic-ai"
 class Engine:
     """Scores nothing; a trace whose input is in `waiting` waits for its event."""
 
+    config = Config()
     looks_back = True
     uses_external_scores = False
 

@@ -12,6 +12,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import spanscore
+from spanscore.errors import JudgeUnavailableError
 
 METRICS = ("check.answer_present", "check.repeated_calls")
 
@@ -90,6 +91,13 @@ class HangingJudge:
     async def ask(self, prompt, schema, *, models=()):
         self.asked.set()
         await asyncio.Event().wait()
+
+
+class UnreachableJudge:
+    """A judge whose provider refuses the key."""
+
+    async def ask(self, prompt, schema, *, models=()):
+        raise JudgeUnavailableError("wrong key", status=401)
 
 
 class LateJudge:

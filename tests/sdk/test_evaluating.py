@@ -87,7 +87,7 @@ def test_a_metric_that_there_is_not_is_named_with_the_nearest():
 
 
 def test_a_threshold_beyond_the_scale_is_refused():
-    with pytest.raises(InputError, match="the scale of coherence is"):
+    with pytest.raises(InputError, match="is off the scale of coherence"):
         spanscore.evaluate(FOLDER, metrics=["coherence"], threshold=7)
 
 

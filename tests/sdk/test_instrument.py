@@ -8,7 +8,14 @@ import sys
 import threading
 
 import pytest
-from application import METRICS, Application, HangingJudge, LateJudge, chatted
+from application import (
+    METRICS,
+    Application,
+    HangingJudge,
+    LateJudge,
+    UnreachableJudge,
+    chatted,
+)
 
 import spanscore
 from spanscore.config import parse
@@ -365,11 +372,48 @@ def test_instrumenting_again_takes_the_place_of_what_was_before(application, ins
         ({"embedding": {"modle": "m"}}, "embedding.modle: unknown key; did you mean model"),
         ({"config": "/nowhere.yaml"}, "/nowhere.yaml"),
         ({"tracer_provider": object()}, "takes no span processors"),
+        pytest.param(  # which imports litellm
+            {"judge": "gpt-9"}, "gpt-9: there is no such provider", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_what_cannot_be_is_said_at_once(application, options, told):
     with pytest.raises(ConfigError, match=told):
         application.instrument(**options)
+
+
+def test_a_judge_that_does_not_answer_is_one_line_and_in_the_health(application, caplog):
+    instrumentation = application.instrument(metrics=["confidence"], judge=UnreachableJudge())
+    for _ in range(3):
+        application.turn()
+    instrumentation.shutdown()
+    [line] = [x for x in caplog.messages if "the judge gives no answer" in x]
+    assert "wrong key. What to do: give a valid key" in line
+    [state] = instrumentation.health()["judge"].values()
+    assert (state["status"], state["reason"]) == ("fails", "wrong key")
+
+
+def test_a_judge_that_hangs_until_the_end_is_said_too(application, caplog, monkeypatch):
+    monkeypatch.setattr(scoring_thread, "_LEFT_S", 60)  # judges are waited for no longer at all
+    monkeypatch.setattr(scoring_thread, "_LEFT_SHARE", 1)
+    instrumentation = application.instrument(metrics=["confidence"], judge=HangingJudge())
+    application.turn()
+    instrumentation.shutdown(60_000)
+    [line] = [x for x in caplog.messages if "the judge gives no answer" in x]
+    assert "judge.timeout" in line
+
+
+def test_without_a_judge_one_line_says_what_runs_and_what_else_could(application, caplog):
+    application.instrument(metrics=None).shutdown()
+    [line] = [x for x in caplog.messages if "no judge is configured" in x]
+    assert "task_completion" in line.partition("what runs:")[0]
+    assert "what runs: check.errors_recovered, loop_detection;" in line
+    assert 'metrics=["check"]' in line
+
+
+def test_metrics_that_need_no_judge_are_no_reason_to_say_so(application, caplog):
+    application.instrument(metrics=["check"]).shutdown()
+    assert not [x for x in caplog.messages if "no judge" in x]
 
 
 def test_no_thread_runs_before_the_first_span(application):

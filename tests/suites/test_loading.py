@@ -55,7 +55,7 @@ CASE = "name: x\ncases:\n- id: a\n"
         ),
         (
             f"{CASE}thresholds: {{rubric.tone: 60}}",
-            "s.yaml:4: thresholds: 60 is not on the scale of rubric.tone",
+            "s.yaml:4: thresholds: 60 is off the scale of rubric.tone",
         ),
         ("name: 2024-99-99", "s.yaml: not YAML: month must be in 1..12"),
         (
@@ -78,7 +78,7 @@ CASE = "name: x\ncases:\n- id: a\n"
         ),
         (
             f"{CASE}thresholds: {{confidence: 2}}",
-            "s.yaml:4: thresholds: 2 is not on the scale of confidence",
+            "s.yaml:4: thresholds: 2 is off the scale of confidence",
         ),
         (
             f"{CASE}agentic: {{tool_weights: {{selection: 0.5}}}}",
@@ -175,7 +175,7 @@ def test_a_number_may_be_written_where_a_text_is_meant():
         ("required_pass_rate: .inf", "required_pass_rate: inf is no number that can be used"),
         ("thresholds: {confidence: true}", "thresholds.confidence: true is no number"),
         ("thresholds: {confidence: '0.8'}", "thresholds.confidence: '0.8' is no number"),
-        ("thresholds: {confidence: .nan}", "thresholds: nan is not on the scale of confidence"),
+        ("thresholds: {confidence: .nan}", "thresholds: nan is off the scale of confidence"),
         ("agentic: {threshold: true}", "agentic.threshold: true is no number"),
         ("agentic: {threshold: '0.8'}", "agentic.threshold: '0.8' is no number"),
         ("agentic: {tool_threshold: true}", "agentic.tool_threshold: true is no number"),

@@ -11,7 +11,7 @@ import hashlib
 import math
 import re
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import count, islice
 from typing import Any, Final, TypeVar
 from urllib.parse import quote as percent_encoded
@@ -20,13 +20,11 @@ from urllib.parse import unquote
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
-from spanscore import metrics
 from spanscore.api.servicer import Call
 from spanscore.api.v1.trace_service_pb2 import EvaluateSessionRequest, EvaluateTraceRequest
 from spanscore.errors import FieldError, InputError, NotFoundError, shortened
 from spanscore.evaluation.config import Overrides
-from spanscore.evaluation.rubric import is_rubric
-from spanscore.evaluation.rubric import scale_of as rubric_scale
+from spanscore.evaluation.rubric import require_on_scale
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -161,22 +159,8 @@ def overrides(
     except InputError as error:
         raise FieldError("metrics", str(error)) from None
     if threshold is not None:
-        _require_on_scale(threshold, found.metrics)
+        require_on_scale("threshold", threshold, found.metrics)
     return found
-
-
-def _require_on_scale(threshold: float, names: Sequence[str] | None) -> None:
-    """Raise FieldError where no score of one of these metrics (None: of any) can be what it is held
-    against.
-    """
-    available = metrics.available()
-    for name in sorted(available) if names is None else names:
-        low, high = rubric_scale(name) if is_rubric(name) else available[name].scale
-        if not low <= threshold <= high:  # nor where it is no number
-            raise FieldError(
-                "threshold",
-                f"{threshold:g} is off the scale of {name}, which is {low:g} to {high:g}",
-            )
 
 
 USUAL_PAGE = 50

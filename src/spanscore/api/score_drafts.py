@@ -16,8 +16,7 @@ from spanscore.api.requests import request_id_in, shown, trace_id
 from spanscore.api.v1 import score_pb2 as score_pb
 from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.errors import ConflictError, FieldError
-from spanscore.evaluation.rubric import is_rubric
-from spanscore.evaluation.rubric import scale_of as rubric_scale
+from spanscore.evaluation.rubric import is_rubric, scale_of
 from spanscore.model.external import KIND_OF_SOURCE, etag, verdict
 from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.json import loads
@@ -366,10 +365,7 @@ def _is_span_id(text: str) -> bool:
 
 def _known_scale(metric: str) -> tuple[float, float] | None:
     """The scale of a metric that this spanscore has; None of any other name."""
-    if is_rubric(metric):
-        return rubric_scale(metric)
-    found = metrics.available().get(metric)
-    return None if found is None else found.scale
+    return scale_of(metric) if is_rubric(metric) or metrics.named(metric) else None
 
 
 def _refuse(wrong: Sequence[FieldError]) -> None:

@@ -26,9 +26,9 @@ from spanscore.cli.terminal import (
 )
 from spanscore.config import Settings
 from spanscore.errors import InputError
+from spanscore.evaluation.rubric import require_on_scale
 from spanscore.model.json import dumps
 from spanscore.model.score import reaches
-from spanscore.offline import require_on_scale
 from spanscore.stats import Estimate, NotEstimableError, Unsure
 from spanscore.store import calibrations
 from spanscore.store.config import Config
@@ -71,11 +71,7 @@ def run(args: argparse.Namespace) -> int:
     settings = eval.configured(args)
     labels, also_named, source = _labels(args, settings)
     if args.threshold is not None:
-        require_on_scale(
-            f"--threshold {args.threshold:g}",
-            args.threshold,
-            dict.fromkeys(x.metric for x in labels),
-        )
+        require_on_scale("--threshold", args.threshold, dict.fromkeys(x.metric for x in labels))
     verdicts, seen = _verdicts(args, settings, labels)
     if args.labels_from:
         labels = recorded_labels.matching(labels, also_named, verdicts, seen)

@@ -38,7 +38,7 @@ from spanscore.cli import measurement, score_summary, terminal
 from spanscore.cli.measurement import INTERRUPTED, Display, ScoreFile, Shown, stop_on_interrupt
 from spanscore.config import available_cpus
 from spanscore.errors import InputError
-from spanscore.evaluation.rubric import OVERALL
+from spanscore.evaluation.rubric import OVERALL, require_on_scale
 from spanscore.metrics import available
 from spanscore.model.score import reaches
 from spanscore.offline import (
@@ -46,7 +46,6 @@ from spanscore.offline import (
     Scored,
     measurable,
     metric_names,
-    require_on_scale,
 )
 from spanscore.offline.recordings import Recordings
 from spanscore.offline.selection import open_engine, require_providers, uses_models
@@ -85,8 +84,8 @@ def run(args: argparse.Namespace) -> int:
     gates = [_gate(text, settings) for text in args.fail_under]
     wanted = _wanted(args.metric, args, settings)
     if args.threshold is not None:
-        require_on_scale(f"--threshold {args.threshold:g}", args.threshold, wanted.metrics)
-    require_providers(settings, measurable(wanted))
+        require_on_scale("--threshold", args.threshold, wanted.metrics)
+    require_providers(settings, measurable(wanted, settings.evaluation))
     terminal.require_writable(args.output)
     if args.dry_run:
         traces = trace_files.agent_traces(
@@ -97,7 +96,12 @@ def run(args: argparse.Namespace) -> int:
         )
         engine = open_engine(settings)
         return print_plan(
-            engine, settings, measurable(wanted), traces, jsonl=args.jsonl, verbose=args.verbose
+            engine,
+            settings,
+            measurable(wanted, settings.evaluation),
+            traces,
+            jsonl=args.jsonl,
+            verbose=args.verbose,
         )
     summary, is_stopped = asyncio.run(_stream(args, settings, wanted))
     if is_stopped:
@@ -230,7 +234,7 @@ def _gate(text: str, settings: Settings) -> tuple[str, float]:
         least = math.nan
     if math.isnan(least):
         raise InputError(f"--fail-under {text}: {how.format(name)}")
-    require_on_scale(f"--fail-under {text}", least, [name])
+    require_on_scale("--fail-under", least, [name])
     return metric, least
 
 

@@ -113,7 +113,7 @@ def judges(summary: RunSummary) -> str:
         return (
             f"No model judges, so {', '.join(sorted(unjudged))}"
             f" {'is' if len(unjudged) == 1 else 'are'} skipped; --model, judge.model or"
-            " SPANSCORE_JUDGE_MODEL names one."
+            " SPANSCORE_JUDGE_MODEL names one. --metric check runs all checks, which need none."
         )
     return "No judge was asked."
 

@@ -132,10 +132,11 @@ def _allow_open_files(settings: "Settings") -> None:
 
 
 def _log_what_scores_rest_on(settings: "Settings") -> None:
-    if not any(x.models for x in settings.judges):
+    if lacking := settings.without_judge():
         _log.info(
-            "no judge model is configured, so judged metrics are skipped; set judge.model or"
-            " SPANSCORE_JUDGE_MODEL"
+            "%s; set judge.model or SPANSCORE_JUDGE_MODEL, or name checks in evaluation.metrics,"
+            " which need none",
+            lacking,
         )
     if settings.embedding.chosen is None and "coherence" in settings.evaluation.measured():
         _log.info(

@@ -7,7 +7,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 from spanscore.config import Settings
@@ -283,8 +282,7 @@ class RequestedModels:
 
     @cached_property
     def _configured(self) -> frozenset[str]:
-        judges = chain.from_iterable((*x.models, *x.cascade_models) for x in self._settings.judges)
-        return frozenset((*judges, *chain.from_iterable(self._settings.models().values())))
+        return frozenset(self._settings.all_models())
 
     def require(self, model: str | None, field: str) -> None:
         """Raise FieldError where a request's `field` names a model that it may not name."""

@@ -25,6 +25,7 @@ from spanscore.store.store import Store
 from spanscore.store.stored_rows import NO_TEXT, key
 
 _MAX_ERROR = 500
+_MAX_SHOWN = 5
 _OF_SESSION = "runs_with_session"
 
 
@@ -446,14 +447,17 @@ class Work:
             )
 
     async def _end_state(self) -> RunState | None:
-        """Write that the run has come to its end: it failed where no item came out."""
+        """Write that the run has come to its end: it failed where no item came out, or nothing was
+        scored.
+        """
 
         def ended(run: Run) -> Run:
             if run.state != "RUNNING":
                 return run
             progress = replace(run.progress, ended_ns=self._clock_ns(), reason=_why(run))
-            state: RunState = "FAILED" if progress.failed and not progress.done else "SUCCEEDED"
-            return replace(run, state=state, progress=progress)
+            none_came_out = progress.failed and not progress.done
+            has_failed = none_came_out or not progress.scores.scored
+            return replace(run, state="FAILED" if has_failed else "SUCCEEDED", progress=progress)
 
         found: Run | None = await self._scoring.patiently(
             self._store.write_runs,
@@ -463,6 +467,13 @@ class Work:
 
 
 def _why(run: Run) -> str | None:
-    if not run.progress.items:
+    progress = run.progress
+    if not progress.items:
         return "nothing that is there fits the target, or nothing of it was drawn"
-    return f"{run.progress.failed} of {run.progress.items} failed" if run.progress.failed else None
+    if progress.failed:
+        return f"{progress.failed} of {progress.items} failed"
+    if progress.scores.scored:
+        return None
+    skipped = Counter(progress.scores.skipped).most_common(_MAX_SHOWN)
+    causes = [f"{' '.join(name.split())} ({count})" for name, count in skipped]
+    return f"nothing was scored; skipped: {', '.join(causes)}"

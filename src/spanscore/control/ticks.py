@@ -296,7 +296,7 @@ class Ticking:
             await asyncio.to_thread(
                 self._end, tick, "cancelled", run.progress.reason or f"run {run_id} was cancelled"
             )
-        elif run.state == "FAILED":
+        elif _has_failed(run):
             await asyncio.to_thread(
                 self._end, tick, "failed", f"run {run_id} failed: {run.progress.reason}"
             )
@@ -370,7 +370,7 @@ class Ticking:
             return True
         if stored.progress.named != starting.named:
             return True
-        if last.state in {"FAILED", "CANCELLED"}:
+        if last.state == "CANCELLED" or _has_failed(last):
             return True
         return await self._runs.has_changed(known.tenant, run.run_spec(""), stored.until_row)
 
@@ -388,6 +388,11 @@ class Ticking:
                 "running": "run_started"
             }
             self._meter.add(declared.MONITOR_TICKS, outcome=words.get(tick.outcome, "looked"))
+
+
+def _has_failed(run: Run) -> bool:
+    """Whether a run failed, but for one that had nothing to score: a quiet hour is no fault."""
+    return run.state == "FAILED" and not run.progress.had_no_occasion
 
 
 def _going(tables: MonitorTables, stored: StoredMonitor) -> Run | None:

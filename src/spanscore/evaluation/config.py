@@ -19,7 +19,7 @@ from spanscore import metrics
 from spanscore.errors import ConfigError, InputError, nearest
 from spanscore.evaluation.own import Criterion, load_plugins, make_known
 from spanscore.evaluation.rubric import NAME as RUBRIC
-from spanscore.evaluation.rubric import OVERALL, Rubric, chosen, is_rubric
+from spanscore.evaluation.rubric import OVERALL, Rubric, chosen, is_rubric, require_on_scale
 from spanscore.evaluation.rubric import Config as RubricConfig
 from spanscore.evaluation.rules import (
     Rule,
@@ -184,9 +184,9 @@ class Config(Options):
         default={}, json_schema_extra=_options_of_metrics
     )
     """The metrics to run besides, by name, each with its options (`spanscore metrics NAME` lists
-    them) or with nothing; also options of those that run anyway. `false` in place of options: it
-    does not run. The signals that session metrics rest on are measured where these run, also
-    without being named themselves.
+    them) or with nothing; also options of those that run anyway. A threshold that no score of the
+    metric can be is refused. `false` in place of options: it does not run. The signals that
+    session metrics rest on are measured where these run, also without being named themselves.
     """
 
     external_signals: dict[str, ExternalSignal] = {}
@@ -478,9 +478,23 @@ def _metric(name: str, options: Mapping[str, Any]) -> Metric:
         raise ValueError(f"there is no metric {name!r}; {nearest(name, known)}")
     metric: Any = known[name]
     try:
-        return _adapter(metric).validate_python(dict(options))
+        made = _adapter(metric).validate_python(dict(options))
     except ValidationError as error:
         raise ValueError("; ".join(_problem(known[name], x) for x in error.errors())) from None
+    if "threshold" in options:
+        given = made.threshold
+        for threshold in given.values() if isinstance(given, Mapping) else [given]:
+            if threshold is not None:
+                _check_on_scale(f"{name}.threshold", threshold, name)
+    return made
+
+
+def _check_on_scale(place: str, threshold: float, name: str) -> None:
+    """`require_on_scale` for what pydantic validates. Raises ValueError."""
+    try:
+        require_on_scale(place, threshold, [name])
+    except InputError as error:
+        raise ValueError(str(error)) from None
 
 
 def _configurable() -> dict[str, type[Metric]]:
@@ -566,12 +580,7 @@ def _with_thresholds(config: "Config", thresholds: Mapping[str, float]) -> "Conf
             )
         if name not in scored:
             raise ValueError(f"thresholds: {name!r} does not run here; {nearest(name, scored)}")
-        low, high = metrics.available()[name].scale
-        if not low <= threshold <= high:
-            raise ValueError(
-                f"thresholds: {threshold:g} is no score of {name}, whose scale is {low:g} to"
-                f" {high:g}"
-            )
+        _check_on_scale("thresholds", threshold, name)
         if name in measured:
             changed[name] = {**measured[name], "threshold": threshold}
         elif rubric is not None:

@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from spanscore import metrics
 from spanscore.embed.port import Embedder
 from spanscore.evaluation.config import Config, Overrides
 from spanscore.evaluation.inquiry import PlannedCall
 from spanscore.evaluation.measurement import measured_by_signals
-from spanscore.evaluation.outcomes import graded, parted, placed
+from spanscore.evaluation.outcomes import for_want_of_a_judge, graded, parted, placed
 from spanscore.evaluation.procedure import (
     Evaluating,
     Procedure,
@@ -46,6 +46,8 @@ from spanscore.telemetry import Meter, about, declared
 if TYPE_CHECKING:
     from spanscore.store.lookup import SessionRecord
 
+MetricT = TypeVar("MetricT", bound=Metric)
+
 
 class Engine:
     """Evaluates traces and sessions.
@@ -71,7 +73,8 @@ class Engine:
 
         Raises ConfigError where a metric names a model and there is no judge.
         """
-        self._config = config
+        self.config = config
+        """What is measured."""
         self._clock_ns = clock_ns
         self._meter = meter or Meter()
         slots = asyncio.Semaphore(config.max_concurrent)
@@ -92,7 +95,7 @@ class Engine:
     @property
     def uses_external_scores(self) -> bool:
         """Whether a session's evaluation uses scores that others gave."""
-        return bool(self._config.external_signals)
+        return bool(self.config.external_signals)
 
     @property
     def looks_back(self) -> bool:
@@ -177,10 +180,11 @@ class Engine:
         found: list[Evaluation] = []
         if self._is_taken_in(decision, session.session_id, overrides, before, "session"):
             evaluating = self._evaluating(self._following(decision), revision)
-            by_session = SessionEvaluating(evaluating, self._config, session, overrides, signals)
+            by_session = SessionEvaluating(
+                evaluating, self.config, session, overrides, signals, self._allowed
+            )
             found = await by_session.evaluate(
                 external=external,
-                unmeasured=self._unmeasured(session, overrides),
                 left_out=self._left_out(session, signals, overrides),
                 with_signals=with_signals,
             )
@@ -200,11 +204,22 @@ class Engine:
             found += await evaluating.by_rubric(rubric, trace)
         return found
 
-    def _unmeasured(self, session: Session, overrides: Overrides | None) -> set[str]:
-        """The traces of which a rule has nothing measured, by id."""
-        if overrides is not None:
-            return set()
-        return {x.id for x in session.traces if not self._rules.decide(x).measures}
+    def _allowed(
+        self, trace: AgentTrace, wanted: Sequence[MetricT], overrides: Overrides | None
+    ) -> list[MetricT]:
+        """Those of `wanted` that a session's evaluation may measure of one of its traces: what a
+        run names, and what the configuration and the trace's own rule do not turn off.
+        """
+        changes = overrides or Overrides()
+        named = {*(changes.metrics or ()), *(changes.signal_weights or ())}
+        decision = self._rules.decide(trace)
+        selection = self._following(decision).selection
+        if changes.metrics is not None:  # what these rest on need not be configured
+            weights = selection.given_weights(None)
+            return [x for x in wanted if x.name in named or weights.get(x.name, 1.0) > 0]
+        if decision.measures:
+            named.update(x.name for x in selection.configured)
+        return [x for x in wanted if x.name in named]
 
     def _left_out(
         self,
@@ -242,7 +257,7 @@ class Engine:
         tools are held against. `evaluation_criteria_override` tells the judge what matters most in
         this case. Raises InputError as `evaluate_trace`.
         """
-        config = rubric or self._config.rubric
+        config = rubric or self.config.rubric
         selected = (overrides.rubric(config) if overrides else None) or chosen(
             config or RubricConfig()
         )
@@ -303,7 +318,9 @@ class Engine:
         return [
             call
             for place, trace in enumerate(session.traces)
-            for call in procedure.measuring.planned(judged, trace, session.traces[:place])
+            for call in procedure.measuring.planned(
+                self._allowed(trace, judged, overrides), trace, session.traces[:place]
+            )
         ]
 
     def plan_rubric(
@@ -469,8 +486,11 @@ class SessionEvaluating:
         session: Session,
         overrides: Overrides | None,
         signals: Mapping[str, TraceSignals],
+        allowed: Callable[[AgentTrace, Sequence[Metric], Overrides | None], Sequence[Metric]],
     ) -> None:
         """`signals` are the evaluations of the traces so far, by agent trace id and metric name.
+
+        `allowed` gives those of some metrics that may be measured of a trace.
 
         Raises InputError where `overrides` cannot be met.
         """
@@ -478,6 +498,7 @@ class SessionEvaluating:
         self._config = config
         self._session = session
         self._overrides = overrides
+        self._allowed = allowed
         self._by_trace = {trace_id: dict(by_metric) for trace_id, by_metric in signals.items()}
         self._selection = evaluating.procedure.selection
         self._weights = self._selection.weights(overrides)
@@ -490,18 +511,17 @@ class SessionEvaluating:
         self,
         *,
         external: Iterable[Evaluation],
-        unmeasured: Collection[str],
         left_out: Collection[str],
         with_signals: bool,
     ) -> list[Evaluation]:
         """The evaluations of the session, and of its traces by the metrics that run with it.
 
-        `external` are scores that others gave. The ids of traces are in `unmeasured` where a rule
-        has nothing measured of them, and in `left_out` where signals that they lack are measured
-        now. What is measured only as a signal is returned `with_signals`.
+        `external` are scores that others gave. The ids of traces are in `left_out` where signals
+        that they lack are measured now. What is measured only as a signal is returned
+        `with_signals`.
         """
-        found = await self._look_back(unmeasured, with_signals=with_signals)
-        completed = await self._complete_signals(set(left_out) - set(unmeasured))
+        found = await self._look_back(with_signals=with_signals)
+        completed = await self._complete_signals(left_out)
         if with_signals:
             found += completed
         of_session = [
@@ -516,17 +536,13 @@ class SessionEvaluating:
             found += await self._evaluating.by_rubric(rubric, self._session)
         return found
 
-    async def _look_back(
-        self, unmeasured: Collection[str], *, with_signals: bool
-    ) -> list[Evaluation]:
+    async def _look_back(self, *, with_signals: bool) -> list[Evaluation]:
         """The evaluations of the traces by the metrics that look at earlier traces."""
         signals = {metric.name: metric for metric in self._signals if metric.run == "session"}
         of_traces = {metric.name: metric for metric in self._metrics if metric.scope == "trace"}
         metrics = list((signals | of_traces).values())
         found: list[Evaluation] = []
         for place, trace in enumerate(self._session.traces):
-            if trace.id in unmeasured:
-                continue
             measured = await self._measure(metrics, place, trace)
             found += [x for x in measured if x.metric in of_traces or with_signals]
         return found
@@ -536,7 +552,7 @@ class SessionEvaluating:
         signals = [metric for metric in self._signals if metric.run == "trace"]
 
         async def complete(place: int, trace: AgentTrace) -> list[Evaluation]:
-            known = self._by_trace[trace.id]
+            known = self._by_trace.get(trace.id, {})
             lacking = [metric for metric in signals if is_lacking(metric, known.get(metric.name))]
             return await self._measure(lacking, place, trace)
 
@@ -553,8 +569,9 @@ class SessionEvaluating:
         self, metrics: Sequence[Metric], place: int, trace: AgentTrace
     ) -> list[Evaluation]:
         """Evaluate the trace at a place of the session, and remember what came of it."""
+        allowed = self._allowed(trace, metrics, self._overrides)
         earlier = self._session.traces[:place]
-        found = await self._evaluating.by_metrics(metrics, trace, earlier)
+        found = await self._evaluating.by_metrics(allowed, trace, earlier)
         self._by_trace.setdefault(trace.id, {}).update((x.metric, x) for x in found)
         return found
 
@@ -577,6 +594,8 @@ class SessionEvaluating:
             metric.name: measured_by_signals(metric, self._session, signals, weights)
             for metric in self._by_signals
         }
+        if not self._selection.has_judge and any(isinstance(x, Judged) for x in self._signals):
+            outcomes = {name: for_want_of_a_judge(x) for name, x in outcomes.items()}
         return self._evaluating.evaluations(graded(self._by_signals, outcomes), self._session)
 
 

@@ -162,6 +162,16 @@ def no_judge(name: str) -> Skip:
     )
 
 
+def for_want_of_a_judge(measured: Measured) -> Measured:
+    """What a session metric gave where nobody judges its signals: where it has none, that is why,
+    as for the judged metrics themselves.
+    """
+    outcome = measured.outcome
+    if isinstance(outcome, Skip) and outcome.cause == "no_signals":
+        return measured._replace(outcome=replace(outcome, cause="no_judge"))
+    return measured
+
+
 def spent_on(error: JudgeError) -> JudgeUsage:
     """What a call of the judge cost that ended in `error`."""
     return error.usage if isinstance(error.usage, JudgeUsage) else JudgeUsage()

@@ -20,7 +20,7 @@ from spanscore.evaluation.signals import check_signals, needed, usual_weights
 from spanscore.judge import renderer
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
-from spanscore.metrics import Metric
+from spanscore.metrics import Metric, family
 from spanscore.metrics.rubric import NOTHING_EXPECTED, PREFIX, Expected
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
@@ -178,18 +178,23 @@ def make_procedure(
 
 def narrowed(config: Config, given: Mapping[str, Any]) -> Config:
     """These metrics alone, each with the options that are given with it; None: as `config` has it.
+    A family such as `check` is all of its metrics.
+
+    What it turns off stays off, as a signal too.
 
     Rules keep their shares, judges and thresholds, and their settings for these metrics.
 
     Raises pydantic's ValidationError where a name or an option is not known.
     """
+    given = {x: options for name, options in given.items() for x in family(name) or [name]}
     plain = {
         name: options
         for name, options in given.items()
         if name not in config.criteria and not is_rubric(name)
     }
-    metrics = {
-        name: config.metrics.get(name) if options is None else options
+    metrics: dict[str, Any] = {name: False for name, x in config.metrics.items() if x is False}
+    metrics |= {
+        name: (config.metrics.get(name) or None) if options is None else options
         for name, options in plain.items()
     }
     checked = Config.model_validate({"default_metrics": False, "metrics": metrics})

@@ -9,7 +9,7 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from spanscore import metrics
-from spanscore.errors import InputError, nearest
+from spanscore.errors import FieldError, InputError, nearest
 from spanscore.metrics import Criterion, RubricMetric
 from spanscore.metrics import rubric as criterial
 from spanscore.metrics.rubric import PREFIX, Expected
@@ -284,8 +284,28 @@ def is_rubric(name: str) -> bool:
 
 
 def scale_of(name: str) -> tuple[float, float]:
-    """The scale of a score of the rubric; of `rubric` that of its criteria."""
-    return Overall.scale if name == OVERALL else RubricMetric.scale
+    """The scale of a metric, also of a criterion of the user's own; of `rubric` that of its
+    criteria.
+
+    Raises InputError where there is no such metric.
+    """
+    if is_rubric(name):
+        return Overall.scale if name == OVERALL else RubricMetric.scale
+    available = metrics.available()
+    if name not in available:
+        raise InputError(f"there is no metric {name!r}; {nearest(name, available)}")
+    return available[name].scale
+
+
+def require_on_scale(field: str, least: float, names: Iterable[str] | None) -> None:
+    """Raise FieldError of `field` where no score of one of these metrics (None: of any) can be
+    `least`, which it is held against.
+    """
+    for name in sorted(metrics.available()) if names is None else names:
+        low, high = scale_of(name)
+        if not low <= least <= high:  # nor where it is no number
+            problem = f"{least:g} is off the scale of {name}, which is {low:g} to {high:g}"
+            raise FieldError(field, problem)
 
 
 def chosen(

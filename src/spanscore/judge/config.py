@@ -215,7 +215,7 @@ class Config(Options):
     try_at_start: bool = True
     """Whether the server asks each model one tiny question when it starts, and again while one does
     not answer: so that a wrong key is in the log and in the health check before the first trace
-    comes.
+    comes. false, as in an agent's own process: it asks once a score got no answer.
     """
 
     timeout: Duration = duration_ns("60s")

@@ -112,6 +112,7 @@ class Trials:
         self._timing = timing
         self._states = {x: State("not tried", timing.clock_ns()) for x in dict.fromkeys(models)}
         self._doubted = asyncio.Event()
+        self._trying = asyncio.Lock()
         meter.watch(declared.JUDGE_UP, self._up)
 
     @property
@@ -140,10 +141,16 @@ class Trials:
         """An evaluation failed since its judge gave no answer: see whether it works."""
         self._doubted.set()
 
-    async def run(self) -> None:
-        """Try all models, then, for ever, those that fail; and all when there is doubt."""
+    async def run(self, *, at_start: bool = True) -> None:
+        """Try all models, `at_start` or when there is doubt; then, for ever, those that fail, and
+        all when there is doubt.
+        """
         wait_s = FIRST_WAIT_S
-        await self.try_all()
+        if at_start:
+            await self.try_all()
+        else:
+            await self._doubted.wait()
+            await self.settle()
         while self._states:
             if any(x.status == "fails" for x in self._states.values()):
                 await self._timing.sleep(wait_s)
@@ -153,10 +160,20 @@ class Trials:
             wait_s = FIRST_WAIT_S
             await self._timing.sleep(LEAST_WAIT_S)
             await self._doubted.wait()
-            await self.try_all()
+            await self.settle()
 
     async def try_all(self, *, only_failing: bool = False) -> None:
         """Try each model once, at the same time."""
+        async with self._trying:
+            await self._try_all(only_failing=only_failing)
+
+    async def settle(self) -> None:
+        """Try all models where there is doubt; return when no trial is under way."""
+        async with self._trying:
+            if self._doubted.is_set():
+                await self._try_all(only_failing=False)
+
+    async def _try_all(self, *, only_failing: bool) -> None:
         self._doubted.clear()
         models = [
             x for x, state in self._states.items() if state.status == "fails" or not only_failing

@@ -46,6 +46,7 @@ __all__ = [
     "available",
     "built_in",
     "criteria",
+    "family",
     "named",
 ]
 
@@ -72,6 +73,21 @@ def available() -> dict[str, type[Metric]]:
                 f"two metrics are named {name!r}: {_origin(found[name])} and {_origin(made)}"
             )
     return found
+
+
+def family(name: str) -> list[str]:
+    """The metrics whose names begin with a family's, such as `check`; [] where there are none.
+
+    The rubric is no family: its scores are of one call.
+
+    >>> "check.answer_present" in family("check"), family("rubric")
+    (True, [])
+    """
+    return [
+        full
+        for full, metric in available().items()
+        if full.startswith(f"{name}.") and not issubclass(metric, RubricMetric)
+    ]
 
 
 def named(name: str) -> type[Metric] | None:

@@ -1,13 +1,7 @@
 """Scoring of recorded agent traces."""
 
 from spanscore.offline.scoring import OfflineScoring, Scored
-from spanscore.offline.selection import (
-    measurable,
-    metric_names,
-    metric_of,
-    require_on_scale,
-    scale_of,
-)
+from spanscore.offline.selection import measurable, metric_names, metric_of
 
 __all__ = [
     "OfflineScoring",
@@ -15,6 +9,4 @@ __all__ = [
     "measurable",
     "metric_names",
     "metric_of",
-    "require_on_scale",
-    "scale_of",
 ]

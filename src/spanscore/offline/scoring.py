@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from spanscore.config import Settings
 from spanscore.evaluation import Engine, Overrides
+from spanscore.evaluation.rubric import require_on_scale
 from spanscore.judge.port import Judge
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
@@ -14,7 +15,6 @@ from spanscore.offline.selection import (
     metric_names,
     only_wanted,
     open_engine,
-    require_on_scale,
     require_providers,
 )
 from spanscore.offline.sessions import SessionTurns, Signals
@@ -80,7 +80,7 @@ class OfflineScoring:
         """
         self._engine = engine
         self._wanted = wanted
-        self._measured = measurable(wanted)
+        self._measured = measurable(wanted, engine.config)
         self._turns = SessionTurns()
         self._external: GivenTo = lambda _session: ()
         self._workers = workers
@@ -112,10 +112,10 @@ class OfflineScoring:
             else tuple(x for name in metrics for x in metric_names(name, settings))
         )
         if threshold is not None:
-            require_on_scale(f"threshold {threshold:g}", threshold, names)
+            require_on_scale("threshold", threshold, names)
         wanted = Overrides(names, model, threshold)
         if judge is None:
-            require_providers(settings, measurable(wanted))
+            require_providers(settings, measurable(wanted, settings.evaluation))
         return cls(open_engine(settings, judge), wanted)
 
     @property

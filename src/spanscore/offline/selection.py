@@ -9,11 +9,10 @@ from spanscore import metrics
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import InputError
-from spanscore.evaluation import Engine, Overrides
+from spanscore.evaluation import Config, Engine, Overrides
 from spanscore.evaluation.procedure import RuleJudge, rule_judges
 from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import OVERALL, chosen, is_rubric
-from spanscore.evaluation.rubric import scale_of as rubric_scale
 from spanscore.judge import answers_file, check_models, open_judge, redactor
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
@@ -32,40 +31,27 @@ def metric_of(name: str) -> type[Metric]:
 
 
 def metric_names(name: str, settings: Settings) -> list[str]:
-    """The metrics that a name stands for: `rubric` for all that the rubric scores.
+    """The metrics that a name stands for: `check` for all checks, `rubric` for all that the rubric
+    scores.
 
     Raises as `metric_of`.
     """
     if not is_rubric(name):
-        return [metric_of(name).name]
+        return metrics.family(name) or [metric_of(name).name]
     rubric = chosen(settings.evaluation.rubric, [name])
     return [*(x.metric for x in rubric.criteria), OVERALL] if rubric and name == RUBRIC else [name]
 
 
-def require_on_scale(option: str, value: float, names: Iterable[str] | None) -> None:
-    """Raise InputError where a score of one of these metrics (None: of any) cannot be `value`;
-    `option` gave it.
+def measurable(wanted: Overrides, config: Config) -> Overrides:
+    """`wanted` with the trace metrics that a session metric among them rests on, but for those that
+    the configuration turns off.
     """
-    for name in sorted(metrics.available()) if names is None else names:
-        low, high = scale_of(name)
-        if not low <= value <= high:  # nor where it is no number
-            raise InputError(f"{option}: the scale of {name} is {low:g} to {high:g}")
-
-
-def scale_of(name: str) -> tuple[float, float]:
-    """The scale of a metric, which may be a criterion of the user's own.
-
-    Raises InputError where there is none.
-    """
-    return rubric_scale(name) if is_rubric(name) else metric_of(name).scale
-
-
-def measurable(wanted: Overrides) -> Overrides:
-    """`wanted` with the trace metrics that a session metric among them rests on."""
     names = [name for name in wanted.metrics or () if not is_rubric(name)]
     if not any(issubclass(metric_of(name), SessionMetric) for name in names):
         return wanted
-    return replace(wanted, metrics=tuple(dict.fromkeys((*(wanted.metrics or ()), *SIGNAL_WEIGHTS))))
+    weights = {**SIGNAL_WEIGHTS, **config.weights()}
+    signals = [name for name in SIGNAL_WEIGHTS if weights[name]]
+    return replace(wanted, metrics=tuple(dict.fromkeys((*(wanted.metrics or ()), *signals))))
 
 
 def only_wanted(wanted: Overrides, evaluations: Iterable[Evaluation]) -> list[Evaluation]:

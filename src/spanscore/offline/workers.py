@@ -115,7 +115,13 @@ def _opened(setup: bytes) -> _Opened:
     settings, folder, wanted, show = pickle.loads(setup)  # noqa: S301 - from the process that started this one
     load_plugins(settings.evaluation.plugins, folder)
     make_known(settings.evaluation.criteria)
-    return _Opened(open_engine(settings), wanted, measurable(wanted), show, asyncio.Runner())
+    return _Opened(
+        open_engine(settings),
+        wanted,
+        measurable(wanted, settings.evaluation),
+        show,
+        asyncio.Runner(),
+    )
 
 
 def _score_traces(setup: bytes, content: bytes) -> list[ScoredElsewhere]:

@@ -203,12 +203,23 @@ def instrument(
 
 def _require_models(settings: "Settings", judge: "Judge | None") -> None:
     """Raise ConfigError at once, and not in the thread, where a model is named that cannot be
-    called.
+    called; say what runs where none is.
     """
-    from spanscore.judge import open_judge  # noqa: PLC0415 - not before the environment was asked
+    from spanscore.judge import (  # noqa: PLC0415 - not before the environment was asked
+        check_models,
+        open_judge,
+    )
 
-    if judge is None:
-        open_judge(settings.judge)
+    if judge is not None:
+        return
+    open_judge(settings.judge)
+    check_models(settings.judge, settings.all_models())
+    if lacking := settings.without_judge():
+        _log.warning(
+            '%s; give instrument(judge="openai/gpt-4o-mini") or SPANSCORE_JUDGE_MODEL, or'
+            ' metrics=["check"] for all checks, which need none',
+            lacking,
+        )
 
 
 def _holds_back(attach: str, settings: "Settings") -> Any:

@@ -313,6 +313,7 @@ async def _finish(processing: "Processing", within_s: float) -> None:
     ending = asyncio.get_running_loop().call_later(waiting_s, processing.judges_end.begin)
     try:
         await processing.finish_everything()
+        await processing.settle_judge()
     finally:
         ending.cancel()
 

@@ -6,13 +6,13 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from spanscore import metrics
 from spanscore.config import Settings
 from spanscore.evaluation import rubric
 from spanscore.evaluation.config import AskAgain
 from spanscore.judge import open_for_trial
+from spanscore.judge.port import Answer, AnswerT, Ending, Judge, Prompt
 from spanscore.judge.trial import Trials
 from spanscore.model.score import ScopeKind
 from spanscore.scoring import Scoring
@@ -223,18 +223,33 @@ class Rescoring:
         self._logged_ns = now_ns
 
 
-def open_trials(settings: Settings, meter: Meter) -> Trials | None:
-    """Of all models that may be asked; None where there is none, or where recorded answers stand in
-    for them.
+def open_trials(
+    settings: Settings, meter: Meter, ending: Ending, judge: Judge | None = None
+) -> Trials | None:
+    """Of all models that may be asked, or of `judge` in their place, until the `ending`; None where
+    there is none, or where recorded answers stand in for them.
     """
-    if settings.judge.recorded_answers is not None:
-        return None
+    if judge is not None:
+        given = _Given(judge)
+        return Trials([type(judge).__name__], lambda: ending.of(given), meter)
     judges = [x for x in settings.judges if x.models]
-    if not judges:
+    if settings.judge.recorded_answers is not None or not judges:
         return None
-    of_judges = [model for judge in judges for model in (*judge.models, *judge.cascade_models)]
-    named = [model for models in settings.models().values() for model in models]
-    return Trials([*of_judges, *named], partial(open_for_trial, judges[0]), meter)
+    return Trials(settings.all_models(), lambda: ending.of(open_for_trial(judges[0])), meter)
+
+
+class _Given:
+    """A judge that an application gave, which knows no models by name."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    async def ask(
+        self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()
+    ) -> Answer[AnswerT]:
+        """See `Judge.ask`."""
+        del models
+        return await self._judge.ask(prompt, schema)
 
 
 def configured_metrics(settings: Settings) -> ConfiguredMetrics:

@@ -161,7 +161,8 @@ class Processing:
             clock_ns=clock_ns,
             meter=meter,
         )
-        self._trials = open_trials(settings, meter) if judge is None else None
+        self._trials = open_trials(settings, meter, self.judges_end, judge)
+        self._tries_at_start = settings.judge.try_at_start and judge is None
         self._scoring = Scoring(
             engine,
             store,
@@ -252,7 +253,7 @@ class Processing:
             ]
         size, count = self._session_batches()
         sessions = [self._quiet_sessions.run(size, self._finish_sessions) for _ in range(count)]
-        trying = [self._trials.run()] if self._trials and self._settings.judge.try_at_start else []
+        trying = [self._trials.run(at_start=self._tries_at_start)] if self._trials else []
         only, asks = self.leadership.only, self._settings.evaluation.ask_again.enabled
         asking = [only(self._rescoring.run)] if asks else []
         own = [self._tidy(), only(self._look_for_undelivered), self.leadership.run()]
@@ -371,6 +372,11 @@ class Processing:
         """Evaluate a session that has not gone on."""
         self._again.add(session_key)
         self._sessions.push(session_key, self._clock_ns())
+
+    async def settle_judge(self) -> None:
+        """Wait until it is known whether a judge answers that left scores without an answer."""
+        if self._trials is not None:
+            await self._trials.settle()
 
     async def finish_queued(self) -> None:
         """Wait until everything that was cut is scored."""

@@ -294,6 +294,15 @@ class Progress:
         """Items that are still to be worked off."""
         return self.items - self.done - self.failed - self.gone
 
+    @property
+    def had_no_occasion(self) -> bool:
+        """Whether a run at its end had nothing to score: no item, or none that its metrics apply
+        to.
+        """
+        causes = {name.rpartition("\t")[2] for name in self.scores.skipped}
+        is_at_end = self.cursor is None and not self.left and not self.failed
+        return is_at_end and not self.scores.scored and causes <= {"not_applicable"}
+
     def to_json(self) -> str:
         """The text that `from_json` reads."""
         return json.dumps(asdict(self))

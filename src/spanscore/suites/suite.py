@@ -24,9 +24,7 @@ from spanscore.errors import InputError
 from spanscore.evaluation import Overrides
 from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import Config as RubricConfig
-from spanscore.evaluation.rubric import is_rubric
-from spanscore.evaluation.rubric import scale_of as rubric_scale
-from spanscore.metrics import available
+from spanscore.evaluation.rubric import require_on_scale
 from spanscore.metrics.expected import MAX_EXPECTED_CALLS, ExpectedCall
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.json import Json
@@ -88,11 +86,10 @@ def _on_scale(thresholds: dict[str, float]) -> dict[str, float]:
             raise ValueError("agentic decides by itself; set agentic.threshold for its answers")
         if name == RUBRIC:
             raise ValueError("rubric is many scores; name one, such as rubric.overall")
-        low, high = rubric_scale(name) if is_rubric(name) else available()[name].scale
-        if not low <= least <= high:
-            raise ValueError(
-                f"{least:g} is not on the scale of {name}, which is {low:g} to {high:g}"
-            )
+        try:
+            require_on_scale("", least, [name])
+        except InputError as error:
+            raise ValueError(str(error)) from None
     return thresholds
 
 

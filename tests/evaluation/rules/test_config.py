@@ -74,7 +74,7 @@ def of_rule(lines):
         ),
         (
             "thresholds: {coherence: 5}",
-            "thresholds: 5 is no score of coherence, whose scale is 0 to 1",
+            "thresholds: 5 is off the scale of coherence, which is 0 to 1",
         ),
         (
             "metrics: none\nthresholds: {coherence: 0.5}",

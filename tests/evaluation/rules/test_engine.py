@@ -395,6 +395,21 @@ def test_where_only_some_metrics_are_wanted_a_rule_says_how_these_are_measured(m
     assert evaluate(engine, make_trace(user_id="monitor")) == {}
 
 
+def test_a_family_is_all_of_its_metrics():
+    wanted = narrowed(Config(), {"check": None}).measured()
+    assert {"check.answer_present", "check.errors_recovered"} <= set(wanted)
+    assert all(x.startswith("check.") for x in wanted)
+
+
+def test_what_is_turned_off_is_no_signal_where_only_some_metrics_are_wanted():
+    rules = [{"name": "a", "metrics": {"coherence": False}}]
+    given = Config(metrics={"confidence": False}, rules=rules)
+    wanted = narrowed(given, {"agent_reliability": None})
+    signals = [{x.name for x in variant.build()} for variant in wanted.variants()]
+    assert ["confidence" in x for x in signals] == [False, False]
+    assert ["coherence" in x for x in signals] == [True, False]
+
+
 def test_who_names_a_metric_that_a_rule_leaves_out_gets_it_as_it_is_configured(
     make_engine, make_trace
 ):

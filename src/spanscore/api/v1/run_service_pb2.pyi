@@ -35,7 +35,7 @@ class _RunStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RunState.Val
     RUN_STATE_SUCCEEDED: _RunState.ValueType  # 4
     """It has come to its end; single items may have failed."""
     RUN_STATE_FAILED: _RunState.ValueType  # 5
-    """It could not go on, or none of its items came out."""
+    """It could not go on, none of its items came out, or nothing was scored."""
     RUN_STATE_CANCELLED: _RunState.ValueType  # 6
 
 class RunState(_RunState, metaclass=_RunStateEnumTypeWrapper): ...
@@ -48,7 +48,7 @@ RUN_STATE_PAUSED: RunState.ValueType  # 3
 RUN_STATE_SUCCEEDED: RunState.ValueType  # 4
 """It has come to its end; single items may have failed."""
 RUN_STATE_FAILED: RunState.ValueType  # 5
-"""It could not go on, or none of its items came out."""
+"""It could not go on, none of its items came out, or nothing was scored."""
 RUN_STATE_CANCELLED: RunState.ValueType  # 6
 Global___RunState: _TypeAlias = RunState  # noqa: Y015
 

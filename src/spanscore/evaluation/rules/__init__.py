@@ -120,7 +120,7 @@ class Rule(Options):
         """This rule where only metrics of these names, and the rubric or not, are to run."""
         metrics = self.metrics
         if isinstance(metrics, dict):
-            metrics = {name: options for name, options in metrics.items() if name in names}
+            metrics = {name: x for name, x in metrics.items() if name in names or x is False}
         thresholds = {
             name: threshold for name, threshold in self.thresholds.items() if name in names
         }
