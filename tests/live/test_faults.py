@@ -233,7 +233,8 @@ def test_runs_go_on_by_themselves_after_the_disk_was_full(server, small_disk):
         store={"url": f"sqlite:///{small_disk}/store.db"},
     )
     store = Store.open(Config(url=f"sqlite:///{small_disk}/store.db"))
-    store.commit([StoredTrace(agent_trace(user_input=str(n)), 1, "") for n in range(5)], [])
+    traces = [agent_trace(user_input=str(n), final_output="blue") for n in range(5)]
+    store.commit([StoredTrace(x, 1, "") for x in traces], [])
     store.close()
     running.start()
     request = pb.CreateRunRequest(

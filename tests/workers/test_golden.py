@@ -116,7 +116,7 @@ async def compare(journal, pool, engine):
 
 @pytest.mark.slow
 def test_a_recording_of_each_kind_is_read_and_scored_alike(tmp_path):
-    evaluation = EvaluationConfig(metrics={x: {} for x in OF_A_TRACE_ALONE})
+    evaluation = EvaluationConfig(default_metrics=False, metrics={x: {} for x in OF_A_TRACE_ALONE})
 
     async def run():
         journal = Journal(JournalConfig(path=tmp_path / "journal.db"))
