@@ -256,7 +256,8 @@ class AnnotationService(Servicer):
             which = "label" if request.all_labels else "label of the random order"
             raise StateError(f"no {which} is stored of what {request.metric!r} passes or fails")
         now_ns = time.time_ns()
-        made = [calibration.calibration(x, now_ns) for x in used]
+        required = self._backend.required_of_judges
+        made = [calibration.calibration(x, now_ns, required) for x in used]
         await in_thread(
             self._backend.labels.keep, call.tenant, {x.key: x.to_json() for x in made}, now_ns
         )

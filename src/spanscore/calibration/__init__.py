@@ -1,5 +1,6 @@
 """Judges held against human labels."""
 
+from spanscore.calibration.certificate import Certificate, Certificates, certificates_in
 from spanscore.calibration.labels import Label, Matched, label_of, match, read_rows
 from spanscore.calibration.labels import read as read_labels
 from spanscore.calibration.trust import (
@@ -14,10 +15,12 @@ from spanscore.calibration.trust import (
     pass_rates,
     unsure,
 )
-from spanscore.calibration.verdicts import Verdict, clusters_of, estimated, passing
+from spanscore.calibration.verdicts import Verdict, clusters_of, estimated, judge_of, passing
 
 __all__ = [
     "Calibration",
+    "Certificate",
+    "Certificates",
     "Label",
     "Matched",
     "Measure",
@@ -25,10 +28,12 @@ __all__ = [
     "Point",
     "Verdict",
     "calibration",
+    "certificates_in",
     "clusters_of",
     "counted_pairs",
     "estimated",
     "growth",
+    "judge_of",
     "label_of",
     "match",
     "measures",

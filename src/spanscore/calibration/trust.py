@@ -1,7 +1,5 @@
 """Agreement of a judge with labels, and corrected pass rates."""
 
-import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from spanscore.calibration.certificate import Certificate
 from spanscore.calibration.labels import Matched, Pair
 from spanscore.calibration.verdicts import (
     Judge,
@@ -16,9 +15,11 @@ from spanscore.calibration.verdicts import (
     clusters_of,
     counted,
     estimated,
+    key_of,
     passing,
     weights_of,
 )
+from spanscore.judge.config import Certificate as Required
 from spanscore.lazy_imports import np
 from spanscore.stats import (
     Confusion,
@@ -49,7 +50,8 @@ class Calibration:
 
     `labelled` has what people say of each unit, at most the first 100,000: where they are scored
     again, they tell more than the judge's errors do. `design_effects` are those of sessions on its
-    sensitivity and specificity, 1 where each label is of another session.
+    sensitivity and specificity, 1 where each label is of another session. `certificate` is None
+    where none was tried for.
     """
 
     judge: Judge
@@ -57,13 +59,12 @@ class Calibration:
     made_at_ns: int
     labelled: Mapping[str, bool] = field(default_factory=dict)
     design_effects: tuple[float, float] = (1.0, 1.0)
+    certificate: Certificate | None = None
 
     @property
     def key(self) -> str:
-        """The same for the same judge: another prompt, model, version or threshold is another
-        judge.
-        """
-        return hashlib.sha256(json.dumps(self.judge).encode()).hexdigest()
+        """As `key_of` has it."""
+        return key_of(self.judge)
 
     @property
     def date(self) -> str:
@@ -83,6 +84,7 @@ class Calibration:
             "design_effects": list(self.design_effects),
             "made_at_ns": self.made_at_ns,
             **labels,
+            "certificate": self.certificate and self.certificate.to_json(),
         }
 
     @classmethod
@@ -93,7 +95,15 @@ class Calibration:
         judge: Any = tuple(data["judge"][name] for name in _JUDGE)
         labelled = dict.fromkeys(data["passing"], True) | dict.fromkeys(data["failing"], False)
         effects = tuple(data.get("design_effects", (1.0, 1.0)))
-        return cls(judge, Confusion(**data["confusion"]), data["made_at_ns"], labelled, effects)
+        table, certificate = Confusion(**data["confusion"]), data.get("certificate")
+        return cls(
+            judge,
+            table,
+            data["made_at_ns"],
+            labelled,
+            effects,
+            Certificate.from_json(certificate),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +115,15 @@ class Measure:
     why_not: str = ""
 
 
-def calibration(matched: Matched, made_at_ns: int) -> Calibration:
-    """The judge's errors on the labels."""
+def calibration(matched: Matched, made_at_ns: int, required: Required | None = None) -> Calibration:
+    """The judge's errors on the labels; with a certificate where one is `required`, and there are
+    enough labels for it.
+    """
     labelled = {x.verdict.unit: x.passes for x in matched.pairs[:_MAX_UNITS]}
-    return Calibration(
-        matched.judge, _weighed(matched), made_at_ns, labelled, _design_effects(matched)
-    )
+    table, effects, n = _weighed(matched), _design_effects(matched), len(matched.pairs)
+    is_enough = required is not None and n >= required.min_labels
+    certificate = Certificate(table, effects, n) if is_enough else None
+    return Calibration(matched.judge, table, made_at_ns, labelled, effects, certificate)
 
 
 def measures(matched: Matched, level: float) -> list[Measure]:

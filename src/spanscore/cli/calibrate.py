@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import make_url
 
 from spanscore import calibration
-from spanscore.calibration import Calibration, Label, Matched, Measure, Verdict
+from spanscore.calibration import (
+    Calibration,
+    Certificates,
+    Label,
+    Matched,
+    Measure,
+    Verdict,
+    certificates_in,
+)
 from spanscore.cli import eval, recorded_labels, score_files, trace_files  # noqa: A004 - the command's name
 from spanscore.cli.measurement import measured
 from spanscore.cli.options import add_judge, argument
@@ -87,12 +95,14 @@ def run(args: argparse.Namespace) -> int:
         )
     _print_all(args, found)
     if not args.no_store:
-        _keep(settings, found)
+        lines = _keep(settings, found)
         if not args.json:
             console().print(
                 f"Kept in {shown(settings.store.url)}; pass rates by the same judge are now"
                 " corrected."
             )
+            for line in lines:
+                console().print(line)
     return 0
 
 
@@ -142,10 +152,18 @@ def _print_all(args: argparse.Namespace, found: Sequence[Matched]) -> None:
     write_limits(args.unsure, by_metric)
 
 
-def _keep(settings: Settings, found: Sequence[Matched]) -> None:
-    now_ns = time.time_ns()
-    made = [calibration.calibration(x, now_ns) for x in found if x.pairs]
+def _keep(settings: Settings, found: Sequence[Matched]) -> list[str]:
+    """Keep the calibrations; a line for each judge that says whether it is certified now."""
+    now_ns, required = time.time_ns(), settings.judge.required
+    made = [calibration.calibration(x, now_ns, required) for x in found if x.pairs]
     calibrations.keep(settings.store, {x.key: x.to_json() for x in made}, now_ns)
+    certificates = certificates_in(settings.store, settings.judge)
+    return [] if certificates is None else [_certified(x, certificates) for x in made]
+
+
+def _certified(made: Calibration, certificates: Certificates) -> str:
+    why_not = certificates.why_not(made.judge)
+    return f"{made.judge[0]} is {f'not certified: {why_not}' if why_not else 'certified'}."
 
 
 def _verdicts(

@@ -25,10 +25,11 @@ from spanscore.store.stored_rows import chunks, subject_of
 
 
 class Kept(NamedTuple):
-    """The record of a calibration, and whose it is: "" is whoever runs the server."""
+    """The record of a calibration, its key, and whose it is: "" is whoever runs the server."""
 
     tenant: str
     record: Any
+    key: str
 
 
 def keep(config: Config, records: Mapping[str, Any], now_ns: int) -> None:
@@ -57,12 +58,15 @@ def kept(config: Config) -> list[Kept]:
         return []
     try:
         with connections.snapshot(engine) as connection:
-            query = select(calibrations.c.tenant, calibrations.c.record).order_by(
-                calibrations.c.stored_ns.desc()
-            )
-            return [Kept(tenant, json.loads(text)) for tenant, text in connection.execute(query)]
+            return read_all(connection)
     finally:
         engine.dispose()
+
+
+def read_all(connection: Connection) -> list[Kept]:
+    """All calibrations, the newest first."""
+    query = select(calibrations).order_by(calibrations.c.stored_ns.desc())
+    return [Kept(x.tenant, json.loads(x.record), x.key) for x in connection.execute(query)]
 
 
 def write(connection: Connection, tenant: str, records: Mapping[str, Any], now_ns: int) -> None:
@@ -122,6 +126,11 @@ class Labels:
             subjects = sorted({subject_of(x) for x in labels})
             scores = _scores(connection, tenant, metric, subjects)
             return Labelled(labels, scores, _at_random(connection, tenant, label))
+
+    def kept(self) -> list[Kept]:
+        """All calibrations, the newest first."""
+        with self._database.reading() as connection:
+            return read_all(connection)
 
     def keep(self, tenant: str, found: Mapping[str, Any], now_ns: int) -> None:
         """Keep a tenant's calibrations by their keys, each in the place of an earlier one of the
