@@ -12,7 +12,6 @@ from scripted_server import ScriptedServer
 
 from spanscore.calibration import Calibration, Certificate
 from spanscore.cli.main import main
-from spanscore.judge.config import Certificate as Required
 from spanscore.stats import Confusion
 from spanscore.store import calibrations
 from spanscore.store.config import Config
@@ -112,19 +111,6 @@ def test_a_suite_is_refused_by_the_verdicts_of_a_judge_without_a_certificate(ran
     codes = [ran("test", "suite.yaml", RECORDING, uncertified=x)[0] for x in ("say", "refuse")]
 
     assert codes == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("table", "why"),
-    [
-        (Confusion(20, 0, 0, 20), "it rests on 40 labels, and 150 are required"),
-        (Confusion(150, 0, 0, 0), "no label says fail"),
-        (Confusion(60, 15, 0, 75), "sensitivity may be as low as 0.70, and 0.8 is required"),
-        (Confusion(67, 8, 8, 67), ""),
-    ],
-)
-def test_a_certificate_says_why_it_does_not_hold(table, why):
-    assert Certificate(table, (1.0, 1.0), int(table.n)).why_not(Required()) == why
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ class Calibration:
     `labelled` has what people say of each unit, at most the first 100,000: where they are scored
     again, they tell more than the judge's errors do. `design_effects` are those of sessions on its
     sensitivity and specificity, 1 where each label is of another session. `certificate` is None
-    where none was tried for.
+    where none was tried for; `used` are the labelled units of all that were.
     """
 
     judge: Judge
@@ -60,6 +60,7 @@ class Calibration:
     labelled: Mapping[str, bool] = field(default_factory=dict)
     design_effects: tuple[float, float] = (1.0, 1.0)
     certificate: Certificate | None = None
+    used: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -85,6 +86,7 @@ class Calibration:
             "made_at_ns": self.made_at_ns,
             **labels,
             "certificate": self.certificate and self.certificate.to_json(),
+            "used": list(self.used),
         }
 
     @classmethod
@@ -103,6 +105,7 @@ class Calibration:
             labelled,
             effects,
             Certificate.from_json(certificate),
+            tuple(data.get("used", ())),
         )
 
 
@@ -115,15 +118,49 @@ class Measure:
     why_not: str = ""
 
 
-def calibration(matched: Matched, made_at_ns: int, required: Required | None = None) -> Calibration:
-    """The judge's errors on the labels; with a certificate where one is `required`, and there are
-    enough labels for it.
-    """
+def calibration(matched: Matched, made_at_ns: int) -> Calibration:
+    """The judge's errors on the labels."""
     labelled = {x.verdict.unit: x.passes for x in matched.pairs[:_MAX_UNITS]}
-    table, effects, n = _weighed(matched), _design_effects(matched), len(matched.pairs)
-    is_enough = required is not None and n >= required.min_labels
-    certificate = Certificate(table, effects, n) if is_enough else None
-    return Calibration(matched.judge, table, made_at_ns, labelled, effects, certificate)
+    return Calibration(
+        matched.judge, _weighed(matched), made_at_ns, labelled, _design_effects(matched)
+    )
+
+
+def calibrations(
+    found: Iterable[Matched],
+    made_at_ns: int,
+    required: Required | None,
+    records: Iterable[Any],
+) -> dict[str, Any]:
+    """The records to keep of judges, by their keys, `records` being all that are kept.
+
+    Where a certificate is `required`, each judge is held to one on the labels that none used
+    before, passed or failed; where these are too few, its own before stays as it is.
+    """
+    known = {x.key: x for record in records if (x := Calibration.from_json(record)) is not None}
+    made = {}
+    for matched in found:
+        one = _certifying(calibration(matched, made_at_ns), matched, required, known)
+        known[one.key] = one
+        made[one.key] = one.to_json()
+    return made
+
+
+def _certifying(
+    made: Calibration,
+    matched: Matched,
+    required: Required | None,
+    known: Mapping[str, Calibration],
+) -> Calibration:
+    own = known.get(made.key, made)
+    used = {unit for x in known.values() if x.judge[0] == made.judge[0] for unit in x.used}
+    fresh = replace(matched, pairs=[x for x in matched.pairs if x.verdict.unit not in used])
+    n = len(fresh.pairs)
+    if required is None or n < required.min_labels:
+        return replace(made, certificate=own.certificate, used=own.used)
+    certificate = Certificate(_weighed(fresh), _design_effects(fresh), n)
+    units = tuple(x.verdict.unit for x in fresh.pairs)
+    return replace(made, certificate=certificate, used=own.used + units)
 
 
 def measures(matched: Matched, level: float) -> list[Measure]:

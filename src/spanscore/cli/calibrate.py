@@ -19,6 +19,7 @@ from spanscore.calibration import (
     Verdict,
     certificates_in,
 )
+from spanscore.calibration.verdicts import Judge
 from spanscore.cli import eval, recorded_labels, score_files, trace_files  # noqa: A004 - the command's name
 from spanscore.cli.measurement import measured
 from spanscore.cli.options import add_judge, argument
@@ -154,16 +155,17 @@ def _print_all(args: argparse.Namespace, found: Sequence[Matched]) -> None:
 
 def _keep(settings: Settings, found: Sequence[Matched]) -> list[str]:
     """Keep the calibrations; a line for each judge that says whether it is certified now."""
-    now_ns, required = time.time_ns(), settings.judge.required
-    made = [calibration.calibration(x, now_ns, required) for x in found if x.pairs]
-    calibrations.keep(settings.store, {x.key: x.to_json() for x in made}, now_ns)
+    now_ns, labelled = time.time_ns(), [x for x in found if x.pairs]
+    known = [x.record for x in calibrations.kept(settings.store) if not x.tenant]
+    made = calibration.calibrations(labelled, now_ns, settings.judge.required, known)
+    calibrations.keep(settings.store, made, now_ns)
     certificates = certificates_in(settings.store, settings.judge)
-    return [] if certificates is None else [_certified(x, certificates) for x in made]
+    return [] if certificates is None else [_certified(x.judge, certificates) for x in labelled]
 
 
-def _certified(made: Calibration, certificates: Certificates) -> str:
-    why_not = certificates.why_not(made.judge)
-    return f"{made.judge[0]} is {f'not certified: {why_not}' if why_not else 'certified'}."
+def _certified(judge: Judge, certificates: Certificates) -> str:
+    why_not = certificates.why_not(judge)
+    return f"{judge[0]} is {f'not certified: {why_not}' if why_not else 'certified'}."
 
 
 def _verdicts(

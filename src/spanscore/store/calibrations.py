@@ -132,6 +132,11 @@ class Labels:
         with self._database.reading() as connection:
             return read_all(connection)
 
+    def calibrations(self, tenant: str) -> list[Any]:
+        """The records that hold for a tenant, as `read`."""
+        with self._database.reading() as connection:
+            return read(connection, tenant)
+
     def keep(self, tenant: str, found: Mapping[str, Any], now_ns: int) -> None:
         """Keep a tenant's calibrations by their keys, each in the place of an earlier one of the
         same judge.
