@@ -1,6 +1,7 @@
 """Judges held against human labels."""
 
 from spanscore.calibration.certificate import Certificate, Certificates, certificates_in
+from spanscore.calibration.inputs import InputWatch
 from spanscore.calibration.labels import Label, Matched, label_of, match, read_rows
 from spanscore.calibration.labels import read as read_labels
 from spanscore.calibration.trust import (
@@ -22,6 +23,7 @@ __all__ = [
     "Calibration",
     "Certificate",
     "Certificates",
+    "InputWatch",
     "Label",
     "Matched",
     "Measure",

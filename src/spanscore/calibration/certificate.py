@@ -1,6 +1,6 @@
 """Certificates: judges whose labels may be relied on."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,18 +18,36 @@ _NONE = "it has too few labels that no certificate used before"
 
 
 @dataclass(frozen=True, slots=True)
+class Inputs:
+    """How many inputs have each value of a fact, by the fact's name; lengths, in characters, are
+    counted between `limits`.
+    """
+
+    limits: tuple[float, ...]
+    counts: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
 class Certificate:
     """A judge's errors on labels that no certificate used before, `labels` of them.
 
-    `confusion` and `design_effects` are as those of a calibration.
+    `confusion` and `design_effects` are as those of a calibration. `inputs` are those that were
+    labelled, None until a server has looked at them; `looks` counts how often they were compared
+    with what the judge scored, up to the score of number `seq`. `ended` says why it ended.
     """
 
     confusion: Confusion
     design_effects: tuple[float, float]
     labels: int
+    inputs: Inputs | None = None
+    looks: int = 0
+    seq: int = 0
+    ended: str = ""
 
     def why_not(self, required: Required) -> str:
         """Why it does not hold, in a clause; "" where it does."""
+        if self.ended:
+            return self.ended
         if self.labels < required.min_labels:
             return f"it rests on {self.labels} labels, and {required.min_labels} are required"
         table, (of_passes, of_fails) = self.confusion, self.design_effects
@@ -57,8 +75,11 @@ class Certificate:
         """What `to_json` gave; None of None."""
         if data is None:
             return None
-        effects = tuple(data["design_effects"])
-        return cls(Confusion(**data["confusion"]), effects, data["labels"])
+        inputs = data["inputs"] and Inputs(
+            tuple(data["inputs"]["limits"]), data["inputs"]["counts"]
+        )
+        table, effects = Confusion(**data["confusion"]), tuple(data["design_effects"])
+        return cls(**{**data, "confusion": table, "design_effects": effects, "inputs": inputs})
 
 
 class Certificates:

@@ -12,7 +12,7 @@ from typing import Any
 from spanscore import dialects
 from spanscore.assemble import loop
 from spanscore.assemble.loop import Sessions, WorkQueue
-from spanscore.calibration import Certificates
+from spanscore.calibration import Certificates, InputWatch
 from spanscore.config import Settings
 from spanscore.content import ContentWatch
 from spanscore.control.measurer import Measurers, RequestedModels
@@ -261,7 +261,10 @@ class Processing:
         own = [self._tidy(), only(self._look_for_undelivered), self.leadership.run()]
         own += map(_refresh, self._purses)
         if self._certificates is not None:
-            own.append(self._look_at_certificates(self._certificates))
+            own += (
+                self._look_at_certificates(self._certificates),
+                only(self._look_at_inputs),
+            )
         if self.store.is_shared:
             own.append(only(self._take_over_sessions))
         processes = [] if self._workers is None else [self._workers.run()]
@@ -497,6 +500,13 @@ class Processing:
         while True:
             await next_multiple(_LOOK_EVERY_S)
             await self.patiently(certificates.refresh)
+
+    async def _look_at_inputs(self) -> None:
+        """End the certificates whose judges' inputs have moved."""
+        watch = InputWatch(self.store, self._settings.judge.certificate)
+        while True:
+            await self.patiently(watch.look, self._clock_ns())
+            await next_multiple(_TIDY_EVERY_S)
 
     async def _look_for_undelivered(self) -> None:
         """Take up what somebody has requested to be sent once more."""
