@@ -427,12 +427,13 @@ ALERT_NAME = "SpanscoreScoreDrop"
 @dataclass(frozen=True, slots=True)
 class Origin:
     """The monitor of an alert, and the evaluation run whose scores it rests on; None where these
-    are live ones.
+    are live ones. `certified` is of the judge whose verdicts a pass rate counts.
     """
 
     monitor: str
     tenant: str = ""
     run: str | None = None
+    certified: bool | None = None
 
 
 def alert_record(
@@ -465,7 +466,8 @@ def alert_record(
         "sessions": state.low_units,
         "sessions_counted": state.counted,
         "alpha": watched.alpha,
-        "summary": _summary(origin.monitor, watched, change),
+        "certified": origin.certified,
+        "summary": _summary(origin, watched, change),
     }
 
 
@@ -531,15 +533,16 @@ def moment(time_ns: int) -> str:
     )
 
 
-def _summary(name: str, watched: Watch, change: Change) -> str:
+def _summary(origin: Origin, watched: Watch, change: Change) -> str:
     what = (
-        f"{name}: {'the pass rate' if watched.of == 'pass_rate' else 'the mean'} of"
+        f"{origin.monitor}: {'the pass rate' if watched.of == 'pass_rate' else 'the mean'} of"
         f" {watched.metric}"
     )
     if change.status == "resolved":
         return f"{what} has come back"
     state = change.state
-    return (
+    fell = (
         f"{what} fell to {state.low_mean:.2f}, below {state.floor:.2f}, in the last"
         f" {state.low_units} sessions"
     )
+    return f"{fell}, by a judge without a certificate" if origin.certified is False else fell

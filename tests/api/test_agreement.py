@@ -16,6 +16,7 @@ from spanscore.api.v1 import score_pb2 as score_pb
 from spanscore.api.v1 import score_service_pb2 as score_service_pb
 from spanscore.calibration import Verdict
 from spanscore.errors import FieldError, StateError
+from spanscore.judge.config import Certificate
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, Target
 from spanscore.store import calibrations
@@ -74,6 +75,7 @@ def store(config):
 
 @pytest.fixture
 def service(store):
+    store.required_of_judges = None
     return AnnotationService(store)
 
 
@@ -235,7 +237,7 @@ def test_what_is_kept_is_what_calibrating_by_a_file_of_the_same_labels_gives(
     for number in NUMBERS:
         label(store, number)
     calibrate(service, all_labels=True)
-    [(_, kept)] = calibrations.kept(config)
+    [(_, kept, _)] = calibrations.kept(config)
     file = tmp_path / "labels.jsonl"
     lines = [
         {
@@ -261,8 +263,20 @@ def test_it_rests_on_the_random_sample_unless_all_labels_are_asked_for(service, 
     for number in (*drawn, next(x for x in NUMBERS if x not in drawn)):
         label(store, number)
     shown = calibrate(service).judges
-    [(_, kept)] = calibrations.kept(config)
+    [(_, kept, _)] = calibrations.kept(config)
     assert (sum(cells(shown[0].at_random)), sum(kept["confusion"].values())) == (10, 10)
+
+
+@pytest.mark.parametrize(("min_labels", "has_one"), [(10, True), (11, False)])
+def test_enough_labels_earn_a_certificate_where_one_is_required(
+    service, store, config, min_labels, has_one
+):
+    store.required_of_judges = Certificate(min_labels=min_labels)
+    for number in lease(service, 10):
+        label(store, number)
+    calibrate(service)
+    [(_, kept, _)] = calibrations.kept(config)
+    assert (kept["certificate"] is not None) is has_one
 
 
 def test_without_labels_nothing_is_kept(service, store, config):

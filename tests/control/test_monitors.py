@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from spanscore.control import monitors
 from spanscore.control.alerts import Events
 from spanscore.control.monitors import Monitors
-from spanscore.control.ticks import digest_of_watch, value_of
+from spanscore.control.ticks import Taking, digest_of_watch, value_of
 from spanscore.export.config import Alerting
 from spanscore.export.port import UndeliveredError
 from spanscore.model.headers import TENANT, with_headers
@@ -134,11 +134,11 @@ class World:
         await self.monitors.close()
         self.store.close()
 
-    def scores(self, value, count, tenant=""):
+    def scores(self, value, count, tenant="", **facts):
         self.number += count
         numbers = range(self.number - count, self.number)
         self.store.commit(
-            [], [score(x, value, self.now_ns, **of_tenant(x, tenant)) for x in numbers]
+            [], [score(x, value, self.now_ns, **of_tenant(x, tenant), **facts) for x in numbers]
         )
 
     def looked_ns(self):
@@ -457,6 +457,43 @@ def test_a_monitor_takes_its_value_from_the_scores_that_are_its_own(monitor, fac
         value_of(Monitor(metric="task_completion", **monitor), score(1, 0.25, 0, **facts))
         == expected
     )
+
+
+def by(certified):
+    return Evaluator("LLM", "judge", "1", certified=certified)
+
+
+@pytest.mark.parametrize(
+    ("of", "certified", "refuses", "expected"),
+    [
+        ("pass_rate", False, True, None),
+        ("pass_rate", False, False, 1.0),
+        ("pass_rate", True, True, 1.0),
+        ("pass_rate", None, True, 1.0),
+        ("mean", False, True, 0.9),
+    ],
+)
+def test_a_pass_rate_leaves_out_judges_without_a_certificate_where_they_are_refused(
+    of, certified, refuses, expected
+):
+    taking = Taking(Monitor(metric="task_completion", of=of), None, refuses)
+
+    assert taking(score(1, 0.9, 0, evaluator=by(certified))) == expected
+
+
+def test_an_alert_says_that_its_pass_rate_is_by_a_judge_without_a_certificate(url):
+    async def scenario():
+        receivers = {"otel_event": {"exporter": "otlp_grpc"}}
+        async with world(url, receivers, of="pass_rate") as here:
+            here.scores(0.2, 100, evaluator=by(certified=False))
+            await here.later()
+            await here.later()
+        return log_record(here.exporter.requests[0][1])
+
+    record = asyncio.run(scenario())
+    assert record.body.string_value.endswith("sessions, by a judge without a certificate")
+    found = {x.key: x.value for x in record.attributes}
+    assert found["spanscore.evaluator.certified"].HasField("bool_value")
 
 
 @pytest.mark.parametrize(

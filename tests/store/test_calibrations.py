@@ -18,13 +18,13 @@ def config(tmp_path):
 def test_what_is_kept_is_found_the_newest_first(config):
     calibrations.keep(config, {"a": {"n": 1}}, 1)
     calibrations.keep(config, {"b": {"n": 2}}, 2)
-    assert calibrations.kept(config) == [("", {"n": 2}), ("", {"n": 1})]
+    assert calibrations.kept(config) == [("", {"n": 2}, "b"), ("", {"n": 1}, "a")]
 
 
 def test_a_judge_has_one_calibration(config):
     calibrations.keep(config, {"a": {"n": 1}}, 1)
     calibrations.keep(config, {"a": {"n": 2}}, 2)
-    assert calibrations.kept(config) == [("", {"n": 2})]
+    assert calibrations.kept(config) == [("", {"n": 2}, "a")]
 
 
 def read(store, tenant):
@@ -59,7 +59,7 @@ def test_looking_writes_nothing_into_a_file_that_is_no_store(config, tmp_path):
 def test_they_are_kept_beside_a_server_that_has_the_store_open(config):
     store = Store.open(config)
     calibrations.keep(config, {"a": {"n": 1}}, 1)
-    assert calibrations.kept(config) == [("", {"n": 1})]
+    assert calibrations.kept(config) == [("", {"n": 1}, "a")]
     store.close()
 
 
@@ -68,7 +68,7 @@ def test_retention_leaves_them(config):
     store = Store.open(config)
     store.prune(9 * 10**18)
     store.close()
-    assert calibrations.kept(config) == [("", {"n": 1})]
+    assert calibrations.kept(config) == [("", {"n": 1}, "a")]
 
 
 @pytest.mark.parametrize("url", ["no url", "nodb://x"])

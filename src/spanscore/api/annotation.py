@@ -256,10 +256,10 @@ class AnnotationService(Servicer):
             which = "label" if request.all_labels else "label of the random order"
             raise StateError(f"no {which} is stored of what {request.metric!r} passes or fails")
         now_ns = time.time_ns()
-        made = [calibration.calibration(x, now_ns) for x in used]
-        await in_thread(
-            self._backend.labels.keep, call.tenant, {x.key: x.to_json() for x in made}, now_ns
-        )
+        required, labels = self._backend.required_of_judges, self._backend.labels
+        known = await in_thread(labels.calibrations, call.tenant)
+        made = calibration.calibrations(used, now_ns, required, known)
+        await in_thread(labels.keep, call.tenant, made, now_ns)
         kept = replace(found, all=used, at_random=() if request.all_labels else used)
         shown = await in_thread(encode, kept, _LEVEL)
         return pb.CalibrateJudgeResponse(judges=shown.judges)

@@ -9,6 +9,7 @@ from spanscore.api.requests import not_found
 from spanscore.control.monitors import Monitors
 from spanscore.control.runs import Runs
 from spanscore.evaluation.config import Overrides
+from spanscore.judge.config import Certificate
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store.annotation import Annotation
@@ -32,6 +33,11 @@ class Backend(Lists, Stored, Protocol):
     @property
     def has_judge(self) -> bool:
         """Whether a model is configured that judges."""
+        ...
+
+    @property
+    def required_of_judges(self) -> Certificate | None:
+        """What a judge's certificate has to meet; None where none is required."""
         ...
 
     @property

@@ -210,6 +210,7 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
             embedding=evaluation.evaluator.embedding,
             source=text_of(evaluation.evaluator.source),
             author=text_of(evaluation.evaluator.author),
+            certified=evaluation.evaluator.certified,
         ),
         usage=score_pb.JudgeUsage(
             calls=judge.calls,

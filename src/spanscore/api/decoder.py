@@ -81,6 +81,6 @@ def _outcome(message: pb.Score) -> Outcome | Annotation:
 
 
 def _evaluator(message: pb.Evaluator) -> Evaluator:
-    names = ("model", "prompt_hash", "embedding", "source", "author")
+    names = ("model", "prompt_hash", "embedding", "source", "author", "certified")
     given = {name: getattr(message, name) for name in names if message.HasField(name)}  # type: ignore[arg-type] # checked by a test
     return Evaluator(_KINDS.get(message.kind), message.name, message.version, **given)  # type: ignore[arg-type] # likewise

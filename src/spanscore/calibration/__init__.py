@@ -1,5 +1,7 @@
 """Judges held against human labels."""
 
+from spanscore.calibration.certificate import Certificate, Certificates, certificates_in
+from spanscore.calibration.inputs import InputWatch
 from spanscore.calibration.labels import Label, Matched, label_of, match, read_rows
 from spanscore.calibration.labels import read as read_labels
 from spanscore.calibration.trust import (
@@ -8,16 +10,20 @@ from spanscore.calibration.trust import (
     PassRate,
     Point,
     calibration,
+    calibrations,
     counted_pairs,
     growth,
     measures,
     pass_rates,
     unsure,
 )
-from spanscore.calibration.verdicts import Verdict, clusters_of, estimated, passing
+from spanscore.calibration.verdicts import Verdict, clusters_of, estimated, judge_of, passing
 
 __all__ = [
     "Calibration",
+    "Certificate",
+    "Certificates",
+    "InputWatch",
     "Label",
     "Matched",
     "Measure",
@@ -25,10 +31,13 @@ __all__ = [
     "Point",
     "Verdict",
     "calibration",
+    "calibrations",
+    "certificates_in",
     "clusters_of",
     "counted_pairs",
     "estimated",
     "growth",
+    "judge_of",
     "label_of",
     "match",
     "measures",

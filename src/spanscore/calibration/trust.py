@@ -1,7 +1,5 @@
 """Agreement of a judge with labels, and corrected pass rates."""
 
-import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from spanscore.calibration.certificate import Certificate
 from spanscore.calibration.labels import Matched, Pair
 from spanscore.calibration.verdicts import (
     Judge,
@@ -16,9 +15,11 @@ from spanscore.calibration.verdicts import (
     clusters_of,
     counted,
     estimated,
+    key_of,
     passing,
     weights_of,
 )
+from spanscore.judge.config import Certificate as Required
 from spanscore.lazy_imports import np
 from spanscore.stats import (
     Confusion,
@@ -49,7 +50,8 @@ class Calibration:
 
     `labelled` has what people say of each unit, at most the first 100,000: where they are scored
     again, they tell more than the judge's errors do. `design_effects` are those of sessions on its
-    sensitivity and specificity, 1 where each label is of another session.
+    sensitivity and specificity, 1 where each label is of another session. `certificate` is None
+    where none was tried for; `used` are the labelled units of all that were.
     """
 
     judge: Judge
@@ -57,13 +59,13 @@ class Calibration:
     made_at_ns: int
     labelled: Mapping[str, bool] = field(default_factory=dict)
     design_effects: tuple[float, float] = (1.0, 1.0)
+    certificate: Certificate | None = None
+    used: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
-        """The same for the same judge: another prompt, model, version or threshold is another
-        judge.
-        """
-        return hashlib.sha256(json.dumps(self.judge).encode()).hexdigest()
+        """As `key_of` has it."""
+        return key_of(self.judge)
 
     @property
     def date(self) -> str:
@@ -83,6 +85,8 @@ class Calibration:
             "design_effects": list(self.design_effects),
             "made_at_ns": self.made_at_ns,
             **labels,
+            "certificate": self.certificate and self.certificate.to_json(),
+            "used": list(self.used),
         }
 
     @classmethod
@@ -93,7 +97,16 @@ class Calibration:
         judge: Any = tuple(data["judge"][name] for name in _JUDGE)
         labelled = dict.fromkeys(data["passing"], True) | dict.fromkeys(data["failing"], False)
         effects = tuple(data.get("design_effects", (1.0, 1.0)))
-        return cls(judge, Confusion(**data["confusion"]), data["made_at_ns"], labelled, effects)
+        table, certificate = Confusion(**data["confusion"]), data.get("certificate")
+        return cls(
+            judge,
+            table,
+            data["made_at_ns"],
+            labelled,
+            effects,
+            Certificate.from_json(certificate),
+            tuple(data.get("used", ())),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +124,43 @@ def calibration(matched: Matched, made_at_ns: int) -> Calibration:
     return Calibration(
         matched.judge, _weighed(matched), made_at_ns, labelled, _design_effects(matched)
     )
+
+
+def calibrations(
+    found: Iterable[Matched],
+    made_at_ns: int,
+    required: Required | None,
+    records: Iterable[Any],
+) -> dict[str, Any]:
+    """The records to keep of judges, by their keys, `records` being all that are kept.
+
+    Where a certificate is `required`, each judge is held to one on the labels that none used
+    before, passed or failed; where these are too few, its own before stays as it is.
+    """
+    known = {x.key: x for record in records if (x := Calibration.from_json(record)) is not None}
+    made = {}
+    for matched in found:
+        one = _certifying(calibration(matched, made_at_ns), matched, required, known)
+        known[one.key] = one
+        made[one.key] = one.to_json()
+    return made
+
+
+def _certifying(
+    made: Calibration,
+    matched: Matched,
+    required: Required | None,
+    known: Mapping[str, Calibration],
+) -> Calibration:
+    own = known.get(made.key, made)
+    used = {unit for x in known.values() if x.judge[0] == made.judge[0] for unit in x.used}
+    fresh = replace(matched, pairs=[x for x in matched.pairs if x.verdict.unit not in used])
+    n = len(fresh.pairs)
+    if required is None or n < required.min_labels:
+        return replace(made, certificate=own.certificate, used=own.used)
+    certificate = Certificate(_weighed(fresh), _design_effects(fresh), n)
+    units = tuple(x.verdict.unit for x in fresh.pairs)
+    return replace(made, certificate=certificate, used=own.used + units)
 
 
 def measures(matched: Matched, level: float) -> list[Measure]:

@@ -1,5 +1,7 @@
 """Scores as verdicts to calibrate."""
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +14,19 @@ Judge: TypeAlias = tuple[str, str, str, str | None, str | None, str | None, floa
 """What a calibration holds for: metric, evaluator's name, version, model, prompt hash and
 embedding, and threshold.
 """
+
+
+def judge_of(evaluation: Evaluation) -> Judge:
+    """Who scored, as a calibration has it."""
+    by, threshold = evaluation.evaluator, evaluation.threshold
+    passes_from = None if threshold is None else float(threshold)
+    named = (evaluation.metric, by.name, by.version, by.model, by.prompt_hash, by.embedding)
+    return (*named, passes_from)
+
+
+def key_of(judge: Judge) -> str:
+    """The same for the same judge: another prompt, model, version or threshold is another judge."""
+    return hashlib.sha256(json.dumps(judge).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

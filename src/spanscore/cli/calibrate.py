@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import make_url
 
 from spanscore import calibration
-from spanscore.calibration import Calibration, Label, Matched, Measure, Verdict
+from spanscore.calibration import (
+    Calibration,
+    Certificates,
+    Label,
+    Matched,
+    Measure,
+    Verdict,
+    certificates_in,
+)
+from spanscore.calibration.verdicts import Judge
 from spanscore.cli import eval, recorded_labels, score_files, trace_files  # noqa: A004 - the command's name
 from spanscore.cli.measurement import measured
 from spanscore.cli.options import add_judge, argument
@@ -83,12 +92,14 @@ def run(args: argparse.Namespace) -> int:
         )
     _print_all(args, found)
     if not args.no_store:
-        _keep(settings, found)
+        lines = _keep(settings, found)
         if not args.json:
             console().print(
                 f"Kept in {shown(settings.store.url)}; pass rates by the same judge are now"
                 " corrected."
             )
+            for line in lines:
+                console().print(line)
     return 0
 
 
@@ -138,10 +149,19 @@ def _print_all(args: argparse.Namespace, found: Sequence[Matched]) -> None:
     write_limits(args.unsure, by_metric)
 
 
-def _keep(settings: Settings, found: Sequence[Matched]) -> None:
-    now_ns = time.time_ns()
-    made = [calibration.calibration(x, now_ns) for x in found if x.pairs]
-    calibrations.keep(settings.store, {x.key: x.to_json() for x in made}, now_ns)
+def _keep(settings: Settings, found: Sequence[Matched]) -> list[str]:
+    """Keep the calibrations; a line for each judge that says whether it is certified now."""
+    now_ns, labelled = time.time_ns(), [x for x in found if x.pairs]
+    known = [x.record for x in calibrations.kept(settings.store) if not x.tenant]
+    made = calibration.calibrations(labelled, now_ns, settings.judge.required, known)
+    calibrations.keep(settings.store, made, now_ns)
+    certificates = certificates_in(settings.store, settings.judge)
+    return [] if certificates is None else [_certified(x.judge, certificates) for x in labelled]
+
+
+def _certified(judge: Judge, certificates: Certificates) -> str:
+    why_not = certificates.why_not(judge)
+    return f"{judge[0]} is {f'not certified: {why_not}' if why_not else 'certified'}."
 
 
 def _verdicts(

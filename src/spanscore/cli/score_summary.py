@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spanscore.calibration import Calibration, PassRate, Verdict, pass_rates
+from spanscore.calibration import (
+    Calibration,
+    PassRate,
+    Verdict,
+    certificates_in,
+    judge_of,
+    pass_rates,
+)
 from spanscore.cli import trace_files
 from spanscore.cli.terminal import Rows, fitted, on_one_line, printable, styled
 from spanscore.config import Settings
@@ -245,6 +252,25 @@ def by_calibrations(settings: Settings, *runs: Sequence[Verdict]) -> list[list[P
         [rate for rate in pass_rates(verdicts, kept) if rate.note] if kept else []
         for verdicts in runs
     ]
+
+
+def uncertified(settings: Settings, evaluations: Iterable[Evaluation]) -> list[str]:
+    """A line for each judge without a certificate whose verdicts are among these."""
+    judges = dict.fromkeys(judge_of(x) for x in evaluations if x.evaluator.certified is False)
+    found = certificates_in(settings.store, settings.judge) if judges else None
+    return [
+        f"{x[0]} is judged by {x[3] or x[1]} without a certificate: {found.why_not(x)}"
+        for x in judges
+        if found is not None
+    ]
+
+
+def are_met(unmet: Sequence[str], without: Sequence[str], settings: Settings) -> bool:
+    """Whether gates are met; what is not, and the lines of `uncertified`, go to standard error."""
+    refuses = settings.judge.refuses_uncertified
+    for text in (*unmet, *(x if refuses else f"warning: {x}" for x in without)):
+        print(f"spanscore: {printable(text)}", file=sys.stderr)
+    return not (unmet or (without and refuses))
 
 
 def corrected_line(rate: PassRate) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from spanscore.calibration import PassRate
+from spanscore.calibration import PassRate, certificates_in
 from spanscore.cli import score_summary
 from spanscore.cli.options import add_judge, argument
 from spanscore.cli.score_summary import judges
@@ -86,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
                 settings,
                 model=args.model,
                 cache=answers_file(settings.judge),
+                certified=certificates_in(settings.store, settings.judge),
                 done=done,
             )
         )
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     write_file(args.output, lambda: suites.as_text(_content(found, corrected)))
     write_file(args.junit, lambda: suites.to_junit(found))
     _export(args, settings, found)
-    return _verdict(found, least)
+    return _verdict(found, least, settings)
 
 
 def _sort_paths(args: argparse.Namespace) -> None:
@@ -175,14 +176,15 @@ def _content(found: suites.Run, corrected: Iterable[PassRate]) -> dict[str, Any]
     return content
 
 
-def _verdict(found: suites.Run, least: float) -> int:
+def _verdict(found: suites.Run, least: float, settings: Settings) -> int:
     """The exit code; what is not met is printed on standard error."""
-    if reaches(found.case_pass_rate, least):
-        return 0
-    counts = ((found.count("fail"), "failed"), (found.count("error"), "cannot be told"))
-    counted = [f"{count} of {len(found.cases)} cases {what}" for count, what in counts if count]
-    print(f"spanscore: {', '.join(counted)}; required is that {least:.0%} pass", file=sys.stderr)
-    return 1
+    unmet = []
+    if not reaches(found.case_pass_rate, least):
+        counts = ((found.count("fail"), "failed"), (found.count("error"), "cannot be told"))
+        parts = [f"{count} of {len(found.cases)} cases {what}" for count, what in counts if count]
+        unmet.append(f"{', '.join(parts)}; required is that {least:.0%} pass")
+    without = score_summary.uncertified(settings, found.evaluations)
+    return 0 if score_summary.are_met(unmet, without, settings) else 1
 
 
 _STYLES = {"pass": "green", "fail": "red", "error": "bold red", "unmatched": "yellow"}

@@ -20,7 +20,7 @@ from spanscore.judge.config import Budget
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
 from spanscore.metrics import Metric
-from spanscore.model.score import ScopeKind
+from spanscore.model.score import Evaluation, ScopeKind
 from spanscore.scoring import refuse_misplaced
 from spanscore.specs import MeasureSpec, RunBudget, RunSpec, TargetSpec
 from spanscore.store.runs import Booked
@@ -60,10 +60,14 @@ class Measurers:
         judge: Judge | None,
         embedder: Embedder | None,
         clock_ns: Callable[[], int] = time.time_ns,
+        *,
+        certified: Callable[[Evaluation], bool] | None = None,
     ) -> None:
+        """`certified` is as an engine has it."""
         self._settings = settings
         self._judge = judge
         self._embedder = embedder
+        self._certified = certified
         self._clock_ns = clock_ns
         self._requested = RequestedModels(settings)
 
@@ -96,6 +100,7 @@ class Measurers:
                 judge,
                 self._embedder,
                 judge_config=self._settings.judge,
+                certified=self._certified,
                 clock_ns=self._clock_ns,
             )
             metrics = engine.metrics_of(overrides)

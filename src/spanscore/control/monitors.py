@@ -143,10 +143,12 @@ class Monitors:
         runs: Runs,
         *,
         events: Events | None = None,
+        refuses_uncertified: bool = False,
         meter: Meter | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """`configured` by name; by `events` alerts leave as OpenTelemetry events.
+        """`configured` by name; by `events` alerts leave as OpenTelemetry events;
+        `refuses_uncertified` as `Ticking` has it.
 
         Raises ConfigError where a configured monitor starts runs that cannot be, its id is taken
         by one of the API, or a file of a receiver's TLS settings cannot be used.
@@ -162,7 +164,14 @@ class Monitors:
         self._alerts = Alerts(
             alerting, store.notices, self._is_there, meter, clock_ns, events=events
         )
-        self._ticking = Ticking(store, runs, self._receivers, meter, clock_ns)
+        self._ticking = Ticking(
+            store,
+            runs,
+            self._receivers,
+            meter,
+            clock_ns,
+            refuses_uncertified=refuses_uncertified,
+        )
         self._monitors: dict[Key, Known] | None = None
         self._changes = 0
         self._times: dict[Key, _Due] = {}

@@ -76,13 +76,19 @@ class Ticking:
         receivers: Iterable[str],
         meter: Meter,
         clock_ns: Callable[[], int],
+        *,
+        refuses_uncertified: bool = False,
     ) -> None:
-        """`receivers` are the names of those that alerts go to."""
+        """`receivers` are the names of those that alerts go to.
+
+        `refuses_uncertified`: no pass rate rests on verdicts of a judge without a certificate.
+        """
         self._store = store
         self._runs = runs
         self._receivers = tuple(receivers)
         self._meter = meter
         self._clock_ns = clock_ns
+        self._refuses_uncertified = refuses_uncertified
 
     async def tick(
         self,
@@ -308,28 +314,29 @@ class Ticking:
             await asyncio.to_thread(self._end, tick, "done", run.progress.reason)
 
     def _look(self, known: Known, watched: Watch, tick: Tick) -> Tick | None:
-        wanted = Wanted(watched.metric, watched.scope, partial(value_of, watched))
+        taking = Taking(watched, None, self._refuses_uncertified)
+        wanted = Wanted(watched.metric, watched.scope, taking)
         settled_ns = tick.looked_ns - watched.settle_after
-        advance = self._advance(known, watched, tick.looked_ns)
+        advance = self._advance(known, watched, tick.looked_ns, taking)
         digest = digest_of_watch(watched, of_runs=False)
         return self._store.look(tick, wanted, settled_ns, digest, advance, known.stored.revision)
 
     def _assess(self, known: Known, watched: Watch, tick: Tick, reason: str | None) -> None:
         run = tick.run or ""
-        wanted = Wanted(watched.metric, watched.scope, partial(value_of, watched, run=run), run)
+        taking = Taking(watched, run, self._refuses_uncertified)
+        wanted = Wanted(watched.metric, watched.scope, taking, run)
         now_ns = self._clock_ns()
-        advance = self._advance(known, watched, now_ns, run)
+        advance = self._advance(known, watched, now_ns, taking)
         digest = digest_of_watch(watched, of_runs=True)
         revision = known.stored.revision
         self._store.assess(tick, now_ns, wanted, digest, advance, revision, reason)
 
-    def _advance(
-        self, known: Known, watched: Watch, now_ns: int, run: str | None = None
-    ) -> Advance:
-        origin = Origin(known.id, known.tenant, run)
+    def _advance(self, known: Known, watched: Watch, now_ns: int, taking: "Taking") -> Advance:
+        origin = Origin(known.id, known.tenant, taking.run)
 
         def advance(former: Former | None, sessions: Sequence[SettledSession]) -> Advanced:
-            return advanced(origin, watched, self._receivers, former, sessions, now_ns)
+            by = replace(origin, certified=taking.certified)
+            return advanced(by, watched, self._receivers, former, sessions, now_ns)
 
         return advance
 
@@ -468,6 +475,8 @@ def advanced(
     else:
         state = monitoring.start_watch(watched)
         records += _end_of(known, "its monitor was changed", now_ns)
+    if origin.certified is None:  # no score came since
+        origin = replace(origin, certified=known.get("certified"))
     began_ns, number, alert = known.get("began_ns", 0), _count(known), known.get("alert")
     units = [unit_of(x) for x in sessions]
     state, changes = monitoring.advance(watched, state, units)
@@ -483,6 +492,7 @@ def advanced(
         records.append(alert)
     outcome = changes[-1].status if changes else state.phase if units else "unchanged"
     record = {"state": state.to_json(), "began_ns": began_ns, "number": number, "alert": alert}
+    record["certified"] = origin.certified
     return Advanced(record, outcome, _to_all(receivers, records))
 
 
@@ -491,6 +501,26 @@ def ended(known: dict[str, Any], receivers: Iterable[str], why: str, now_ns: int
     firing.
     """
     return Advanced(known, "", _to_all(receivers, _end_of(known, why, now_ns)))
+
+
+@dataclass(slots=True)
+class Taking:
+    """Takes values from scores as `value_of`; `certified` is whether the judge of the last pass or
+    fail was, None where that is not recorded.
+    """
+
+    watched: Watch
+    run: str | None
+    refuses_uncertified: bool
+    certified: bool | None = None
+
+    def __call__(self, evaluation: Evaluation) -> float | None:
+        """The value of a score; None where it is left out."""
+        value = value_of(self.watched, evaluation, self.run)
+        if value is None or self.watched.of != "pass_rate":
+            return value
+        self.certified = evaluation.evaluator.certified
+        return None if self.certified is False and self.refuses_uncertified else value
 
 
 def value_of(watched: Watch, evaluation: Evaluation, run: str | None = None) -> float | None:

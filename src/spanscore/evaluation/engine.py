@@ -63,18 +63,21 @@ class Engine:
         *,
         judge_config: JudgeConfig = JudgeConfig(),  # noqa: B008 - frozen
         judges: Mapping[str, RuleJudge] = MappingProxyType({}),
+        certified: Callable[[Evaluation], bool] | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
         meter: Meter | None = None,
     ) -> None:
         """`judge` None: judged metrics are skipped. `embedder` None: no embedding is configured.
 
         `judge_config` says how `judge` is asked and what it is shown. `judges` are those of rules
-        that change it, by the rules' names. `meter` counts what rules decide.
+        that change it, by the rules' names. `certified` says of a score whether a certificate holds
+        for its judge; None: none is required. `meter` counts what rules decide.
 
         Raises ConfigError where a metric names a model and there is no judge.
         """
         self.config = config
         """What is measured."""
+        self._certified = certified
         self._clock_ns = clock_ns
         self._meter = meter or Meter()
         slots = asyncio.Semaphore(config.max_concurrent)
@@ -269,7 +272,19 @@ class Engine:
         )
         if not selected:
             return []
-        return await self._evaluating(self._usual, revision).by_rubric(selected, subject, expected)
+        found = await self._evaluating(self._usual, revision).by_rubric(selected, subject, expected)
+        return self._stamped(found)
+
+    def _stamped(self, found: list[Evaluation]) -> list[Evaluation]:
+        """The evaluations, each verdict of a judge with whether that is certified."""
+        if self._certified is None:
+            return found
+        return [
+            changed(x, evaluator=replace(x.evaluator, certified=self._certified(x)))
+            if x.evaluator.kind == "LLM" and x.passed is not None
+            else x
+            for x in found
+        ]
 
     def plan(
         self,
@@ -366,7 +381,7 @@ class Engine:
 
     def _decided(
         self,
-        found: Sequence[Evaluation],
+        found: list[Evaluation],
         decision: Decision,
         overrides: Overrides | None,
         before: Sequence[Evaluation],
@@ -380,6 +395,7 @@ class Engine:
         What was drawn with a greater chance before keeps that: its place among all was the same
         then.
         """
+        found = self._stamped(found)
         if overrides is not None:
             return [x if decision.rule is None else changed(x, rule=decision.rule) for x in found]
         given = [

@@ -142,6 +142,7 @@ _ATTRIBUTES: Final = {
     "mean": "spanscore.monitor.mean",
     "sessions": "spanscore.monitor.sessions",
     "alpha": "spanscore.monitor.alpha",
+    "certified": "spanscore.evaluator.certified",
 }
 """The attribute of each field of an alert's record; what is None has none."""
 

@@ -165,6 +165,7 @@ def provenance(evaluation: Evaluation) -> dict[str, Any]:
         "spanscore.evaluator.model": evaluator.model,
         "spanscore.evaluator.prompt_hash": evaluator.prompt_hash,
         "spanscore.evaluator.embedding": evaluator.embedding,
+        "spanscore.evaluator.certified": evaluator.certified,
         "session.id": evaluation.session_id,
     }
     return {name: value for name, value in facts.items() if value is not None}

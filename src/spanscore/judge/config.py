@@ -183,6 +183,25 @@ class Cascade(Options):
     """
 
 
+class Certificate(Options):
+    """What earns a judge its certificate, where `judge.require` asks for one."""
+
+    min_labels: int = Field(default=150, ge=1)
+    """Labels that a certificate rests on at least. With 75 of each class a judge that is right on
+    67 of them, 89 %, has both lower bounds at 0.8; with 34 only one that is never wrong has. Labels
+    certify once: with fewer a good judge would use them up in vain.
+    """
+
+    lower_bound: float = Field(default=0.8, gt=0, lt=1)
+    """What the lower bounds of the 95 % intervals of sensitivity and specificity must reach."""
+
+    uncertified: Literal["say", "refuse"] = "say"
+    """What rests on the labels of a judge without a certificate: monitors of pass rates, and the
+    gates of `eval --fail-under` and `test`. `say`: they say so. `refuse`: monitors leave these
+    scores out, and gates are not met.
+    """
+
+
 class Config(Options):
     """The judge: a language model. Without one, judged metrics are skipped."""
 
@@ -190,6 +209,14 @@ class Config(Options):
     """The model that is asked first, as litellm names it, e.g. `openai/gpt-4o-mini`. null: none,
     and judged metrics are skipped. Needs `pip install 'spanscore[judge]'`.
     """
+
+    require: Literal["certified"] | None = None
+    """`certified`: scores carry whether a certificate holds for their judge (docs/trust.md).
+    null: nothing is required.
+    """
+
+    certificate: Certificate = Certificate()
+    """What earns a judge its certificate."""
 
     recorded_answers: Path | None = None
     """A file of recorded answers. The judge gives these and no others: nothing is sent, and `model`
@@ -335,6 +362,16 @@ class Config(Options):
             if self.samples > 1 and "temperature" not in self.model_fields_set
             else self.temperature
         )
+
+    @property
+    def required(self) -> Certificate | None:
+        """What a judge's certificate has to meet; None where none is required."""
+        return self.certificate if self.require else None
+
+    @property
+    def refuses_uncertified(self) -> bool:
+        """Whether nothing may rest on the labels of a judge without a certificate."""
+        return self.require is not None and self.certificate.uncertified == "refuse"
 
     @property
     def models(self) -> tuple[str, ...]:

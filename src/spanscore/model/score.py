@@ -112,7 +112,8 @@ class Evaluator:
 
     `source` is None where spanscore measured. Else it is "human", "programmatic", or the name of
     another evaluator, such as "deepeval"; `author` is who of these it was, where that is recorded.
-    `kind` is None where it is not.
+    `kind` is None where it is not. `certified` is whether a certificate held for the judge when it
+    scored; None where none is required.
     """
 
     kind: EvaluatorKind | None
@@ -123,6 +124,7 @@ class Evaluator:
     embedding: str | None = None
     source: str | None = None
     author: str | None = None
+    certified: bool | None = None
 
 
 @record()

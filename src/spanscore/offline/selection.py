@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from spanscore import metrics
+from spanscore.calibration import certificates_in
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import InputError
@@ -103,5 +104,6 @@ def open_engine(settings: Settings, judge: Judge | None = None) -> Engine:
             usual,
             lambda config, beside: judge or open_judge(config, answers, beside=beside),
         ),
+        certified=certificates_in(settings.store, settings.judge),
         clock_ns=time.time_ns,
     )

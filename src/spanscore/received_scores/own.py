@@ -196,12 +196,13 @@ def _evaluator(attributes: Attributes) -> Evaluator:
         x: text(attributes, f"spanscore.evaluator.{x}")
         for x in ("model", "prompt_hash", "embedding")
     }
-    kind = attributes.get("spanscore.evaluator.kind")
+    kind, certified = (attributes.get(f"spanscore.evaluator.{x}") for x in ("kind", "certified"))
     return Evaluator(
         "LLM" if kind == "LLM" else "CODE" if kind == "CODE" else None,
         text(attributes, "spanscore.evaluator.name") or "",
         text(attributes, "spanscore.evaluator.version") or "",
         **facts,
+        certified=certified if isinstance(certified, bool) else None,
     )
 
 

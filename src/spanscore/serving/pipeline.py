@@ -22,6 +22,7 @@ from spanscore.evaluation import Overrides
 from spanscore.export import open_exporters, open_sinks
 from spanscore.export.inline import Passing
 from spanscore.export.reporter import open_reportings
+from spanscore.judge.config import Certificate
 from spanscore.model.delivery import Delivery, Partition
 from spanscore.model.external import HUMAN, PROGRAMMATIC
 from spanscore.model.headers import Headers
@@ -129,6 +130,7 @@ class Pipeline:
             self._store.monitors,
             self.runs,
             events=Events(exporters, who),
+            refuses_uncertified=settings.judge.refuses_uncertified,
             meter=self.meter,
             clock_ns=clock_ns,
         )
@@ -256,6 +258,11 @@ class Pipeline:
             "journal_bytes": self._backlog.size_bytes,
             **self.server.health(),
         }
+
+    @property
+    def required_of_judges(self) -> Certificate | None:
+        """What a judge's certificate has to meet; None where none is required."""
+        return self._settings.judge.required
 
     @property
     def has_judge(self) -> bool:

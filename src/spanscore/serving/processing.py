@@ -12,6 +12,7 @@ from typing import Any
 from spanscore import dialects
 from spanscore.assemble import loop
 from spanscore.assemble.loop import Sessions, WorkQueue
+from spanscore.calibration import Certificates, InputWatch
 from spanscore.config import Settings
 from spanscore.content import ContentWatch
 from spanscore.control.measurer import Measurers, RequestedModels
@@ -150,6 +151,7 @@ class Processing:
             lambda config, beside: judge or open_judge(config, store, meter, beside, limits),
         )
         self._purses = _purses(usual, *of_rules.values())
+        self._certificates = _certificates(settings, store)
         engine = Engine(
             settings.evaluation,
             self.judges_end.of(self._judge),
@@ -158,6 +160,7 @@ class Processing:
             judges={
                 name: x._replace(judge=self.judges_end.of(x.judge)) for name, x in of_rules.items()
             },
+            certified=self._certificates,
             clock_ns=clock_ns,
             meter=meter,
         )
@@ -258,6 +261,11 @@ class Processing:
         asking = [only(self._rescoring.run)] if asks else []
         own = [self._tidy(), only(self._look_for_undelivered), self.leadership.run()]
         own += map(_refresh, self._purses)
+        if self._certificates is not None:
+            own += (
+                self._look_at_certificates(self._certificates),
+                only(self._look_at_inputs),
+            )
         if self.store.is_shared:
             own.append(only(self._take_over_sessions))
         processes = [] if self._workers is None else [self._workers.run()]
@@ -278,7 +286,13 @@ class Processing:
 
     def open_runs(self) -> Runs:
         """The evaluation runs in the store, which give way to the traces that wait to be scored."""
-        measurers = Measurers(self._settings, self._judge, self._embedder, self._clock_ns)
+        measurers = Measurers(
+            self._settings,
+            self._judge,
+            self._embedder,
+            self._clock_ns,
+            certified=self._certificates,
+        )
         return Runs(
             self._settings.evaluation.runs,
             measurers,
@@ -487,11 +501,33 @@ class Processing:
         except Exception:  # noqa: BLE001 - a store that stays too large for a while must not stop the server
             _log.exception("the store cannot be held to its retention now")
 
+    async def _look_at_certificates(self, certificates: Certificates) -> None:
+        """Know which judges are certified, at most some seconds after it changed."""
+        while True:
+            await next_multiple(_LOOK_EVERY_S)
+            await self.patiently(certificates.refresh)
+
+    async def _look_at_inputs(self) -> None:
+        """End the certificates whose judges' inputs have moved."""
+        watch = InputWatch(self.store, self._settings.judge.certificate)
+        while True:
+            await self.patiently(watch.look, self._clock_ns())
+            await next_multiple(_TIDY_EVERY_S)
+
     async def _look_for_undelivered(self) -> None:
         """Take up what somebody has requested to be sent once more."""
         while True:
             await self.sender.look()
             await next_multiple(_LOOK_EVERY_S)
+
+
+def _certificates(settings: Settings, store: Store) -> Certificates | None:
+    """The certificates in the store; None where none is required."""
+    if settings.judge.required is None:
+        return None
+    found = Certificates(settings.judge.required, store.labels.kept)
+    found.refresh()
+    return found
 
 
 def _purses(*judges: RuleJudge) -> set[SharedPurse]:

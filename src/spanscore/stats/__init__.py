@@ -27,7 +27,7 @@ from spanscore.stats.correction import (
     difference_of_corrected,
     prediction_powered_mean,
 )
-from spanscore.stats.differences import paired_difference, unpaired_difference
+from spanscore.stats.differences import paired_difference, shares_differ, unpaired_difference
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError
 from spanscore.stats.means import (
     Moments,
@@ -93,6 +93,7 @@ __all__ = [
     "prediction_powered_mean",
     "rate",
     "rescaled",
+    "shares_differ",
     "unbiased_pass_at_k",
     "unbiased_pass_pow_k",
     "unpaired_difference",

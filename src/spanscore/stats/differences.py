@@ -1,12 +1,12 @@
 """Differences of scores or rates, paired or not."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from spanscore.lazy_imports import np
-from spanscore.stats.distributions import beta_quantile, normal_quantile
+from spanscore.stats.distributions import beta_quantile, gamma_quantile, normal_quantile
 from spanscore.stats.estimate import Estimate, Interval, NotEstimableError, require_level
 from spanscore.stats.means import mean
 
@@ -220,3 +220,34 @@ def _with_one_of_each(c: Any, n: int) -> tuple[Any, Any]:
     """The share and its squared standard error, with one pass and one fail more."""
     share = (np.asarray(c) + 1) / (n + 2)
     return share, share * (1 - share) / (n + 2)
+
+
+_LEAST_EXPECTED = 5
+"""Of a value in the smaller sample, by Cochran's rule; rarer ones are counted together."""
+
+
+def shares_differ(a: Mapping[str, int], b: Mapping[str, int], alpha: float) -> bool:
+    """Whether two samples of independent units, counted by their values, are of different
+    distributions: Pearson's chi-squared test of homogeneity.
+
+    `alpha` is the chance that it says so of two of the same.
+
+    >>> shares_differ({"a": 90, "b": 60}, {"a": 180, "b": 120}, 0.01)
+    False
+    >>> shares_differ({"a": 90, "b": 60}, {"a": 120, "b": 180}, 0.01)
+    True
+    """
+    of_a, of_b = sum(a.values()), sum(b.values())
+    if not of_a or not of_b:
+        return False
+    least = _LEAST_EXPECTED * (of_a + of_b) / min(of_a, of_b)
+    table: dict[str | None, list[int]] = {}
+    for value in sorted({*a, *b}):
+        pair = a.get(value, 0), b.get(value, 0)
+        cell = table.setdefault(value if sum(pair) >= least else None, [0, 0])
+        cell[:] = cell[0] + pair[0], cell[1] + pair[1]
+    counts = np.array([*table.values()], float)
+    expected = counts.sum(1, keepdims=True) * np.array([[of_a, of_b]]) / (of_a + of_b)
+    freedom = len(counts) - 1
+    distance = float(((counts - expected) ** 2 / expected).sum())
+    return freedom > 0 and distance > 2 * float(gamma_quantile(1 - alpha, freedom / 2))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.engine import Connection
 
 from spanscore.model.external import HUMAN
@@ -13,6 +13,7 @@ from spanscore.model.score import Evaluation
 from spanscore.store import connections, placement, records
 from spanscore.store.config import Config
 from spanscore.store.database import Database
+from spanscore.store.monitor_tables import last_seq
 from spanscore.store.schema import (
     annotation_items,
     calibrations,
@@ -21,14 +22,15 @@ from spanscore.store.schema import (
     score_facts,
     score_procedures,
 )
-from spanscore.store.stored_rows import chunks, subject_of
+from spanscore.store.stored_rows import chunks, is_of, subject_of
 
 
 class Kept(NamedTuple):
-    """The record of a calibration, and whose it is: "" is whoever runs the server."""
+    """The record of a calibration, its key, and whose it is: "" is whoever runs the server."""
 
     tenant: str
     record: Any
+    key: str
 
 
 def keep(config: Config, records: Mapping[str, Any], now_ns: int) -> None:
@@ -57,12 +59,15 @@ def kept(config: Config) -> list[Kept]:
         return []
     try:
         with connections.snapshot(engine) as connection:
-            query = select(calibrations.c.tenant, calibrations.c.record).order_by(
-                calibrations.c.stored_ns.desc()
-            )
-            return [Kept(tenant, json.loads(text)) for tenant, text in connection.execute(query)]
+            return read_all(connection)
     finally:
         engine.dispose()
+
+
+def read_all(connection: Connection) -> list[Kept]:
+    """All calibrations, the newest first."""
+    query = select(calibrations).order_by(calibrations.c.stored_ns.desc())
+    return [Kept(x.tenant, json.loads(x.record), x.key) for x in connection.execute(query)]
 
 
 def write(connection: Connection, tenant: str, records: Mapping[str, Any], now_ns: int) -> None:
@@ -72,10 +77,12 @@ def write(connection: Connection, tenant: str, records: Mapping[str, Any], now_n
     table = calibrations.c
     for key, record in records.items():
         connection.execute(delete(calibrations).where(table.key == key, table.tenant == tenant))
-        text = json.dumps(record, separators=(",", ":"))
-        connection.execute(
-            insert(calibrations).values(key=key, stored_ns=now_ns, record=text, tenant=tenant)
-        )
+        row = {"key": key, "stored_ns": now_ns, "record": _text(record), "tenant": tenant}
+        connection.execute(insert(calibrations).values(**row))
+
+
+def _text(record: Any) -> str:
+    return json.dumps(record, separators=(",", ":"))
 
 
 def read(connection: Connection, tenant: str) -> list[Any]:
@@ -122,6 +129,51 @@ class Labels:
             subjects = sorted({subject_of(x) for x in labels})
             scores = _scores(connection, tenant, metric, subjects)
             return Labelled(labels, scores, _at_random(connection, tenant, label))
+
+    def kept(self) -> list[Kept]:
+        """All calibrations, the newest first."""
+        with self._database.reading() as connection:
+            return read_all(connection)
+
+    def calibrations(self, tenant: str) -> list[Any]:
+        """The records that hold for a tenant, as `read`."""
+        with self._database.reading() as connection:
+            return read(connection, tenant)
+
+    def change(self, before: Kept, record: Any) -> None:
+        """Change the record of a calibration that is as it was before, else leave it."""
+        table, text = calibrations.c, _text(record)
+        this = (table.key == before.key, table.tenant == before.tenant)
+        same = update(calibrations).where(*this, table.record == _text(before.record))
+        with self._database.writing() as connection:
+            connection.execute(same.values(record=text))
+
+    def last_seq(self) -> int:
+        """The number of the score that was stored last; 0 where there is none."""
+        with self._database.reading() as connection:
+            return last_seq(connection)
+
+    def scored(
+        self, tenant: str, metric: str, after: int, limit: int
+    ) -> list[tuple[int, Evaluation]]:
+        """The first scores of a metric after one of this number, each with its own, as they were
+        made when traces came; "" stands for all tenants.
+        """
+        table = evaluations.c
+        query = (
+            select(table.seq, table.record)
+            .where(table.metric == metric, table.run == "", table.seq > after)
+            .where(table.revision == 1, *is_of(evaluations, tenant or None))
+            .order_by(table.seq)
+            .limit(limit)
+        )
+        with self._database.reading() as connection:
+            rows = connection.execute(query).all()
+        return [
+            (row.seq, score)
+            for row in rows
+            for score in records.undamaged(records.decode_evaluation, row.record)
+        ]
 
     def keep(self, tenant: str, found: Mapping[str, Any], now_ns: int) -> None:
         """Keep a tenant's calibrations by their keys, each in the place of an earlier one of the

@@ -15,6 +15,7 @@ from spanscore.errors import InputError
 from spanscore.evaluation import Engine, Overrides
 from spanscore.judge import Cache, Judge, open_judge, redactor
 from spanscore.metrics.session.agentic import Agentic
+from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.suites.matches import AttributesOf, Matched, match, own_attributes
 from spanscore.suites.report import CaseResult, Run, result, unmatched
@@ -84,19 +85,22 @@ async def run(
     run_id: str | None = None,
     cache: Cache | None = None,
     judge: Judge | None = None,
+    certified: Callable[[Evaluation], bool] | None = None,
     done: Callable[[], object] = lambda: None,
 ) -> Run:
     """Score all trials.
 
     `settings` say who judges, or `model` in their place; `done` is called after each trial.
 
-    `judge` is asked in place of the one that `settings` describe. `cache` keeps the judge's answers
+    `judge` is asked in place of the one that `settings` describe. `certified` is as an engine has
+    it. `cache` keeps the judge's answers
     beyond this run; None: they are kept in memory. Raises InputError where the suite or the
     configuration names what there is not.
     """
     suite, started_ns = prepared.suite, time.time_ns()
     try:
-        trying = _trying(suite, settings, model, judge or _opened(settings, model, cache))
+        judge = judge or _opened(settings, model, cache)
+        trying = _trying(suite, settings, model, judge, certified)
     except InputError as error:
         raise InputError(f"{prepared.name}: {error}") from None
     room = asyncio.Semaphore(_MAX_TRIALS_AT_ONCE)
@@ -168,13 +172,20 @@ def _opened(settings: Settings, model: str | None, cache: Cache | None) -> Judge
     return open_judge(with_judge(settings, model).judge, cache)
 
 
-def _trying(suite: Suite, settings: Settings, model: str | None, judge: Judge | None) -> Trying:
+def _trying(
+    suite: Suite,
+    settings: Settings,
+    model: str | None,
+    judge: Judge | None,
+    certified: Callable[[Evaluation], bool] | None,
+) -> Trying:
     settings = with_judge(settings, model)
     engine = Engine(
         settings.evaluation.without_rules(),  # a suite says itself what is measured
         judge,
         open_embedder(settings.embedding, redact=redactor(settings.judge)),
         judge_config=settings.judge,
+        certified=certified,
         clock_ns=time.time_ns,
     )
     configured = [x for x in settings.evaluation.named() if x != Agentic.name]

@@ -337,6 +337,7 @@ class Evaluator(_message.Message):
     EMBEDDING_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
     AUTHOR_FIELD_NUMBER: _builtins.int
+    CERTIFIED_FIELD_NUMBER: _builtins.int
     kind: Global___EvaluatorKind.ValueType
     name: _builtins.str
     version: _builtins.str
@@ -348,6 +349,8 @@ class Evaluator(_message.Message):
     """Set where it was not spanscore that measured: "human", "programmatic", or the name of another evaluator."""
     author: _builtins.str
     """Who of these it was, such as a user's name."""
+    certified: _builtins.bool
+    """Whether a certificate held for the judge when it scored. Set where `judge.require` asks for one."""
     def __init__(
         self,
         *,
@@ -359,13 +362,16 @@ class Evaluator(_message.Message):
         embedding: _builtins.str | None = ...,
         source: _builtins.str | None = ...,
         author: _builtins.str | None = ...,
+        certified: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_author", b"_author", "_embedding", b"_embedding", "_model", b"_model", "_prompt_hash", b"_prompt_hash", "_source", b"_source", "author", b"author", "embedding", b"embedding", "model", b"model", "prompt_hash", b"prompt_hash", "source", b"source"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_author", b"_author", "_certified", b"_certified", "_embedding", b"_embedding", "_model", b"_model", "_prompt_hash", b"_prompt_hash", "_source", b"_source", "author", b"author", "certified", b"certified", "embedding", b"embedding", "model", b"model", "prompt_hash", b"prompt_hash", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_author", b"_author", "_embedding", b"_embedding", "_model", b"_model", "_prompt_hash", b"_prompt_hash", "_source", b"_source", "author", b"author", "embedding", b"embedding", "kind", b"kind", "model", b"model", "name", b"name", "prompt_hash", b"prompt_hash", "source", b"source", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_author", b"_author", "_certified", b"_certified", "_embedding", b"_embedding", "_model", b"_model", "_prompt_hash", b"_prompt_hash", "_source", b"_source", "author", b"author", "certified", b"certified", "embedding", b"embedding", "kind", b"kind", "model", b"model", "name", b"name", "prompt_hash", b"prompt_hash", "source", b"source", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__author: _TypeAlias = _typing.Literal["author"]  # noqa: Y015
     _WhichOneofArgType__author: _TypeAlias = _typing.Literal["_author", b"_author"]  # noqa: Y015
+    _WhichOneofReturnType__certified: _TypeAlias = _typing.Literal["certified"]  # noqa: Y015
+    _WhichOneofArgType__certified: _TypeAlias = _typing.Literal["_certified", b"_certified"]  # noqa: Y015
     _WhichOneofReturnType__embedding: _TypeAlias = _typing.Literal["embedding"]  # noqa: Y015
     _WhichOneofArgType__embedding: _TypeAlias = _typing.Literal["_embedding", b"_embedding"]  # noqa: Y015
     _WhichOneofReturnType__model: _TypeAlias = _typing.Literal["model"]  # noqa: Y015
@@ -376,6 +382,8 @@ class Evaluator(_message.Message):
     _WhichOneofArgType__source: _TypeAlias = _typing.Literal["_source", b"_source"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__author) -> _WhichOneofReturnType__author | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__certified) -> _WhichOneofReturnType__certified | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__embedding) -> _WhichOneofReturnType__embedding | None: ...
     @_typing.overload
