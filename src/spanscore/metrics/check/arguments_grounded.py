@@ -20,6 +20,7 @@ from spanscore.metrics.check._check import (
 )
 from spanscore.metrics.check._spelling import Spellings
 from spanscore.model.json import Json, dumps, printed
+from spanscore.model.masks import hides_values
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import name_words
 from spanscore.model.trace import AgentTrace, Tool, ToolCall
@@ -114,7 +115,7 @@ class ArgumentsGrounded(Check):
     choose itself are not looked at: agents compute, word or know them. An identifier that the user
     may have spelled ("X as in X-ray, E, four") is no finding.
     Where a source was not recorded, arrived damaged or is longer than what is read, no later call
-    is looked at.
+    is looked at; nor is an identifier after a masked value, which it may be.
 
     >>> ArgumentsGrounded.needs
     ('user_input', 'tool_calls')
@@ -138,9 +139,17 @@ class ArgumentsGrounded(Check):
         if sources is None:
             return not_recorded("all that the agent was told, or it arrived cut or redacted")
         spelled = Spellings(user_texts(trace))
+        unsure: list[str] = []
         found = list(
-            islice(_from_nowhere(evidence.calls, identified, sources, spelled), MAX_FINDINGS)
+            islice(
+                _from_nowhere(
+                    evidence.calls, identified, sources, spelled, _hides_values(trace), unsure
+                ),
+                MAX_FINDINGS,
+            )
         )
+        if not found and unsure:
+            return not_recorded("what is masked in it, which a call may have been given")
         if not found and spelled.were_needed:
             return not_applicable("The user spells a code that a call was given.")
         return found
@@ -151,14 +160,19 @@ def _from_nowhere(
     identified: list[list[_Identifier]],
     texts: list[str],
     spelled: Spellings,
+    masked: bool,
+    unsure: list[str],
 ) -> Iterator[Finding]:
+    """The findings; of what may be one of the values `masked` before its call, only `unsure`."""
     sources = [_flat(x) for x in texts]
     words = set(_WORD.findall("\n".join(texts).casefold()))
     chars = sum(map(len, sources))
     for place, (call, found) in enumerate(zip(calls, identified, strict=True)):
         for identifier in found:
             known = _is_known(identifier.value, sources, words)
-            if not known and not spelled.may_be(_flat(identifier.value)):
+            if not known and masked:
+                unsure.append(identifier.value)
+            elif not known and not spelled.may_be(_flat(identifier.value)):
                 text = (
                     f"{shown(identifier.value)} is in nothing that the agent was told or had found"
                 )
@@ -174,6 +188,7 @@ def _from_nowhere(
             or chars > _MAX_SOURCE_CHARS
         ):
             return
+        masked = masked or hides_values(call.error if call.result is None else call.result)
         sources.append(_flat(result or ""))
         words.update(_WORD.findall((result or "").casefold()))
 
@@ -210,6 +225,15 @@ def _known_texts(trace: AgentTrace) -> list[str] | None:
     texts += [printed(document) for x in trace.retrieved for document in x.documents]
     texts += map(_offer, trace.available_tools or ())
     return texts if _is_whole(texts) else None
+
+
+def _hides_values(trace: AgentTrace) -> bool:
+    """Whether a mask stands in what was said or found before the agent acted; in instructions and
+    descriptions it may be a form to fill in.
+    """
+    documents = [document for x in trace.retrieved for document in x.documents]
+    said = [trace.user_input, *(x.text for x in trace.history or () if x.role != "system")]
+    return any(map(hides_values, [*said, *documents]))
 
 
 def _offer(tool: Tool) -> str:
