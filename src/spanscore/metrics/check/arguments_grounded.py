@@ -101,6 +101,23 @@ class _Identifier(NamedTuple):
     value: str
 
 
+@dataclass
+class _Masks:
+    """Whether others masked a value that the agent had; `were_needed` once it may be a call's."""
+
+    any_yet: bool
+    were_needed: bool = False
+
+    def look_at(self, call: ToolCall) -> None:
+        """See to the masks in what a call came to."""
+        self.any_yet = self.any_yet or hides_values([call.result, call.error])
+
+    def may_hide_it(self) -> bool:
+        """Whether a value that is nowhere may be masked."""
+        self.were_needed |= self.any_yet
+        return self.any_yet
+
+
 @dataclass(frozen=True)
 class ArgumentsGrounded(Check):
     """Whether each identifier in a call's arguments was told to the agent, or returned by an
@@ -139,16 +156,11 @@ class ArgumentsGrounded(Check):
         if sources is None:
             return not_recorded("all that the agent was told, or it arrived cut or redacted")
         spelled = Spellings(user_texts(trace))
-        unsure: list[str] = []
+        masks = _Masks(_hides_values(trace))
         found = list(
-            islice(
-                _from_nowhere(
-                    evidence.calls, identified, sources, spelled, _hides_values(trace), unsure
-                ),
-                MAX_FINDINGS,
-            )
+            islice(_from_nowhere(evidence.calls, identified, sources, spelled, masks), MAX_FINDINGS)
         )
-        if not found and unsure:
+        if not found and masks.were_needed:
             return not_recorded("what is masked in it, which a call may have been given")
         if not found and spelled.were_needed:
             return not_applicable("The user spells a code that a call was given.")
@@ -160,19 +172,15 @@ def _from_nowhere(
     identified: list[list[_Identifier]],
     texts: list[str],
     spelled: Spellings,
-    masked: bool,
-    unsure: list[str],
+    masks: _Masks,
 ) -> Iterator[Finding]:
-    """The findings; of what may be one of the values `masked` before its call, only `unsure`."""
     sources = [_flat(x) for x in texts]
     words = set(_WORD.findall("\n".join(texts).casefold()))
     chars = sum(map(len, sources))
     for place, (call, found) in enumerate(zip(calls, identified, strict=True)):
         for identifier in found:
-            known = _is_known(identifier.value, sources, words)
-            if not known and masked:
-                unsure.append(identifier.value)
-            elif not known and not spelled.may_be(_flat(identifier.value)):
+            known = _is_known(identifier.value, sources, words) or masks.may_hide_it()
+            if not known and not spelled.may_be(_flat(identifier.value)):
                 text = (
                     f"{shown(identifier.value)} is in nothing that the agent was told or had found"
                 )
@@ -188,7 +196,7 @@ def _from_nowhere(
             or chars > _MAX_SOURCE_CHARS
         ):
             return
-        masked = masked or hides_values(call.error if call.result is None else call.result)
+        masks.look_at(call)
         sources.append(_flat(result or ""))
         words.update(_WORD.findall((result or "").casefold()))
 
