@@ -240,8 +240,8 @@ def _hides_values(trace: AgentTrace) -> bool:
     descriptions it may be a form to fill in.
     """
     documents = [document for x in trace.retrieved for document in x.documents]
-    said = [trace.user_input, *(x.text for x in trace.history or () if x.role != "system")]
-    return any(map(hides_values, [*said, *documents]))
+    texts = [trace.user_input, *(x.text for x in trace.history or () if x.role != "system")]
+    return any(map(hides_values, [*texts, *documents]))
 
 
 def _offer(tool: Tool) -> str:
