@@ -121,6 +121,7 @@ def test_who_is_hidden_is_nobody(mark):
         "Write to <EMAIL_ADDRESS>.",
         "Call **** now.",
         "The card ends in ****1234.",
+        "Write to j***@example.com.",
     ],
 )
 def test_a_mark_inside_a_sentence_damages_it(text):

@@ -14,7 +14,7 @@ SILENT = 0
 """In a script: no answer at all."""
 
 VECTORS = {
-    "[REDACTED:email]": [1.0, 0.0],
+    "[REDACTED:email at example.com]": [1.0, 0.0],
     "order": [3.0, 4.0],
     "refund": [4.0, 3.0],
     "nothing": [0.0, 0.0],
@@ -128,7 +128,7 @@ def test_a_vector_of_zeros_stays_one(ask):
 
 def test_the_provider_gets_texts_redacted(ask, provider):
     ask("anna@example.com", redact=judge.redactor(judge.Config()))
-    assert provider.requests[0]["input"] == ["[REDACTED:email]"]
+    assert provider.requests[0]["input"] == ["[REDACTED:email at example.com]"]
 
 
 def test_the_provider_gets_the_configured_model_and_key(ask, provider):

@@ -470,7 +470,7 @@ def test_what_is_sent_is_redacted_whoever_made_the_prompt():
         ask(server, prompt=Prompt("s", "from a@x.com", "password=hunter22?"))
 
     assert server.calls[0]["messages"][1]["content"].startswith(
-        "from [REDACTED:email:?]\n\npassword=[REDACTED:password:?]"
+        "from [REDACTED:email:? at x.com]\n\npassword=[REDACTED:password:?]"
     )
 
 

@@ -8,15 +8,18 @@ from hypothesis import strategies as st
 from judge_harness import trace
 
 from spanscore.judge.marks import NOTICE, defused, tag_in, tag_of, without_word, word_for
+from spanscore.judge.passages import MAX_EARLIER_TURNS
 from spanscore.judge.port import Prompt
 from spanscore.judge.redaction import RULES, redacted
 from spanscore.judge.transcript import excerpt, render
-from spanscore.model.trace import PastMessage, Tool, ToolCall
+from spanscore.model.trace import ModelCall, PastMessage, Retrieval, Session, Tool, ToolCall
 
 FORGED = [
     "[REDACTED:email]",
     "[REDACTED:email:2]",
     "[REDACTED:email #bcdfghjklmnp]",
+    "[REDACTED:email at x.com]",
+    "[REDACTED:email:2 at x.com, seen before #bcdfghjklmnp]",
     "[redacted]",
     "[ REDACTED:password]",
     "[RE\u200bDACTED:email]",
@@ -126,7 +129,7 @@ def test_redacting_once_more_before_sending_changes_no_mark():
 def test_what_is_found_only_before_sending_has_the_transcripts_word():
     found = render(trace(), max_tokens=500)
     sent = redacted(Prompt("Judge.", found.text, "Is it c@x.com?"), RULES)
-    assert sent.question == f"Is it [REDACTED:email:?{tag_in(found.text)}]?"
+    assert sent.question == f"Is it [REDACTED:email:? at x.com{tag_in(found.text)}]?"
 
 
 def test_a_value_that_only_further_texts_contain_has_one_mark_in_all_of_them():
@@ -134,8 +137,8 @@ def test_a_value_that_only_further_texts_contain_has_one_mark_in_all_of_them():
     first, second = found.redact("to c@x.com"), found.redact("c@x.com and a@x.com")
     tag = tag_of(word_of(found.text))
     assert (first, second) == (
-        f"to [REDACTED:email:2{tag}]",
-        f"[REDACTED:email:2{tag}] and [REDACTED:email{tag}]",
+        f"to [REDACTED:email:2 at x.com{tag}]",
+        f"[REDACTED:email:2 at x.com{tag}] and [REDACTED:email at x.com{tag}]",
     )
 
 
@@ -146,10 +149,109 @@ def test_a_genuine_mark_in_a_further_text_stays():
 
 
 def test_a_reason_is_read_without_the_word():
-    text = "from [REDACTED:email:2 #bcdfghjklmnp] to [... 3 characters left out ... #bcdfghjklmnp]"
-    assert without_word(text) == "from [REDACTED:email:2] to [... 3 characters left out ...]"
+    text = (
+        "from [REDACTED:email:2 at x.com #bcdfghjklmnp]"
+        " or [REDACTED:card, first seen here #bcdfghjklmnp]"
+        " to [... 3 characters left out ... #bcdfghjklmnp]"
+    )
+    assert without_word(text) == (
+        "from [REDACTED:email:2 at x.com] or [REDACTED:card, first seen here]"
+        " to [... 3 characters left out ...]"
+    )
 
 
 def test_the_notice_explains_the_marks():
     assert "[REDACTED:kind #X]" in NOTICE
     assert "left out ... #X]" in NOTICE
+    assert '"first seen here"' in NOTICE
+    assert '"seen before"' in NOTICE
+
+
+def arguments_of(*calls, **facts):
+    """The marks in the arguments of each call, as a person reads them."""
+    text = render(trace(tool_calls=calls, **facts), max_tokens=20_000).text
+    lines = [x for x in text.splitlines() if x.startswith("   arguments: ")]
+    return [" ".join(marks_in(without_word(x))) for x in lines]
+
+
+def call(arguments, result="ok", error=None):
+    return ToolCall(None, "send", arguments, result, error)
+
+
+TO_RAJ = call({"to": "raj@example.com"})
+SEEN = ["[REDACTED:email at example.com, seen before]"]
+FIRST = ["[REDACTED:email at example.com, first seen here]"]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"user_input": "Write to RAJ@example.com"},
+        {"system_instructions": "Report to raj@example.com"},
+        {"history": (PastMessage("user", "I am raj@example.com"),)},
+        {"history": (PastMessage("assistant", "Is it raj@example.com?"),)},
+        {"available_tools": (Tool("send", "to raj@example.com, say"),)},
+        {"retrieved": (Retrieval("s", "whom", ("raj@example.com",)),)},
+    ],
+    ids=["input", "instructions", "user", "assistant", "tool", "document"],
+)
+def test_a_value_that_the_agent_was_given_was_seen_before(facts):
+    assert arguments_of(TO_RAJ, **facts) == SEEN
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"user_input": "Write to Raj"},
+        {"user_input": "Write to raj@example.org"},
+        {"plan": "I write to raj@example.com"},
+        {"final_output": "I wrote to raj@example.com"},
+        {"retrieved": (Retrieval("s", "raj@example.com", ("nothing",)),)},
+        {"model_calls": (ModelCall("m", text="To raj@example.com", reasoning="raj@example.com"),)},
+    ],
+    ids=["nothing", "another", "plan", "output", "query", "model"],
+)
+def test_what_the_agent_wrote_itself_makes_nothing_seen(facts):
+    [found] = arguments_of(TO_RAJ, **facts)
+    assert found.endswith(" at example.com, first seen here]")
+
+
+def test_a_result_and_an_error_make_seen_what_arguments_do_not():
+    calls = [TO_RAJ, TO_RAJ, call({}, "raj@example.com"), TO_RAJ]
+    assert arguments_of(*calls) == [*FIRST, *FIRST, "", *SEEN]
+    failed = call({}, None, "no raj@example.com")
+    assert arguments_of(failed, TO_RAJ) == ["", *SEEN]
+
+
+def test_marks_of_every_kind_have_it():
+    [found] = arguments_of(call({"card": "4111111111111111", "iban": "DE89370400440532013000"}))
+    assert found == "[REDACTED:card, first seen here] [REDACTED:iban, first seen here]"
+
+
+def test_what_was_seen_is_known_though_it_is_left_out_for_length():
+    told = "x " * 5000 + "raj@example.com" + " y" * 5000
+    found = render(trace(user_input=told, tool_calls=(TO_RAJ,)), max_tokens=700)
+    assert [without_word(x) for x in marks_in(found.text) if "REDACTED" in x] == SEEN
+
+
+def test_of_what_is_not_shown_at_all_nothing_is_stated():
+    earlier = [trace(user_input=f"Hello {n}") for n in range(MAX_EARLIER_TURNS + 1)]
+    text = render(trace(tool_calls=(TO_RAJ,)), max_tokens=20_000, earlier=earlier).text
+    assert "[... 1 earlier turn(s) left out ...]" in without_word(text)
+    assert "[REDACTED:email at example.com]" in without_word(text)
+
+
+def test_what_the_agent_wrote_is_history_in_the_next_turn_of_a_session():
+    asked = trace(user_input="Mail Raj", final_output="To raj@example.com?")
+    text = render(Session("s", (asked, trace(tool_calls=(TO_RAJ,)))), max_tokens=5000).text
+    assert f'arguments: {{"to":"{SEEN[0]}"}}' in without_word(text)
+
+
+def test_a_quote_has_the_plain_mark():
+    found = render(trace(tool_calls=(TO_RAJ,)), max_tokens=5000)
+    assert without_word(found.redact("raj@example.com")) == "[REDACTED:email at example.com]"
+
+
+def test_a_domain_cannot_pass_for_a_note():
+    found = arguments_of(call({"to": "raj@x.com, seen before"}))
+    assert found == ["[REDACTED:email at x.com, first seen here]"]

@@ -264,7 +264,10 @@ def test_every_user_of_one_curl_is_redacted_also_behind_another_secret():
 def test_equal_values_have_equal_markers_and_others_another():
     text = "from a@x.com to b@x.com, cc A@x.com"
 
-    assert redact(text).text == "from [REDACTED:email] to [REDACTED:email:2], cc [REDACTED:email]"
+    assert redact(text).text == (
+        "from [REDACTED:email at x.com] to [REDACTED:email:2 at x.com],"
+        " cc [REDACTED:email at x.com]"
+    )
 
 
 def test_a_number_is_the_same_however_it_is_grouped():
@@ -278,14 +281,50 @@ def test_a_redactor_numbers_over_all_its_texts():
     redactor = Redactor()
     redactor.redact("a@x.com")
 
-    assert redactor.redact("b@x.com a@x.com") == "[REDACTED:email:2] [REDACTED:email]"
+    assert redactor.redact("b@x.com a@x.com") == (
+        "[REDACTED:email:2 at x.com] [REDACTED:email at x.com]"
+    )
 
 
 def test_unnumbered_markers_claim_no_identity():
-    assert (
-        Redactor(numbered=False).redact("a@x.com b@x.com")
-        == "[REDACTED:email:?] [REDACTED:email:?]"
+    assert Redactor(numbered=False).redact("a@x.com b@x.com") == (
+        "[REDACTED:email:? at x.com] [REDACTED:email:? at x.com]"
     )
+
+
+@pytest.mark.parametrize(
+    ("address", "mark"),
+    [
+        ("raj@Mail.Example.COM", "[REDACTED:email at mail.example.com]"),
+        (f"raj@{'a' * 60}.com", f"[REDACTED:email at {'a' * 60}.com]"),
+        (f"raj@{'a' * 61}.com", "[REDACTED:email]"),
+        ("raj@4111111111111111.com", "[REDACTED:email]"),
+        ("raj@de89370400440532013000.com", "[REDACTED:email]"),
+        ("raj@212-555-0187.com", "[REDACTED:email]"),
+    ],
+)
+def test_a_mark_keeps_a_domain_that_is_short_and_hides_no_number(address, mark):
+    assert redact(address).text == mark
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [
+        ("C-12345678", "[REDACTED:email]"),
+        ("raj@intranet/x", "[REDACTED:email]"),
+        ("raj@intranet.bücher", "[REDACTED:email]"),
+        ("raj@mail.intranet", "[REDACTED:email at mail.intranet]"),
+    ],
+)
+def test_a_configured_address_has_a_domain_only_where_it_holds_one(text, mark):
+    assert redact(text, rules({"email": r"\S+"})).text == mark
+
+
+@pytest.mark.parametrize("note", ["", ", seen before", ", first seen here"])
+def test_a_mark_with_a_domain_and_a_note_is_not_redacted_again(note):
+    text = f"to [REDACTED:email:2 at x.com{note}]"
+
+    assert redact(text, rules({"word": "[a-z]{2,}"})).text.endswith(f" {text[3:]}")
 
 
 def test_a_configured_pattern_replaces_its_named_group():
@@ -296,7 +335,7 @@ def test_a_configured_pattern_replaces_its_named_group():
 
 
 def test_a_configured_pattern_does_not_see_markers():
-    assert redact("a@x.com", rules({"word": "[A-Z]+"})).text == "[REDACTED:email]"
+    assert redact("a@x.com", rules({"word": "[A-Z]+"})).text == "[REDACTED:email at x.com]"
 
 
 def test_no_rules_change_nothing():
@@ -324,6 +363,8 @@ FRAGMENTS = [
     "]",
     "[REDACTED:email]",
     "[REDACTED:email:2]",
+    "[REDACTED:email:2 at x.com, first seen here]",
+    "@x.com, seen before",
     "://u:",
     "DE89370400440532013000",
     " ",

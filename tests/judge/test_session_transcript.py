@@ -89,4 +89,5 @@ def test_one_value_has_one_marker_in_all_turns():
     told = [
         replace(FIRST, user_input=f"{x}: write to anna@example.com or bo@example.com") for x in "ab"
     ]
-    assert render(session_of(*told), max_tokens=10_000).text.count("[REDACTED:email:2 #") == 2
+    text = render(session_of(*told), max_tokens=10_000).text
+    assert text.count("[REDACTED:email:2 at example.com #") == 2

@@ -164,7 +164,7 @@ def test_text_from_the_trace_never_begins_a_line_of_the_transcript():
 
 
 def test_it_is_redacted_unless_told_otherwise():
-    assert "[REDACTED:email #" in text_of(trace(user_input="I am a@x.com"))
+    assert "[REDACTED:email at x.com #" in text_of(trace(user_input="I am a@x.com"))
 
 
 def test_it_tells_what_was_redacted():
@@ -311,7 +311,7 @@ def test_a_further_text_has_the_transcripts_markers():
     found = render(trace(user_input="a@x.com b@x.com"), max_tokens=1000)
 
     assert found.redact("to b@x.com") in {
-        f"to {x}" for x in re.findall(r"\[REDACTED:email:2 #\w+\]", found.text)
+        f"to {x}" for x in re.findall(r"\[REDACTED:email:2 at x.com #\w+\]", found.text)
     }
 
 

@@ -5,7 +5,7 @@ from check_harness import CHECKS, call, findings, fired, outcome, tool
 
 from spanscore.metrics import available
 from spanscore.model.score import Skip
-from spanscore.model.trace import PastMessage, RequestedCall, Tool, ToolCall
+from spanscore.model.trace import PastMessage, RequestedCall, Retrieval, Tool, ToolCall
 
 TIMEOUT = "upstream timeout"
 
@@ -550,3 +550,56 @@ def test_what_is_derived_from_a_trace_is_not_taken_for_that_of_the_next(make_tra
         make_trace(user_input="Hi", final_output="Hello"),
     )
     assert [check.measure(x).value for x in (empty, answered, empty)] == [0.0, 1.0, 0.0]
+
+
+def found_by(result):
+    return {"tool_calls": (call("get_customer", {"name": "Raj"}, result), TO_RAJ)}
+
+
+TO_RAJ = call(
+    "send", {"email": "raj@example.com", "order_id": "ord_47119", "phone": "+49 170 1234567"}
+)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"user_input": "Please write to <EMAIL_ADDRESS> about order [ORDER_ID_1]"},
+        {"history": (PastMessage("tool", "Customer: j***@example.com"),)},
+        {"retrieved": (Retrieval("s", "whom", ({"email": "<EMAIL_ADDRESS>"},)),)},
+        found_by({"email": "<EMAIL_ADDRESS>", "order": "[ORDER_ID_1]"}),
+        found_by([{"email": "***"}]),
+        found_by("Customer: j***@example.com, card ****1234"),
+        found_by("Customer: j***@example.com"),
+        found_by("Ends in ****1234"),
+    ],
+)
+def test_a_value_that_others_may_have_masked_is_no_finding(make_trace, fields):
+    found = outcome("arguments_grounded", make_trace(**{"tool_calls": (TO_RAJ,), **fields}))
+    assert (type(found), found.cause) == (Skip, "not_recorded")
+
+
+def test_a_mask_behind_a_call_does_not_account_for_its_arguments(make_trace):
+    calls = (call("send", {"email": "raj@example.com"}, {"to": "<EMAIL_ADDRESS>"}),)
+    assert len(findings("arguments_grounded", make_trace(tool_calls=calls))) == 1
+
+
+def test_a_form_in_the_instructions_masks_nothing(make_trace):
+    trace = make_trace(
+        system_instructions="Greet <CUSTOMER_NAME>.",
+        tool_calls=(call("send", {"email": "raj@example.com"}),),
+    )
+    assert len(findings("arguments_grounded", trace)) == 1
+
+
+def test_calls_whose_arguments_are_masked_need_not_be_the_same(make_trace):
+    calls = (call("get_customer", {"email": "<EMAIL_ADDRESS>"}, "none"),) * 4
+    assert findings("repeated_calls", make_trace(tool_calls=calls)) == ()
+
+
+def test_a_masked_argument_need_not_fit_the_schema(make_trace):
+    trace = make_trace(
+        available_tools=(tool("get", {"number": {"type": "integer"}}),),
+        tool_calls=(call("get", {"number": "[ORDER_NUMBER_1]"}, error="no"),),
+    )
+    assert findings("arguments_match_schema", trace) == ()

@@ -80,8 +80,9 @@ def test_what_is_redacted_can_still_be_compared(suite, said, run_of, judged):
     )
     text = question(server.calls[0])
     word = re.search(r"<untrusted-data (\w+)>", text)[1]
-    assert f"[REDACTED:email #{word}] it is, not [REDACTED:email:2 #{word}]" in text
-    assert f"Write to [REDACTED:email #{word}]" in text
+    first, second = (f"[REDACTED:email{x} at example.org #{word}]" for x in ("", ":2"))
+    assert f"{first} it is, not {second}" in text
+    assert f"Write to {first}" in text
 
 
 def test_no_interaction_sees_anything_of_another(suite, said, run_of, judged):

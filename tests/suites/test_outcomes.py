@@ -176,7 +176,7 @@ def test_what_a_case_expects_is_redacted_as_the_transcript_is(suite, said, run_o
     run_of(suite(case, tools=["send_mail"]), [trace], settings)
     sent = server.calls[0]["messages"][1]["content"]
     word = sent.partition("<untrusted-data ")[2].partition(">")[0]
-    assert (sent.count(f"[REDACTED:email #{word}]"), "ada@" in sent) == (4, False)
+    assert (sent.count(f"[REDACTED:email at example.org #{word}]"), "ada@" in sent) == (4, False)
 
 
 def test_a_list_of_calls_cannot_end_its_fence(suite, turn, run_of, by_rubric):

@@ -24,7 +24,6 @@ from spanscore.dialects.forms.structure import (
     add_token_details,
     first_identity,
     identity,
-    is_masked,
     is_redacted,
     pop_given,
     structure,
@@ -37,6 +36,7 @@ from spanscore.dialects.other_conventions import complete
 from spanscore.dialects.registry import Registry, registry
 from spanscore.dialects.span_names import configured
 from spanscore.model.json import Json, dumps
+from spanscore.model.masks import is_masked
 from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value
 from spanscore.model.step import Message, Reading, Step, StepFact
 from spanscore.model.trace import Expected, ExpectedTool

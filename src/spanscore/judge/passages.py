@@ -174,9 +174,10 @@ def _past(trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Iterator[Passage]
     An earlier turn whose input is among these messages is not shown a second time.
     """
     given = {x.text for x in trace.history or () if x.role == "user"}
-    turns = [
-        x for x in earlier[-MAX_EARLIER_TURNS:] if x.user_input is None or x.user_input not in given
-    ]
+    unread = [x for x in earlier if x.user_input is None or x.user_input not in given]
+    turns = unread[-MAX_EARLIER_TURNS:]
+    if len(unread) > len(turns):
+        yield Passage(left_out(f"{len(unread) - len(turns)} earlier turn(s)"))
     for index, turn in enumerate(turns, 1):
         yield from _earlier(turn, index, len(turns))
     title = "Conversation before this turn, as the model was given it:"

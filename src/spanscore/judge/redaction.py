@@ -195,9 +195,10 @@ class Redactor:
     """Redacts the texts of one transcript, so that a value has the same mark in all of them.
 
     The first value of a kind becomes `[REDACTED:kind]`, the second `[REDACTED:kind:2]`, so that a
-    judge still sees whether two values are the same. Not `numbered`: each becomes
-    `[REDACTED:kind:?]`. `tag` is what its marks end in before the bracket (`marks.tag_of`); marks
-    that do so are left as they are. Threads may share it.
+    judge still sees whether two values are the same; an e-mail address keeps its domain,
+    `[REDACTED:email at x.com]`. Not `numbered`: each becomes `[REDACTED:kind:?]`. `tag` is what its
+    marks end in before the bracket (`marks.tag_of`); marks that do so are left as they are. Threads
+    may share it.
     """
 
     def __init__(
@@ -265,11 +266,12 @@ class Redactor:
         )
 
     def _marker(self, kind: str, value: str) -> str:
+        domain = marks.domain_of(value) if kind == "email" else ""
         if not self._numbered:
-            return marks.withheld(kind, None, self._tag)
+            return marks.withheld(kind, None, self._tag, domain)
         numbers = self._numbers[kind]
         number = numbers.setdefault(_SAME.get(kind, str)(value), len(numbers) + 1)
-        return marks.withheld(kind, number, self._tag)
+        return marks.withheld(kind, number, self._tag, domain)
 
 
 def redacted(prompt: Prompt, rules: Sequence[Rule]) -> Prompt:
@@ -295,8 +297,8 @@ def unaffected(texts: Iterable[str], rules: Sequence[Rule]) -> tuple[str, ...]:
 def redact(text: str, rules: Sequence[Rule] = RULES) -> Redacted:
     """Redact one text.
 
-    >>> redact("Write to anna@example.com or bo@example.com, not to anna@example.com!").text
-    'Write to [REDACTED:email] or [REDACTED:email:2], not to [REDACTED:email]!'
+    >>> redact("from anna@x.com or bo@x.com, not anna@x.com").text
+    'from [REDACTED:email at x.com] or [REDACTED:email:2 at x.com], not [REDACTED:email at x.com]'
     """
     redactor = Redactor(rules)
     return Redacted(redactor.redact(text), dict(redactor.counts))

@@ -2,15 +2,24 @@
 
 import functools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from spanscore.judge import passages as steps
 from spanscore.judge import redaction
-from spanscore.judge.marks import PENDING, defused, fence, tag_of, word_for
+from spanscore.judge.marks import (
+    PENDING,
+    defused,
+    fence,
+    is_shortened,
+    tag_of,
+    values_in,
+    with_provenance,
+    word_for,
+)
 from spanscore.judge.omission import Weighing, fit
-from spanscore.judge.passages import Passage
+from spanscore.judge.passages import Kind, Part, Passage
 from spanscore.judge.secrets import Rule
 from spanscore.model.trace import AgentTrace, Session
 
@@ -185,7 +194,9 @@ class Marked:
 
     def __init__(self, passages: Sequence[Passage], rules: Sequence[Rule]) -> None:
         self.redactor = redaction.Redactor(rules, tag=PENDING)
-        redacted = [replace(x, text=self.redactor.redact(x.text)) for x in passages]
+        redacted = list(
+            _with_provenance(replace(x, text=self.redactor.redact(x.text)) for x in passages)
+        )
         self._word = word_for(x.text for x in redacted)
         self._tag = tag_of(self._word)
         self.redactor.use(self._tag)
@@ -218,6 +229,34 @@ class Marked:
         if self._weighing is None:
             self._weighing = Weighing(self._passages)
         return self._weighing
+
+
+_GIVEN_KINDS: Collection[Kind] = ("input", "instructions", "result", "error")
+_GIVEN_PARTS: Collection[Part] = ("tool", "history", "document")
+
+
+def _with_provenance(passages: Iterable[Passage]) -> Iterator[Passage]:
+    """The redacted passages, with whether the agent had been given what is withheld in arguments.
+
+    What the agent wrote itself becomes history in the next turn.
+    """
+    seen, written = set[str](), set[str]()
+    all_known, turn = True, None
+    for passage in passages:
+        if passage.turn != turn:
+            seen |= written
+            written, turn = set(), passage.turn
+        found = values_in(passage.text)
+        if passage.kind in _GIVEN_KINDS or passage.part in _GIVEN_PARTS:
+            seen |= found
+        else:
+            written |= found
+        all_known = all_known and not is_shortened(passage.text)
+        if passage.kind == "arguments":
+            noted = with_provenance(passage.text, seen, all_known=all_known)
+            yield replace(passage, text=noted)
+        else:
+            yield passage
 
 
 def excerpt(

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from spanscore.dialects.forms import tool_results
 from spanscore.dialects.forms.arguments import arguments, call_id, failure, result
 from spanscore.dialects.forms.attachments import attachment, is_attached, without_bytes
-from spanscore.dialects.forms.structure import is_masked, is_redacted, opened, structure
+from spanscore.dialects.forms.structure import is_redacted, opened, structure
 from spanscore.dialects.forms.tool_results import (
     ToolOutput,
     answering,
@@ -17,6 +17,7 @@ from spanscore.dialects.forms.tool_results import (
 )
 from spanscore.dialects.forms.truncation import is_cut, is_damaged
 from spanscore.model.json import Json
+from spanscore.model.masks import is_masked
 from spanscore.model.step import Message, MessageFact, ToolResult
 from spanscore.model.trace import Attachment, RequestedCall
 

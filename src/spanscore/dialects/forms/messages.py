@@ -23,7 +23,6 @@ from spanscore.dialects.forms.message_parts import (
 from spanscore.dialects.forms.structure import (
     WHOLE_STRING,
     Facts,
-    is_masked,
     literal,
     objects,
     opened,
@@ -34,6 +33,7 @@ from spanscore.dialects.forms.structure import (
 )
 from spanscore.dialects.forms.tool_results import bare_texts
 from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_cut_or_redacted, is_damaged
+from spanscore.model.masks import is_masked
 from spanscore.model.span import Value
 from spanscore.model.step import Message, MessageFact, ToolResult
 from spanscore.model.trace import RequestedCall, Tool

@@ -170,32 +170,6 @@ _HIDDEN = re.compile(
 """What instrumentations and pipelines put in the place of hidden content."""
 
 
-_MASK = re.compile(
-    r"""
-    [\[<](?:REDACTED|FILTERED|MASKED|ELIDED)(?:[\s:_-][^\]>]{0,60})?[\]>]
-    # of a kind, as Presidio and LLM Guard write them
-    | [\[<](?P<kind>
-        (?:[A-Z]+_)*(?:PERSON|EMAIL|PHONE|LOCATION|IBAN|SSN|PASSPORT)(?:_[A-Z]+)*
-        | [A-Z]+_(?:ID|NUMBER|ADDRESS|NAME|CARD|CODE|KEY|DATE)
-        | [A-Z]+(?:_[A-Z]+)*_(?=\d)
-    )(?:_?\d+)?[\]>]
-    | (?<=\S[ ])\*{4,}(?!\*) | (?<!\*)\*{4,}(?=\d) # of a number, whole or but for its end
-    """,
-    re.VERBOSE,
-)
-
-
-def is_masked(text: str) -> bool:
-    """Whether a mark stands for hidden content inside of a text.
-
-    >>> is_masked("Cancel order [ORDER_ID_1]."), is_masked("Cancel ****."), is_masked("See [1].")
-    (True, True, False)
-    """
-    if "[" not in text and "<" not in text and "****" not in text:
-        return False
-    return any(x["kind"] is None or f"</{x['kind']}" not in text for x in _MASK.finditer(text))
-
-
 class Parsed(NamedTuple):
     """A JSON value, and whether some of it was cut or redacted on the way.
 

@@ -20,6 +20,7 @@ from spanscore.metrics.check._check import (
 from spanscore.metrics.check._grounds import EMAIL, Grounds, dates_in
 from spanscore.metrics.check._spelling import Spellings
 from spanscore.model.json import Json, dumps, printed
+from spanscore.model.masks import hides_values
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import name_words
 from spanscore.model.trace import AgentTrace, ToolCall
@@ -125,6 +126,23 @@ class _Value(NamedTuple):
         return self.kind == _DATE and any(map(grounds.may_mean, days))
 
 
+@dataclass
+class _Masks:
+    """Whether others masked a value that the agent had; `were_needed` once it may be a call's."""
+
+    any_yet: bool
+    were_needed: bool = False
+
+    def look_at(self, call: ToolCall) -> None:
+        """See to the masks in what a call came to."""
+        self.any_yet = self.any_yet or hides_values([call.result, call.error])
+
+    def may_hide_it(self) -> bool:
+        """Whether a value that is nowhere may be masked."""
+        self.were_needed |= self.any_yet
+        return self.any_yet
+
+
 @dataclass(frozen=True)
 class ArgumentsGrounded(Check):
     """Whether each identifier, e-mail address, date and amount in a call's arguments was told to
@@ -144,7 +162,7 @@ class ArgumentsGrounded(Check):
     creates something may choose itself are not looked at. An identifier that the user may have
     spelled ("X as in X-ray, E, four") is no finding.
     Where a source was not recorded, arrived damaged or is longer than what is read, no later call
-    is looked at.
+    is looked at; nor is a value after a masked one, which it may be.
 
     >>> ArgumentsGrounded.needs
     ('user_input', 'tool_calls')
@@ -176,10 +194,15 @@ class ArgumentsGrounded(Check):
         for text in (trace.user_input or "", *(x.text or "" for x in trace.history or ())):
             grounds.add(text, is_conversation=True)
         spelled = Spellings(user_texts(trace))
+        masks = _Masks(_hides_values(trace))
         chars = sum(map(len, texts))
         found = list(
-            islice(_from_nowhere(evidence.calls, values, grounds, spelled, chars), MAX_FINDINGS)
+            islice(
+                _from_nowhere(evidence.calls, values, grounds, spelled, masks, chars), MAX_FINDINGS
+            )
         )
+        if not found and masks.were_needed:
+            return not_recorded("what is masked in it, which a call may have been given")
         if not found and spelled.were_needed:
             return not_applicable("The user spells a code that a call was given.")
         return found
@@ -190,11 +213,12 @@ def _from_nowhere(
     values: list[list[_Value]],
     grounds: Grounds,
     spelled: Spellings,
+    masks: _Masks,
     chars: int,
 ) -> Iterator[Finding]:
     for place, (call, looked_at) in enumerate(zip(calls, values, strict=True)):
         for found in looked_at:
-            if found.is_grounded(grounds):
+            if found.is_grounded(grounds) or masks.may_hide_it():
                 continue
             if found.kind == _IDENTIFIER and spelled.may_be(found.text):
                 continue
@@ -214,6 +238,7 @@ def _from_nowhere(
             or chars > _MAX_SOURCE_CHARS
         ):
             return
+        masks.look_at(call)
         has_now = not _TELLS_TIME.isdisjoint(name_words(call.name))
         grounds.add(result or "", is_conversation=True, has_now=has_now)
 
@@ -231,6 +256,15 @@ def _known_texts(trace: AgentTrace) -> list[str] | None:
     chars = [len(x or "") for x in (*conversation, *texts)]
     is_whole = sum(chars) < _MAX_SOURCE_CHARS and max(chars) < MAX_TEXT_CHARS
     return texts if is_whole else None
+
+
+def _hides_values(trace: AgentTrace) -> bool:
+    """Whether a mask stands in what was said or found before the agent acted; in instructions and
+    descriptions it may be a form to fill in.
+    """
+    documents = [document for x in trace.retrieved for document in x.documents]
+    texts = [trace.user_input, *(x.text for x in trace.history or () if x.role != "system")]
+    return any(map(hides_values, [*texts, *documents]))
 
 
 def _values(call: ToolCall) -> Iterator[_Value]:

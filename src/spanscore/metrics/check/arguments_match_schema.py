@@ -14,6 +14,7 @@ from spanscore.metrics.check._check import (
     not_applicable,
     not_recorded,
 )
+from spanscore.model.masks import hides_values
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import bare
 from spanscore.model.trace import ToolCall
@@ -49,7 +50,7 @@ class ArgumentsMatchSchema(Check):
         known = [
             (i, x)
             for i, x in enumerate(evidence.calls)
-            if bare(x.name) in schemas and x.arguments is not None
+            if bare(x.name) in schemas and x.arguments is not None and not hides_values(x.arguments)
         ]
         if not known:
             return not_recorded("the schema and the arguments of any tool that was called")

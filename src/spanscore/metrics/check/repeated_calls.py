@@ -17,6 +17,7 @@ from spanscore.metrics.check._check import (
     user_texts,
 )
 from spanscore.model.json import dumps
+from spanscore.model.masks import hides_values
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import is_polled, only_reads, varies
 from spanscore.model.trace import ToolCall
@@ -213,7 +214,9 @@ def _identity(call: ToolCall) -> str:
 
 
 def _outcome(call: ToolCall) -> str | None:
-    """What a call came to; None where not even its arguments were recorded."""
+    """What a call came to; None where not even its arguments were recorded, or they are masked."""
+    if hides_values(call.arguments):
+        return None
     if call.error is not None:
         return f"error {call.error[:_MAX_TEXT_CHARS]}"
     if call.arguments is None:
