@@ -209,9 +209,7 @@ class Judgement(Described):
     model_config = ConfigDict(frozen=True)
 
     reason: str
-    """What decides the score, in one to three sentences that begin with what keeps it from 1.0, if
-    anything does.
-    """
+    """What decides the score, in one to three sentences."""
 
     score: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
     """From 0.0 to 1.0, by the guide in the question."""
@@ -230,7 +228,11 @@ class Question:
     text: str
     answer: Any
     needs: tuple[str, ...] = ()
-    """Keys of the answers that must be had before, since the text quotes them."""
+    """Keys of the answers that must be had before, since the text quotes them; in a call that asks
+    for them too it names them instead.
+    """
+    moot: str = ""
+    """Where there is nothing to answer once its `needs` are answered: null is the answer then."""
     of_calls: bool = False
     """Whether it is asked about tool calls one by one, in as many batches as it takes. `$calls` in
     the text is then the list of them, `answer` a model of the answer about one of them, whose field
