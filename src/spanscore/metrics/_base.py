@@ -209,7 +209,9 @@ class Judgement(Described):
     model_config = ConfigDict(frozen=True)
 
     reason: str
-    """What decides the score, in one to three sentences."""
+    """What decides the score, in one to three sentences that begin with what keeps it from 1.0, if
+    anything does.
+    """
 
     score: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
     """From 0.0 to 1.0, by the guide in the question."""
