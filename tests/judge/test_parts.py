@@ -25,7 +25,7 @@ class Each(BaseModel):
     reason: str
 
 
-SCHEMA = parts_of({"task": str, "verdict": Verdict}, {"each": Each})
+SCHEMA = parts_of({"task": str, "verdict": Verdict, "each": Each}, ("each",))
 TASK, VERDICT = "to know", {"score": 0.5, "reason": "half done"}
 EACH = [{"call": 1, "reason": "a"}, {"call": 2, "reason": "b"}, {"call": 3, "reason": "c"}]
 WHOLE = {"task": TASK, "verdict": VERDICT, "each": EACH}
@@ -102,7 +102,7 @@ def test_a_number_that_may_have_lost_its_end_is_not_taken():
 
 @pytest.mark.parametrize("end", ['["look', '["look it up", "rep', "[", '["look it up"]'])
 def test_a_part_that_is_a_list_is_missing_where_it_breaks_off(end):
-    schema = parts_of({"task": str, "plan": list[str]}, {"each": Each})
+    schema = parts_of({"task": str, "plan": list[str], "each": Each}, ("each",))
 
     answer = read('{"task": "to know", "plan": ' + end, schema)
 

@@ -84,14 +84,10 @@ class Case:
         """Whether the judge gave no usable answer."""
         return self.outcome is None or isinstance(self.outcome, Failure)
 
-    def ready(self) -> list[Question]:
-        """The unanswered questions whose needs are answered."""
-        return [
-            question
-            for stage in self.metric.stages
-            for question in stage
-            if question.key not in self.answers and self.answers.keys() >= set(question.needs)
-        ]
+    @property
+    def unanswered(self) -> list[Question]:
+        """The questions that have no answer."""
+        return [x for stage in self.metric.stages for x in stage if x.key not in self.answers]
 
     def has_question(self, question: Question) -> bool:
         """Whether this metric asks `question`."""
@@ -142,6 +138,30 @@ class Case:
             self.outcome = Score(
                 score.value, score.reason, {**score.metadata, **facts}, score.label
             )
+
+
+def in_stages(cases: Sequence[Case]) -> list[Questions]:
+    """The unanswered questions of `cases`, each with its first chance: its needs are answered, or
+    in a stage before.
+
+    Raises ConfigError where two metrics ask different questions under one key.
+    """
+    answered = {key for case in cases for key in case.answers}
+    left = distinct(question for case in cases for question in case.unanswered)
+    stages = []
+    while ready := tuple(x for x in left if answered.issuperset(x.needs)):
+        stages.append(ready)
+        answered |= {x.key for x in ready}
+        left = tuple(x for x in left if x.key not in answered)
+    return stages
+
+
+def at_once(cases: Sequence[Case], stages: Sequence[Questions], most: int) -> list[Questions]:
+    """The questions of all `stages` together, if an answer of `most` tokens can hold all of them;
+    else stage by stage.
+    """
+    together = tuple(question for stage in stages for question in stage)
+    return [together] if len(dealt(items_of(cases, together), most)) == 1 else [*stages]
 
 
 def items_of(cases: Sequence[Case], questions: Questions) -> list[Item]:
@@ -300,7 +320,12 @@ async def _ask_for_the_rest(
             answers = part.read(found.value).answers
             known |= answers
             models_of |= dict.fromkeys(answers, found.model)
-    rest = Call(tuple(item for item in call.items if item not in known), call.listed)
+    # what rests on a known answer is asked when that can be quoted
+    met = {item.question.key for item in known}
+    rest = Call(
+        tuple(x for x in call.items if x not in known and met.isdisjoint(x.question.needs)),
+        call.listed,
+    )
     usage = JudgeUsage(cached=1 if known else 0)
     if not rest.items:
         return Reading(known, {}, models_of), next(iter(models_of.values())), usage
@@ -362,19 +387,12 @@ class Planner:
 
     def fused(self, cases: Sequence[Case]) -> list[PlannedCall]:
         """The calls of `judging.fused` for cases that ask the same models."""
-        calls: list[PlannedCall] = []
-        answered: set[str] = set()
-        stage = 0
-        everything = distinct(
-            question for case in cases for stage in case.metric.stages for question in stage
-        )
-        while ready := tuple(
-            x for x in everything if x.key not in answered and answered.issuperset(x.needs)
-        ):
-            stage += 1
-            calls += self._calls(cases, stage, ready)
-            answered |= {x.key for x in ready}
-        return calls
+        stages = at_once(cases, in_stages(cases), self._max_output_tokens)
+        return [
+            call
+            for number, questions in enumerate(stages, start=1)
+            for call in self._calls(cases, number, questions)
+        ]
 
     def _calls(self, cases: Sequence[Case], stage: int, questions: Questions) -> list[PlannedCall]:
         batches = dealt(items_of(cases, questions), self._max_output_tokens)
@@ -384,9 +402,10 @@ class Planner:
         transcript = self._transcripts.showing(batch.places)
         call = self._transcripts.call(batch.items, transcript)
         asking = [case for case in cases if any(map(case.has_question, call.questions))]
-        needed = Counter(key for question in call.questions for key in question.needs)
+        own = {x.key for x in call.questions}
+        needed = Counter(x for question in call.questions for x in question.needs if x not in own)
         quotes = dict.fromkeys(needed, _LATER)
-        for case in asking:
+        for case in asking if needed else ():
             quotes |= {
                 name: text or _LATER for name, text in case.metric.quotes(case.subject, {}).items()
             }

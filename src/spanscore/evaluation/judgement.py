@@ -2,13 +2,22 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from spanscore.errors import JudgeAnswerError, JudgeTooLongError
-from spanscore.evaluation.inquiry import Case, Inquiry, PlannedCall, Planner, Transcripts, items_of
+from spanscore.evaluation.inquiry import (
+    Case,
+    Inquiry,
+    PlannedCall,
+    Planner,
+    Transcripts,
+    at_once,
+    in_stages,
+    items_of,
+)
 from spanscore.evaluation.outcomes import Attempt, outcome_of, shares
-from spanscore.evaluation.questions import Batch, Item, Questions, Reading, dealt, distinct, quoted
+from spanscore.evaluation.questions import Batch, Item, Questions, Reading, dealt, quoted
 from spanscore.judge.answer import Invalid, Parts
 from spanscore.judge.config import Config
 from spanscore.judge.port import Judge
@@ -108,13 +117,15 @@ async def staged(case: Case, inquiry: Inquiry) -> None:
 async def fused(cases: Sequence[Case], inquiry: Inquiry) -> None:
     """Settle `cases`, which ask the same models, by calls that they share.
 
-    Each call asks all that can be asked by then. The first has the extraction and the metrics that
-    need none of it, the second the metrics that do; the project's own metrics need no third.
+    One call asks all, if its answer can be that long. Else the first has the extraction and the
+    metrics that need none of it, and another the metrics that do, as has what was missing of the
+    first.
     """
     while unsettled := [case for case in cases if case.outcome is None]:
+        stages: list[Questions] = []
         with Attempt("the questions of " + ", ".join(x.metric.name for x in unsettled)) as attempt:
-            questions = distinct(question for case in unsettled for question in case.ready())
-        if attempt.outcome is None and not questions:
+            stages = in_stages(unsettled)
+        if attempt.outcome is None and not stages:
             attempt.outcome = outcome_of(
                 RuntimeError("the metric neither settles nor has a question left to ask")
             )
@@ -122,6 +133,7 @@ async def fused(cases: Sequence[Case], inquiry: Inquiry) -> None:
             for case in unsettled:
                 case.outcome = attempt.outcome
             return
+        questions, *_ = at_once(unsettled, stages, inquiry.max_output_tokens)
         await _answered(unsettled, questions, inquiry)
 
 
@@ -147,17 +159,28 @@ _BE_BRIEF = "It was cut off before it was complete. Be brief."
 async def answer(cases: Sequence[Case], items: Sequence[Item], inquiry: Inquiry) -> None:
     """Have `items` answered for `cases`, which ask the same models, in as many calls as it takes.
 
-    Afterwards each case has all of its answers, or a Failure or Skip with what is missing.
+    Afterwards each case has all of its answers, but for those that need another one that took a
+    call of its own, or a Failure or Skip with what is missing.
     """
     pending = deque(dealt(items, inquiry.max_output_tokens))
     while pending:
         batch = pending.popleft()
-        wanted = tuple(item for item in batch.items if any(_asking(cases, item)))
+        wanted = tuple(x for x in batch.items if any(_asking(cases, x)))
+        parted = {x.question.key for x in items if x not in set(wanted)}
+        wanted = tuple(x for x in wanted if _can_be_asked(x, cases, parted))
         if wanted:
             found = await _Asking(
                 cases, inquiry, Batch(wanted, batch.is_repeat, batch.objection)
             ).made()
             pending.extendleft(reversed(found))
+
+
+def _can_be_asked(item: Item, cases: Sequence[Case], parted: Collection[str]) -> bool:
+    """Whether what `item` needs is answered, or asked in the same call: not `parted` from it."""
+    return all(
+        need not in parted or all(need in case.answers for case in _asking(cases, item))
+        for need in item.question.needs
+    )
 
 
 def _asking(cases: Iterable[Case], item: Item) -> Iterator[Case]:
@@ -214,7 +237,8 @@ class _Asking:
             quotes: dict[str, str] = {}
             for case in self._cases:
                 case.shown(transcript)
-                quotes |= {**quoted(case.answers), **case.metric.quotes(case.subject, case.answers)}
+                of_metric = case.metric.quotes(case.subject, case.answers)
+                quotes |= quoted(case.answers) | {x: text for x, text in of_metric.items() if text}
             reading, model, attempt.usage = await self._inquiry.ask(
                 call, transcript, quotes, self._batch.objection, self._cases[0].models
             )

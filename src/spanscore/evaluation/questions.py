@@ -2,7 +2,8 @@
 
 import functools
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Template
 from typing import Any
@@ -20,6 +21,12 @@ Questions = tuple[Question, ...]
 
 _MAX_NAME_CHARACTERS = 80
 _MAX_STRAY = 5
+_EACH_IN_TURN = (
+    "Answer each of the following on its own, under its own key, in this order. Later ones may rest"
+    " on what you gave before."
+)
+_QUOTED = re.compile(r"(?m)(?:^.*:\n)?^\$(?P<name>\w+)\n")
+"""An answer that a question quotes, with the line that says what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +120,11 @@ class Call:
             for name, text in {**quotes, **({"calls": calls} if calls else {})}.items()
         }
         questions = self.questions
-        texts = [Template(x.text).safe_substitute(fenced) for x in questions]
+        asked = {x.key for x in questions}
+        texts = [_filled(x, fenced, asked) for x in questions]
         if len(texts) > 1:
             texts = [f"## {x.key}\n{text}" for x, text in zip(questions, texts, strict=True)]
-            texts.insert(0, "Answer each of the following on its own, under its own key.")
+            texts.insert(0, _EACH_IN_TURN)
         if objection:
             texts.append(
                 f"You were asked this before, and your answer could not be used: {objection}"
@@ -130,6 +138,8 @@ class Call:
         values: dict[Item, Any] = {}
         for question in self.questions:
             value = getattr(answer, question.key)
+            if value is None and question.moot:
+                value = Invalid(f"It may only be null where {question.moot}.")
             own = [item for item in self.items if item.question == question]
             if not question.of_calls or isinstance(value, Invalid):
                 values |= dict.fromkeys(own, value)
@@ -169,6 +179,23 @@ class Call:
             else:
                 problem = " ".join((f"Step {number} was not answered.", *stray, *invalid))
                 yield item, Invalid(problem, cut_off)
+
+
+def _filled(question: Question, quotes: Mapping[str, str], asked: Collection[str]) -> str:
+    """The text of a question; `asked` are the keys of the questions in the same call.
+
+    What these answer is not quoted.
+    """
+    text = question.text
+    if any(x in asked for x in question.needs):
+        text = _QUOTED.sub(lambda found: found[0] if found["name"] in quotes else "", text)
+    text = Template(text).safe_substitute(quotes)
+    return f"{text}\nGive null where {question.moot}." if _may_be_moot(question, asked) else text
+
+
+def _may_be_moot(question: Question, asked: Collection[str]) -> bool:
+    """Whether the same answer may show that there is nothing to answer."""
+    return bool(question.moot) and any(x in asked for x in question.needs)
 
 
 def listed(name: str, number: int) -> Listed:
@@ -224,8 +251,9 @@ def _schema(questions: Questions) -> type[BaseModel]:
     if _stands_alone(questions):
         alone: type[BaseModel] = questions[0].answer
         return alone
-    fields = {x.key: x.answer for x in questions if not x.of_calls}
-    return parts_of(fields, {x.key: x.answer for x in questions if x.of_calls})
+    keys = {x.key for x in questions}
+    fields = {x.key: x.answer | None if _may_be_moot(x, keys) else x.answer for x in questions}
+    return parts_of(fields, {x.key for x in questions if x.of_calls})
 
 
 def _quoted(answer: Any) -> str:

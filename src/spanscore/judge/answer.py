@@ -3,7 +3,7 @@
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -43,14 +43,16 @@ class Parts(BaseModel):
 PartsT = TypeVar("PartsT", bound=Parts)
 
 
-def parts_of(fields: Mapping[str, Any], lists: Mapping[str, Any]) -> type[Parts]:
-    """The schema of an answer with a part for each of `fields`, and for each of `lists` a list of
-    such elements.
+def parts_of(fields: Mapping[str, Any], lists: Collection[str] = ()) -> type[Parts]:
+    """The schema of an answer with a part for each of `fields`, in order; those that `lists` names
+    are lists of such elements.
     """
-    shown: dict[str, Any] = {name: (kind, ...) for name, kind in fields.items()}
-    shown |= {name: (list[kind], ...) for name, kind in lists.items()}  # type: ignore[valid-type] # made here
+    shown: dict[str, Any] = {
+        name: (list[kind] if name in lists else kind, ...)  # type: ignore[valid-type] # made here
+        for name, kind in fields.items()
+    }
     made = create_model("Answers", __base__=Parts, **shown)
-    made.lists = dict(lists)
+    made.lists = {name: fields[name] for name in fields if name in lists}
     return made
 
 
@@ -267,7 +269,21 @@ def schema_of(answer: type[BaseModel]) -> Mapping[str, Any]:
 
     Do not change what is returned.
     """
-    return answer.model_json_schema()
+    shown: Mapping[str, Any] = _untitled(answer.model_json_schema())
+    return shown
+
+
+def _untitled(schema: Any) -> Any:
+    """`schema` without the titles, which repeat its keys."""
+    if isinstance(schema, list):
+        return [_untitled(x) for x in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _untitled(value)
+        for key, value in schema.items()
+        if key != "title" or not isinstance(value, str)
+    }
 
 
 def schema_text(answer: type[BaseModel]) -> str:

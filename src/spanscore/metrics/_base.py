@@ -230,7 +230,11 @@ class Question:
     text: str
     answer: Any
     needs: tuple[str, ...] = ()
-    """Keys of the answers that must be had before, since the text quotes them."""
+    """Keys of the answers that must be had before, since the text quotes them; in a call that asks
+    for them too it names them instead.
+    """
+    moot: str = ""
+    """Where there is nothing to answer once its `needs` are answered: null is the answer then."""
     of_calls: bool = False
     """Whether it is asked about tool calls one by one, in as many batches as it takes. `$calls` in
     the text is then the list of them, `answer` a model of the answer about one of them, whose field

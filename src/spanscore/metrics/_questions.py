@@ -83,13 +83,12 @@ PLAN = Question(
     "plan",
     "List the steps of the agent's plan for this turn, in the order planned, each as one short"
     " phrase. A plan is what the agent, before or between its actions, said or reasoned that it was"
-    " going to do: two steps or more, each with something definite to do. A word that only goes on"
-    ' ("Next step.", "OK, let me check.", "I will help you with that."), one announced call, a'
-    " report of what was done, advice on what the user may do, and rules of the agent's"
-    " instructions are no plan, even under a heading that calls them one. Where the agent changed"
-    " its plan in words, list the plan as it stood last, with the steps that were carried out"
-    " before. Each step must rest on words of the agent in the transcript: derive none from the"
-    " calls it made, nor from what you would have planned. If there is no plan, give an empty"
+    " going to do: two steps or more, each with something definite to do. No plan, whatever it is"
+    ' called, is a word that only goes on ("Next step.", "OK, let me check."), one announced call,'
+    " a report of what was done, advice on what the user may do, a rule of the agent's"
+    " instructions. Where the agent changed its plan in words, list it as it stood last, with the"
+    " steps carried out before. Each step must rest on the agent's words in the transcript: derive"
+    " none from its calls, nor from what you would have planned. Without a plan give an empty"
     " list.",
     list[str],
 )
@@ -137,6 +136,9 @@ LACKING = """\
 met, or what was done harms the user."""
 """The levels below the threshold."""
 
+
+NO_PLAN = "`plan` is empty"
+"""Where questions about the plan are moot."""
 
 _NO_PLAN = "The agent stated no plan of two steps or more: there is nothing to judge."
 

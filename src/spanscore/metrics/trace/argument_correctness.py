@@ -31,33 +31,24 @@ class Verdict(Described):
     """`yes`: the arguments are right. `no`: at least one is wrong, missing or made up."""
 
 
-class Summary(Described):
-    """The reason of the whole score."""
-
-    model_config = ConfigDict(frozen=True)
-
-    reason: str
-    """One or two sentences."""
-
-
 _VERDICTS = Question(
     "verdicts",
     """\
-Were the arguments of each of these tool calls right? They are named by the numbers of their steps:
+Were the arguments of each of these tool calls, named by the numbers of their steps, what the call \
+needed, by what was known then?
 $calls
-For each, decide whether the arguments are what this call needed, by what was known then:
-- they fit the tool's parameters, where those were recorded, and none that was needed is missing;
-- each value means what it meant where it comes from: the conversation, an earlier result, the \
+Right: they fit the tool's parameters, where those were recorded, none that was needed is missing, \
+and each value means what it meant where it comes from: the conversation, an earlier result, the \
 agent's instructions, or what follows from these by computing, converting, rewording or common \
-knowledge (a city's airport code, the date of "tomorrow").
-A value is wrong that was made up, that belongs to something else (another person's id, another \
-day, another unit), or that the user had changed before. An optional value that nobody asked about \
-(a limit, a sort order, words of a search or of a message) is right unless it goes against what \
-was said. Where the transcript marks a source as left out, withheld or not recorded, a value that \
-fits what is shown is right; elsewhere a value without a source is made up. Judge the arguments \
-only: whether it was wise to call the tool, or what it returned, does not matter, and a failed \
-call may have had the right arguments; an error that names a wrong argument shows that it was \
-wrong.
+knowledge (a city's airport code, the date of "tomorrow"). An optional value that nobody asked \
+about (a limit, a sort order, words of a search or of a message) is right unless it goes against \
+what was said.
+Wrong: a value that was made up, that belongs to something else (another person's id, another day, \
+another unit), or that the user had changed before. Where the transcript marks a source as left \
+out, withheld or not recorded, a value that fits what is shown is right; elsewhere a value without \
+a source is made up.
+Judge the arguments only: whether it was wise to call the tool, or what it returned, does not \
+matter; an error shows a wrong argument where it names one.
 Give exactly one verdict, with the number of its step, for each call of the list, also for calls \
 that repeat another; none for other calls.""",
     Verdict,
@@ -67,12 +58,13 @@ that repeat another; none for other calls.""",
 _OVERALL = Question(
     "argument_correctness",
     """\
-These tool calls were judged to have wrong arguments, for these reasons:
+These tool calls were judged to have wrong arguments:
 $wrong_calls
-Sum up in one or two sentences what was wrong with the arguments in this turn. Do not judge \
-anew.""",
-    Summary,
+Sum up in one or two sentences what was wrong with the arguments of the calls with the verdict \
+`no`. Do not judge anew.""",
+    str,
     needs=("verdicts",),
+    moot="each verdict is `yes`",
 )
 
 
@@ -119,14 +111,12 @@ class ArgumentCorrectness(Judged):
                 " judge.max_transcript_tokens.",
                 "other",
             )
-        summary: Summary | None = answers.get(self.name)
-        if summary is not None:
-            return _judged(trace, judged, summary.reason)
         if all(x.verdict == "yes" for x in judged.answers.values()):
             return _judged(
                 trace, judged, f"The arguments of {_counted(len(judged.answers))} are right."
             )
-        return None
+        summary: str | None = answers.get(self.name)
+        return None if summary is None else _judged(trace, judged, summary)
 
 
 def _at_first(trace: AgentTrace) -> Outcome | None:

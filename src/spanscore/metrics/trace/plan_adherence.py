@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from spanscore.metrics._base import Judgement, Question
-from spanscore.metrics._questions import PLAN, TASK, OfPlan
+from spanscore.metrics._questions import NO_PLAN, PLAN, TASK, OfPlan
 
 _QUESTION = Question(
     "plan_adherence",
@@ -14,18 +14,18 @@ What the user wants:
 $task
 The agent's plan:
 $plan
-Find, for each step of the plan, the steps of the transcript that carried it out. Were all of them \
-carried out, in the order planned, with nothing skipped and nothing done beyond the plan? A step \
-was carried out if the agent tried it in earnest, also where the tool failed; one that was only \
-said to be done was not. A step does not count whose condition did not come true, or that a result \
-or the user made impossible or needless; nor is what such a result or the user called for beyond \
-the plan. Steps of one kind that do not rest on each other have no order. Whether the plan was \
-good does not matter here.
+Were all of its steps carried out, in the order planned, with nothing skipped and nothing done \
+beyond? A step was carried out if the agent tried it in earnest, also where the tool failed; one \
+that was only said to be done was not. A step does not count whose condition did not come true, or \
+that a result or the user made impossible or needless; nor does what such a result or the user \
+called for beyond the plan. Steps of one kind that do not rest on each other have no order. \
+Whether the plan was good does not matter here.
 Guide: 1.0 every step, in order, and nothing else; 0.75 to 0.99 all but a minor step, or one small \
 addition; 0.5 to 0.74 most steps, some skipped or out of order; 0.25 to 0.49 a step on which \
 others rest was skipped, or most were; 0 to 0.24 the agent did something else.""",
     Judgement,
     needs=("task", "plan"),
+    moot=NO_PLAN,
 )
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from spanscore.metrics._base import Judgement, Question
-from spanscore.metrics._questions import PLAN, TASK, OfPlan
+from spanscore.metrics._questions import NO_PLAN, PLAN, TASK, OfPlan
 
 _QUESTION = Question(
     "plan_quality",
@@ -15,17 +15,16 @@ $task
 The agent's plan:
 $plan
 Judge it as it stood when it was made, by what the agent could know then, and not by what came of \
-it. Five criteria: completeness (carried out, it would meet every wish, within the agent's \
-instructions), logical coherence (each step builds on what is known by then), economy (nothing \
-needless), level of detail (definite enough to act on, no padding), fit with the task and with the \
-tools on offer.
-Guide: 1.0 carried out as it stands it would do the task, with no step too many; 0.75 to 0.99 it \
-would do it, with a needless or vague step; 0.5 to 0.74 it would do it only if a gap is filled \
-that is easy to fill on the way; 0.25 to 0.49 something that matters is missing, wrong or \
-impossible with the tools on offer; 0 to 0.24 it would not do the task, or do something that the \
-agent's instructions forbid.""",
+it: completeness (carried out, it would meet every wish, within the agent's instructions), \
+coherence (each step builds on what is known by then), economy (nothing needless), level of detail \
+(definite enough to act on, no padding), fit with the task and with the tools on offer.
+Guide: 1.0 as it stands it would do the task, with no step too many; 0.75 to 0.99 it would do it, \
+with a needless or vague step; 0.5 to 0.74 only if a gap is filled that is easy to fill on the \
+way; 0.25 to 0.49 something that matters is missing, wrong or impossible with the tools on offer; \
+0 to 0.24 it would not do the task, or do something that the agent's instructions forbid.""",
     Judgement,
     needs=("task", "plan"),
+    moot=NO_PLAN,
 )
 
 

@@ -14,14 +14,13 @@ Was the work no more than the task needed?
 What the user wants:
 $task
 Ask of each step whether the task could have been done as well without it, by what the agent could \
-know at that point. Count against the agent: a call whose answer was there already and had not \
-changed; a step whose result could serve nothing; work that nobody asked for; many calls where one \
-that is on offer does the same; reasoning that repeats itself or goes in circles.
+know then. Against the agent: a call whose answer was there already and had not changed; a step \
+whose result could serve nothing; work that nobody asked for; many calls where one that is on \
+offer does the same; reasoning that repeats itself or goes in circles.
 Not against it: what the agent's instructions demand, such as checks and confirmations; a search \
 that finds nothing; a changed try, or one more, after an error; asking again for a state that \
-changes; a check before what cannot be undone; a question that the user had to be asked. Judge the \
-steps that were taken: whether the result is right, or something is left undone, does not matter \
-here.
+changes; a check before what cannot be undone; a question that the user had to be asked. Whether \
+the result is right, or something is left undone, does not matter here.
 Guide: 1.0 no step could be left out; 0.75 to 0.99 one cheap step among several could; 0.5 to 0.74 \
 a few could, or one that cost much; 0.25 to 0.49 about half of the work was needless, or more; 0 \
 to 0.24 nearly all of it was, or it went in circles.""",

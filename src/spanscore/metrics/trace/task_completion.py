@@ -15,7 +15,7 @@ The user's wishes:
 $task
 What came of them:
 $outcome
-{CONDITIONS} Where the transcript contradicts this account of the outcome, the transcript holds: \
+{CONDITIONS} Where the transcript contradicts the account of the outcome, the transcript holds: \
 look up each deed and each figure that decides.
 {MET}
 A question back is rightly asked where the agent needed a fact, a choice or a consent that neither \

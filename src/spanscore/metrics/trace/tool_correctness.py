@@ -12,27 +12,25 @@ _QUESTION = Question(
     "tool_correctness",
     """\
 Were the right tools chosen for what the user asked? Judge which tools were called and when: not \
-their arguments, not the answer. Go through four questions:
-1. Correct selection: did the tools that were called fit the task, and were they enough for it?
-2. Over-selection: was a call needless, since its answer was there already and nothing had \
-changed, or since nothing in the task asked for it? Needless is no look-up or check that the \
-agent's instructions demand, no further page or other object, no asking again for a state that \
-changes, and no second try after an error that may pass.
-3. Under-selection: was a tool on offer not called that the task or the agent's instructions \
-needed, above all where the agent answered from memory what a tool would have shown, or claimed a \
-deed without the call that does it?
-4. Mis-selection: was a tool called that does something else than was needed, that changes or \
-deletes where the user only wanted to see, or that is not on offer?
-That a tool failed is no fault of its choice; it is one to leave the matter there though another \
-tool on offer would have served. Where nothing had to be looked up or done, or the user had first \
-to be asked for something, no call is right. Where the tools on offer were not recorded, leave out \
-what only they can answer.
-Guide: 1.0 the tools that were needed and no others; 0.75 to 0.99 all that were needed, and a \
-needless call or two that changed nothing; 0.5 to 0.74 what the task cannot do without was called, \
-but several calls were needless or a tool that would have helped was not called; 0.25 to 0.49 a \
-tool that the task needed was not called, or a wrong one was, and the result suffers; 0 to 0.24 \
-the calls do not serve the task, none was made though it cannot be done without, or one changed \
-what it must not.""",
+their arguments, not the answer. A fault is
+1. over-selection: a needless call, whose answer was there already and had not changed, or that \
+nothing in the task asked for. Not needless is a look-up or check that the agent's instructions \
+demand, a further page, another object, asking again for a state that changes, a second try after \
+an error that may pass;
+2. under-selection: a tool on offer that the task or the agent's instructions needed was not \
+called, above all where the agent answered from memory what a tool would have shown, claimed a \
+deed without the call that does it, or left it at the failure of one tool though another would \
+have served;
+3. mis-selection: a tool was called that does something else than was needed, that changes or \
+deletes where the user only wanted to see, or that is not on offer.
+That a tool failed is no fault of its choice. Where nothing had to be looked up or done, or the \
+user had first to be asked for something, no call is right. Where the tools on offer were not \
+recorded, leave out what only they can answer.
+Guide: 1.0 the tools that were needed and no others; 0.75 to 0.99 also a needless call or two that \
+changed nothing; 0.5 to 0.74 what the task cannot do without was called, but several calls were \
+needless or a tool that would have helped was not called; 0.25 to 0.49 a tool that the task needed \
+was not called, or a wrong one was, and the result suffers; 0 to 0.24 the calls do not serve the \
+task, none was made though it cannot be done without, or one changed what it must not.""",
     Judgement,
 )
 
