@@ -98,8 +98,11 @@ class Case:
         return [Item(question, x) for x in self._drawn] if question.of_calls else [Item(question)]
 
     def planned(self, questions: Questions) -> None:
-        """Record, for the provenance, that `questions` are asked in one call."""
-        self._planned.append(questions)
+        """Record, for the provenance, that `questions` are asked together, unless they were planned
+        before.
+        """
+        if not {x for before in self._planned for x in before}.issuperset(questions):
+            self._planned.append(questions)
 
     def shown(self, transcript: Transcript) -> None:
         """Record, for the provenance, what is asked about."""
@@ -160,8 +163,13 @@ def at_once(cases: Sequence[Case], stages: Sequence[Questions], most: int) -> li
     """The questions of all `stages` together, if an answer of `most` tokens can hold all of them;
     else stage by stage.
     """
-    together = tuple(question for stage in stages for question in stage)
-    return [together] if len(dealt(items_of(cases, together), most)) == 1 else [*stages]
+    asked = together(stages)
+    return [asked] if len(dealt(items_of(cases, asked), most)) == 1 else [*stages]
+
+
+def together(stages: Sequence[Questions]) -> Questions:
+    """The questions of all stages, in their order."""
+    return tuple(question for stage in stages for question in stage)
 
 
 def items_of(cases: Sequence[Case], questions: Questions) -> list[Item]:

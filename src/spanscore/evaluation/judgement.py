@@ -1,8 +1,8 @@
 """Judged metrics, staged or in shared calls."""
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from spanscore.errors import JudgeAnswerError, JudgeTooLongError
@@ -15,6 +15,7 @@ from spanscore.evaluation.inquiry import (
     at_once,
     in_stages,
     items_of,
+    together,
 )
 from spanscore.evaluation.outcomes import Attempt, outcome_of, shares
 from spanscore.evaluation.questions import Batch, Item, Questions, Reading, dealt, quoted
@@ -56,10 +57,12 @@ class Judging:
         """
         cases = self._cases(metrics, subject)
         transcripts = Transcripts(subject, self._render, earlier)
-        stages = [len(case.metric.stages) for case in cases]
-        calls = max(stages, default=0) if self._config.plan == "fused" else sum(stages)
         inquiry = Inquiry(
-            self._judge, transcripts, self._config.max_output_tokens, sample, is_reused=calls > 1
+            self._judge,
+            transcripts,
+            self._config.max_output_tokens,
+            sample,
+            is_reused=self._takes_several(cases),
         )
         with Attempt("rendering the transcript") as attempt:
             await inquiry.transcript()
@@ -97,6 +100,13 @@ class Judging:
     def _cases(self, metrics: Sequence[Judged], subject: AgentTrace | Session) -> list[Case]:
         return [Case(metric, subject, max_calls=self._config.max_verdicts) for metric in metrics]
 
+    def _takes_several(self, cases: Sequence[Case]) -> bool:
+        """Whether several calls will read the same transcript."""
+        if self._config.plan == "staged":
+            return sum(len(case.metric.stages) for case in cases) > 1
+        asked = (x for case in cases for question in case.unanswered for x in case.items(question))
+        return len(dealt([*dict.fromkeys(asked)], self._config.max_output_tokens)) > 1
+
     async def _bounded(self, judged: Callable[[], Awaitable[None]]) -> None:
         """Wait for a place, and only then begin: who is cancelled before leaves nothing behind that
         was never run.
@@ -111,7 +121,8 @@ async def staged(case: Case, inquiry: Inquiry) -> None:
     """
     for stage in case.metric.stages:
         if case.outcome is None:
-            await _answered([case], stage, inquiry)
+            case.planned(stage)
+            await answer([case], items_of([case], stage), inquiry)
 
 
 async def fused(cases: Sequence[Case], inquiry: Inquiry) -> None:
@@ -133,15 +144,10 @@ async def fused(cases: Sequence[Case], inquiry: Inquiry) -> None:
             for case in unsettled:
                 case.outcome = attempt.outcome
             return
+        for case in unsettled:  # the same, whether that takes one call or several
+            case.planned(together(stages))
         questions, *_ = at_once(unsettled, stages, inquiry.max_output_tokens)
-        await _answered(unsettled, questions, inquiry)
-
-
-async def _answered(cases: Sequence[Case], questions: Questions, inquiry: Inquiry) -> None:
-    """Have `questions` answered for those of `cases` that ask them."""
-    for case in cases:
-        case.planned(questions)
-    await answer(cases, items_of(cases, questions), inquiry)
+        await answer(unsettled, items_of(unsettled, questions), inquiry)
 
 
 def by_models(cases: Sequence[Case]) -> list[list[Case]]:
@@ -165,9 +171,7 @@ async def answer(cases: Sequence[Case], items: Sequence[Item], inquiry: Inquiry)
     pending = deque(dealt(items, inquiry.max_output_tokens))
     while pending:
         batch = pending.popleft()
-        wanted = tuple(x for x in batch.items if any(_asking(cases, x)))
-        parted = {x.question.key for x in items if x not in set(wanted)}
-        wanted = tuple(x for x in wanted if _can_be_asked(x, cases, parted))
+        wanted = _answerable(batch.items, items, cases)
         if wanted:
             found = await _Asking(
                 cases, inquiry, Batch(wanted, batch.is_repeat, batch.objection)
@@ -175,12 +179,23 @@ async def answer(cases: Sequence[Case], items: Sequence[Item], inquiry: Inquiry)
             pending.extendleft(reversed(found))
 
 
-def _can_be_asked(item: Item, cases: Sequence[Case], parted: Collection[str]) -> bool:
-    """Whether what `item` needs is answered, or asked in the same call: not `parted` from it."""
-    return all(
-        need not in parted or all(need in case.answers for case in _asking(cases, item))
-        for need in item.question.needs
-    )
+def _answerable(
+    batch: Sequence[Item], items: Sequence[Item], cases: Sequence[Case]
+) -> tuple[Item, ...]:
+    """Those of `batch` that a case waits for, and whose needs are answered, or asked in the same
+    call: all of `items` that ask for them.
+    """
+    whole, here = Counter(x.question.key for x in items), Counter[str]()
+    found = []
+    for item in batch:
+        waiting = [*_asking(cases, item)]
+        if waiting and all(
+            0 < here[need] == whole[need] or all(need in case.answers for case in waiting)
+            for need in item.question.needs
+        ):
+            found.append(item)
+            here[item.question.key] += 1
+    return tuple(found)
 
 
 def _asking(cases: Iterable[Case], item: Item) -> Iterator[Case]:
