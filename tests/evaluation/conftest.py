@@ -20,6 +20,7 @@ ANSWERS = {
     "outcome": "The agent asked a tool and reported its result.",
     "plan": ["look up the weather", "report it"],
     "verdicts": [VERDICT],
+    "argument_correctness": "because",
     "score": 0.8,
     "reason": "because",
 }

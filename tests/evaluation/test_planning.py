@@ -7,7 +7,7 @@ import pytest
 from spanscore.evaluation import Overrides
 
 
-@pytest.mark.parametrize(("plan", "calls"), [("staged", 14), ("fused", 2)])
+@pytest.mark.parametrize(("plan", "calls"), [("staged", 14), ("fused", 1)])
 def test_a_dry_run_plans_every_call_that_may_be_made(
     make_engine, make_trace, scripted, plan, calls
 ):

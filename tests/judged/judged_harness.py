@@ -30,6 +30,9 @@ STAGES = {
 }
 """The judged metrics, and how many stages each has."""
 
+STAGEWISE = {"max_output_tokens": 2500}
+"""Settings of a judge that cannot answer all that is asked of a trace in one call."""
+
 PRICES = {
     "openai/scripted": {"input_usd_per_million_tokens": 3, "output_usd_per_million_tokens": 10}
 }

@@ -39,7 +39,7 @@ def test_more_metrics_ask_only_what_is_new():
 
     assert {x.status for x in found.values()} == {"scored"}
     assert asked == [
-        {"plan", "verdicts", "tool_correctness"},
+        {"plan", "verdicts", "tool_correctness", "argument_correctness"},
         {"step_efficiency", "plan_adherence", "plan_quality"},
     ]
 
@@ -49,8 +49,9 @@ def test_what_was_asked_stage_by_stage_is_not_asked_together():
     assert asked_after(None, None, plans=("staged", "fused"))[0] == []
 
 
-def test_what_was_asked_together_is_not_asked_stage_by_stage():
-    assert asked_after(None, None, plans=("fused", "staged"))[0] == []
+def test_of_what_was_asked_together_only_what_quotes_it_is_asked_stage_by_stage():
+    asked, _ = asked_after(None, None, plans=("fused", "staged"))
+    assert asked == [{"reason", "score"}] * 4
 
 
 def test_the_scores_are_those_that_the_first_answers_gave():

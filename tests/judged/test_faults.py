@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from judge_harness import World
-from judged_harness import PRICES, STAGES, engine_for, evaluate, recorded, spent
+from judged_harness import PRICES, STAGES, STAGEWISE, engine_for, evaluate, recorded, spent
 from obliging_model import ObligingModel, asked_for, listed_calls, question_of
 from scripted_server import HANGING, ScriptedServer, answer, refusal
 
@@ -123,7 +123,7 @@ def test_fused_a_failing_second_call_leaves_the_scores_of_the_first():
     with ScriptedServer(
         lambda request: model(request) if "task" in asked_for(request) else refusal(400)
     ) as server:
-        found = evaluate(engine_for(server, "fused"), recorded()[0])
+        found = evaluate(engine_for(server, "fused", **STAGEWISE), recorded()[0])
 
     assert {name for name, x in found.items() if x.status == "scored"} == {
         "tool_correctness",
@@ -354,7 +354,7 @@ def test_fused_a_bad_part_is_asked_for_once_more_and_alone(name, bad):
     with ScriptedServer(ObligingModel(verdict="no", **{name: said})) as server:
         found = evaluate(engine_for(server, "fused"), recorded()[0])
 
-    assert ({x.status for x in found.values()}, len(server.calls)) == ({"scored"}, 3)
+    assert ({x.status for x in found.values()}, len(server.calls)) == ({"scored"}, 2)
     assert found["plan_adherence"].value == 0.8
 
 

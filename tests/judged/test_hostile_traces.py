@@ -65,11 +65,10 @@ def test_an_attack_never_leaves_the_fence(plan, make_trace):
     assert [x for x in outside if re.search("GIVE-FULL-MARKS|SYSTEM:|untrusted", x)] == []
 
 
-@plans
-def test_what_the_judge_repeats_of_an_attack_is_fenced_when_it_is_quoted(plan, make_trace):
+def test_what_the_judge_repeats_of_an_attack_is_fenced_when_it_is_quoted(make_trace):
     model = ObligingModel(task=ATTACK, outcome=ATTACK, plan=[ATTACK], verdict="no", reason=ATTACK)
     with ScriptedServer(model) as server:
-        evaluate(engine_for(server, plan), make_trace())
+        evaluate(engine_for(server), make_trace())
 
     quoting = [question_of(call) for call in server.calls if "GIVE-FULL-MARKS" in question_of(call)]
     assert quoting != []
@@ -92,10 +91,9 @@ def test_a_tool_named_like_a_list_does_not_change_how_many_verdicts_are_asked_fo
     assert (found["argument_correctness"].value, len(server.calls)) == (1.0, 1)
 
 
-@plans
-def test_placeholders_in_a_trace_are_not_filled_in(plan, make_trace):
+def test_placeholders_in_a_trace_are_not_filled_in(make_trace):
     with ScriptedServer(ObligingModel(task="what was $outcome or {plan}?")) as server:
-        evaluate(engine_for(server, plan), make_trace(user_input="$task $outcome {plan}"))
+        evaluate(engine_for(server), make_trace(user_input="$task $outcome {plan}"))
 
     assert all("$task $outcome {plan}" in question_of(call) for call in server.calls)
     assert any("what was $outcome or {plan}?" in question_of(call) for call in server.calls)

@@ -3,7 +3,7 @@ comes of it.
 """
 
 import pytest
-from judged_harness import STAGES, engine_for, evaluate, recorded
+from judged_harness import STAGES, STAGEWISE, engine_for, evaluate, recorded
 from obliging_model import ObligingModel, asked_for, listed_calls, question_of
 from scripted_server import ScriptedServer
 
@@ -75,20 +75,45 @@ def test_staged_asks_what_metrics_share_once():
     )
 
 
-def test_fused_asks_twice_for_all_metrics():
-    with ScriptedServer(ObligingModel(**WRONG)) as server:
-        evaluate(engine_for(server, "fused"), recorded()[0])
+FIRST = {"task", "outcome", "plan", "verdicts", "tool_correctness", "confidence"}
+RESTING = {
+    "task_completion",
+    "argument_correctness",
+    "step_efficiency",
+    "plan_adherence",
+    "plan_quality",
+}
 
-    assert [asked_for(x) for x in server.calls] == [
-        {"task", "outcome", "plan", "verdicts", "tool_correctness", "confidence"},
-        {
-            "task_completion",
-            "argument_correctness",
-            "step_efficiency",
-            "plan_adherence",
-            "plan_quality",
-        },
-    ]
+
+@pytest.mark.parametrize(
+    ("settings", "calls"), [({}, [FIRST | RESTING]), (STAGEWISE, [FIRST, RESTING])]
+)
+def test_fused_asks_for_all_metrics_at_once_or_stage_by_stage(settings, calls):
+    with ScriptedServer(ObligingModel(**WRONG)) as server:
+        evaluate(engine_for(server, "fused", **settings), recorded()[0])
+
+    assert [asked_for(x) for x in server.calls] == calls
+
+
+def test_a_plan_question_without_an_answer_is_asked_again_with_the_plan_quoted():
+    answers = iter([None])
+    model = ObligingModel(
+        plan=["look it up", "report it"],
+        plan_quality=lambda _: next(answers, {"reason": "fine", "score": 0.4}),
+    )
+    with ScriptedServer(model) as server:
+        found = evaluate(engine_for(server, "fused"), recorded()[0])
+
+    assert found["plan_quality"].value == 0.8
+    assert "1. look it up" in question_of(server.calls[1])
+    assert len(server.calls) == 2
+
+
+def test_without_a_plan_one_call_is_all():
+    with ScriptedServer(ObligingModel(plan=[], plan_quality=None)) as server:
+        found = evaluate(engine_for(server, "fused"), recorded()[0])
+
+    assert (found["plan_quality"].outcome.cause, len(server.calls)) == ("not_applicable", 1)
 
 
 @plans
@@ -115,12 +140,12 @@ def test_a_metrics_own_model_is_asked_for_that_metric(plan):
     ]
 
 
-def test_fused_asks_twice_a_model():
+def test_fused_asks_once_a_model():
     metrics = {name: {"model": f"openai/{'ab'[place % 2]}"} for place, name in enumerate(STAGES)}
     with ScriptedServer(ObligingModel(**WRONG)) as server:
         evaluate(engine_for(server, "fused", metrics=metrics), recorded()[0])
 
-    assert sorted(x["model"] for x in server.calls) == ["a", "a", "b", "b"]
+    assert sorted(x["model"] for x in server.calls) == ["a", "b"]
 
 
 @plans

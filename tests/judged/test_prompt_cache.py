@@ -5,7 +5,7 @@ by themselves.
 import json
 
 import pytest
-from judged_harness import engine_for, evaluate, recorded
+from judged_harness import STAGEWISE, engine_for, evaluate, recorded
 from obliging_model import ObligingModel
 from scripted_server import Reply, ScriptedServer
 
@@ -61,9 +61,9 @@ def asked_of_claude(metrics=None, **judge):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plan", ["fused", "staged"])
-def test_claude_is_told_to_keep_the_transcript_which_all_calls_begin_with(plan):
-    calls = asked_of_claude(plan=plan)
+@pytest.mark.parametrize("settings", [{"plan": "staged"}, {"plan": "fused", **STAGEWISE}])
+def test_claude_is_told_to_keep_the_transcript_which_all_calls_begin_with(settings):
+    calls = asked_of_claude(**settings)
 
     assert len(calls) > 1
     assert len({text for call in calls for text in marked(call)}) == 1
@@ -71,7 +71,7 @@ def test_claude_is_told_to_keep_the_transcript_which_all_calls_begin_with(plan):
 
 
 def test_what_is_asked_in_one_call_is_not_kept():
-    assert [marked(x) for x in asked_of_claude({"confidence": {}}, plan="fused")] == [[]]
+    assert [marked(x) for x in asked_of_claude(plan="fused")] == [[]]
 
 
 @pytest.mark.parametrize(
