@@ -14,7 +14,10 @@ sees what a user would see. Formats:
   action is a call of `execute`;
 - MINT (https://github.com/xingyaoww/mint-bench, Apache-2.0): a line of JSON for each {task:
   {task_id}, state: {history, success}}; what stands in `<execute>` and `<solution>` are calls of
-  `execute` and `propose_solution`.
+  `execute` and `propose_solution`;
+- WorkBench (https://github.com/olly-styles/WorkBench, MIT) in a form of this project's: a line of
+  JSON for each {task, cluster, success, system, tools, events}, where an event is ["user", text],
+  ["thought", text], ["call", id, tool, arguments], ["result", id, text] or ["assistant", text].
 
 Files may be gzipped. Benchmarks record no times: here a step takes a second, on a clock that nobody
 takes for set.
@@ -38,6 +41,8 @@ _SECOND_NS = 1_000_000_000
 _STARTED_NS = _SECOND_NS
 _SCOPE = Scope("bench.trajectories")
 _TAGGED = re.compile(r"<(?P<tag>execute|solution)>(?P<text>.*?)(?:</(?P=tag)>|\Z)", re.DOTALL)
+_OF_MINT = {"task", "state"}
+_OF_WORKBENCH = {"task", "cluster", "success", "system", "tools", "events"}
 _END_OF_TALK = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
 
 
@@ -68,10 +73,11 @@ def read(path: Path) -> Iterator[Trajectory]:
     corpus = path.name.partition(".json")[0]
     if ".jsonl" in path.suffixes:
         lines = [loads(line) for line in raw.splitlines() if line.strip()]
-        if not all(isinstance(x, dict) and {"task", "state"} <= x.keys() for x in lines):
-            raise _unknown_format(path)
-        yield from (_of_mint(corpus, x) for x in lines)
-        return
+        for fields, reader in ((_OF_MINT, _of_mint), (_OF_WORKBENCH, _of_workbench)):
+            if all(isinstance(x, dict) and fields <= x.keys() for x in lines):
+                yield from (reader(corpus, x) for x in lines)
+                return
+        raise _unknown_format(path)
     data = loads(raw)
     if isinstance(data, list) and data and "traj" in data[0]:
         yield from (_of_tau_bench(corpus, item) for item in data)
@@ -156,6 +162,36 @@ def _of_mint(corpus: str, item: Mapping[str, Any]) -> Trajectory:
     return Trajectory(corpus, task, 0, bool(item["state"]["success"]), session, ())
 
 
+def _of_workbench(corpus: str, item: Mapping[str, Any]) -> Trajectory:
+    """Runs of one `cluster`, a template of tasks, are not independent."""
+    system = {"role": "system", "content": item["system"]}
+    messages = [system, *_of_events(item["events"])]
+    session = session_of(f"{corpus}-{item['task']}", messages, item["tools"])
+    return Trajectory(corpus, item["cluster"], 0, item["success"], session, ())
+
+
+def _of_events(events: Sequence[Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    """Messages; a thought is in the message of the call or answer after it."""
+    thoughts: list[str] = []
+    for kind, *fields in events:
+        match kind:
+            case "thought":
+                thoughts += fields
+            case "user":
+                yield {"role": "user", "content": fields[0]}
+            case "result":
+                yield {"role": "tool", "tool_call_id": fields[0], "content": fields[1]}
+            case "call":
+                function = {"name": fields[1], "arguments": dumps(fields[2])}
+                call = {"id": fields[0], "function": function}
+                said, thoughts = "\n\n".join(thoughts), []
+                yield {"role": "assistant", "content": said, "tool_calls": [call]}
+            case "assistant":
+                text = fields[0] if isinstance(fields[0], str) else dumps(fields[0])
+                said, thoughts = "\n\n".join([*thoughts, text]), []
+                yield {"role": "assistant", "content": said}
+
+
 def _call_and_result(
     place: int, name: str, arguments: Mapping[str, Any], said: str, result: str | None
 ) -> list[dict[str, Any]]:
@@ -178,16 +214,21 @@ def _as_chat(message: Mapping[str, Any]) -> dict[str, Any]:
     return {**message, "tool_calls": calls, "tool_call_id": message.get("id")}
 
 
-def session_of(session_id: str, messages: Sequence[Mapping[str, Any]]) -> Session:
+def session_of(
+    session_id: str, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()
+) -> Session:
     """The session in a chat's messages: each message of the user that the agent answered opens a
     turn.
     """
     spans: list[Span] = []
     seen: list[dict[str, Any]] = []
     instructions = "\n".join(str(x["content"]) for x in messages if x["role"] == "system")
+    given = {"gen_ai.system_instructions": dumps([{"type": "text", "content": instructions}])}
+    if tools:
+        given["gen_ai.tool.definitions"] = dumps(tools)
     now_ns = _STARTED_NS
     for turn in _turns([x for x in messages if x["role"] != "system"]):
-        found = list(_spans_of_turn(session_id, instructions, seen, turn, now_ns))
+        found = list(_spans_of_turn(session_id, given, seen, turn, now_ns))
         spans += found
         now_ns = max(x.end_ns for x in found) + _SECOND_NS
     return Session(session_id, tuple(rebuild_all(spans)))
@@ -212,13 +253,13 @@ def _without_marks(content: Any) -> str:
 
 def _spans_of_turn(
     session_id: str,
-    instructions: str,
+    given: Mapping[str, str],
     seen: list[dict[str, Any]],
     turn: Sequence[Mapping[str, Any]],
     start_ns: int,
 ) -> Iterator[Span]:
     """The spans of one turn; `seen` is the conversation before it, to which the turn's messages are
-    added.
+    added, `given` what each model call has besides.
     """
     trace_id = _id(session_id, str(start_ns), digits=32)
     now_ns = start_ns
@@ -233,9 +274,7 @@ def _spans_of_turn(
                     {
                         "gen_ai.operation.name": "chat",
                         "gen_ai.request.model": "recorded",
-                        "gen_ai.system_instructions": dumps(
-                            [{"type": "text", "content": instructions}]
-                        ),
+                        **given,
                         "gen_ai.input.messages": dumps(seen),
                         "gen_ai.output.messages": dumps(
                             [{"role": "assistant", "parts": parts, "finish_reason": "stop"}]
