@@ -43,6 +43,8 @@ _SECOND_NS = 1_000_000_000
 _STARTED_NS = _SECOND_NS
 _SCOPE = Scope("bench.trajectories")
 _TAGGED = re.compile(r"<(?P<tag>execute|solution)>(?P<text>.*?)(?:</(?P=tag)>|\Z)", re.DOTALL)
+_OF_MINT = {"task", "state"}
+_OF_WORKBENCH = {"task", "cluster", "success", "system", "tools", "events"}
 _END_OF_TALK = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
 
 
@@ -170,19 +172,31 @@ def _of_mint(corpus: str, item: Mapping[str, Any]) -> Trajectory:
 
 
 def _of_events(corpus: str, place: int, item: Mapping[str, Any]) -> Trajectory:
-    messages: list[dict[str, Any]] = [{"role": "system", "content": item.get("system") or ""}]
-    for kind, *rest in item["events"]:
-        if kind == "call":
-            messages.append(_asking(*rest))
-        elif kind == "result":
-            messages.append({"role": "tool", "tool_call_id": rest[0], "content": rest[1]})
-        else:
-            said = rest[0] if isinstance(rest[0], str) else dumps(rest[0])
-            role = "user" if kind == "user" else "assistant"
-            messages.append({"role": role, "content": said})
+    system = {"role": "system", "content": item.get("system") or ""}
     task = str(item.get("cluster") or item["task"])
+    messages = [system, *_messages_of(item["events"])]
     session = session_of(f"{corpus}-{place}", messages, item.get("tools") or ())
     return Trajectory(corpus, task, place, bool(item["success"]), session, ())
+
+
+def _messages_of(events: Sequence[Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    """Messages; a thought is in the message of the call or answer after it."""
+    thoughts: list[str] = []
+    for kind, *fields in events:
+        text = fields[0] if isinstance(fields[0], str) else dumps(fields[0])
+        match kind:
+            case "thought":
+                thoughts.append(text)
+            case "user":
+                yield {"role": "user", "content": text}
+            case "result":
+                yield {"role": "tool", "tool_call_id": fields[0], "content": fields[1]}
+            case "call":
+                said, thoughts = "\n\n".join(thoughts), []
+                yield _asking(*fields, said)
+            case "assistant":
+                said, thoughts = "\n\n".join([*thoughts, text]), []
+                yield {"role": "assistant", "content": said}
 
 
 def _asking(call_id: str, name: str, arguments: Any, said: str = "") -> dict[str, Any]:
@@ -258,7 +272,7 @@ def _spans_of_turn(
     start_ns: int,
 ) -> Iterator[Span]:
     """The spans of one turn; `seen` is the conversation before it, to which the turn's messages are
-    added.
+    added, `given` what each model call has besides.
     """
     trace_id = _id(session_id, str(start_ns), digits=32)
     now_ns = start_ns

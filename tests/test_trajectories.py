@@ -31,6 +31,21 @@ MINT = {
     },
 }
 
+WORKBENCH = {
+    "task": "calendar-2",
+    "cluster": "cancel my {n} meeting",
+    "success": True,
+    "system": "Today is Thursday.",
+    "tools": [{"type": "function", "name": "calendar.delete", "parameters": {"type": "object"}}],
+    "events": [
+        ["user", "Cancel my first meeting"],
+        ["thought", "It is number 7."],
+        ["call", "c0", "calendar.delete", {"id": "7"}],
+        ["result", "c0", "Deleted."],
+        ["assistant", "It is cancelled."],
+    ],
+}
+
 
 def of(path, text):
     path.write_text(text)
@@ -56,6 +71,18 @@ def test_a_state_of_mint_is_a_turn_of_executed_code_and_proposed_solutions(tmp_p
         ("execute", {"text": "print(2+2)"}, "Observation: 4"),
         ("propose_solution", {"text": "5"}, "Your answer is wrong."),
     ]
+
+
+def test_a_run_of_workbench_is_a_turn_with_its_instructions_tools_and_calls(tmp_path):
+    trajectory, calls = of(tmp_path / "workbench.jsonl", json.dumps(WORKBENCH) + "\n")
+    [trace] = trajectory.session.traces
+    assert (trajectory.task, trajectory.passed) == ("cancel my {n} meeting", True)
+    assert calls == [("calendar.delete", {"id": "7"}, "Deleted.")]
+    assert (trace.system_instructions, trace.final_output) == (
+        "Today is Thursday.",
+        "It is cancelled.",
+    )
+    assert [x.name for x in trace.available_tools] == ["calendar.delete"]
 
 
 @pytest.mark.parametrize("name", ["x.json", "x.jsonl"])

@@ -67,9 +67,9 @@ def main() -> None:
     for evaluation in asyncio.run(evaluate(chosen, recording)):
         if evaluation.status == "failed":
             print(f"{evaluation.metric}: {evaluation.reason}")
-    today = dt.datetime.now(dt.UTC).date().isoformat()
-    count = recording.write(FOLDER / f"{RECORDING}.answers", model=args.model, recorded=today)
-    print(f"{count} answers recorded")
+    recorded = recording.recording(dt.datetime.now(dt.UTC).date().isoformat())
+    recorded.write(FOLDER / f"{RECORDING}.answers")
+    print(f"{len(recorded.answers)} answers recorded")
 
 
 if __name__ == "__main__":

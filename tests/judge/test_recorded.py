@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 from pydantic import BaseModel
 
 from spanscore.errors import ConfigError, JudgeUnavailableError
-from spanscore.judge.cache import RecordedJudge, RecordingJudge
+from spanscore.judge.cache import RecordedJudge, RecordingJudge, load
 from spanscore.judge.marks import fence
 from spanscore.judge.port import Answer, Prompt
 from spanscore.model.score import JudgeUsage
@@ -21,8 +22,11 @@ class Verdict(BaseModel):
 class Model:
     """A judge that always says the same."""
 
+    def __init__(self, name="some-model"):
+        self.name = name
+
     async def ask(self, prompt, schema, *, models=()):
-        return Answer(schema(reason="as asked", score=0.75), "some-model", JudgeUsage(calls=1))
+        return Answer(schema(reason="as asked", score=0.75), self.name, JudgeUsage(calls=1))
 
 
 def _prompt(
@@ -42,7 +46,7 @@ def recorded(tmp_path):
     recording = RecordingJudge(Model())
     _ask(recording, _prompt())
     path = tmp_path / "answers.jsonl"
-    assert recording.write(path, model="some-model", recorded="2026-11-22") == 1
+    recording.recording("2026-11-22").write(path)
     return path
 
 
@@ -71,6 +75,25 @@ def test_another_question_has_no_answer_and_the_error_says_what_to_do(recorded, 
         JudgeUnavailableError, match=r"answers\.jsonl has no answer to this question.*record again"
     ):
         _ask(RecordedJudge(recorded), other)
+
+
+def test_each_answer_names_the_model_that_gave_it(recorded):
+    first, second = load(recorded), RecordingJudge(Model("other-model"))
+    _ask(second, _prompt(question="How badly?"))
+    added = second.recording("2026-11-23")
+    replace(added, answers={**first.answers, **added.answers}).write(recorded)
+    judge = RecordedJudge(recorded)
+    questions = ("How well?", "How badly?")
+    given = [_ask(judge, _prompt(question=x)).model for x in questions]
+    assert given == ["some-model", "other-model"]
+    assert load(recorded).model == "other-model, some-model"
+
+
+def test_the_model_of_the_head_gave_what_names_no_other(recorded):
+    header, line = (json.loads(x) for x in recorded.read_text().splitlines())
+    header["model"] = line.pop("model")
+    recorded.write_text(f"{json.dumps(header)}\n{json.dumps(line)}\n")
+    assert _ask(RecordedJudge(recorded), _prompt()).model == "some-model"
 
 
 def test_an_answer_in_another_form_is_no_answer(recorded):
@@ -112,6 +135,6 @@ def test_a_recording_is_the_same_file_whatever_the_order_of_questions(tmp_path):
         for question in questions:
             _ask(recording, _prompt(question=question))
         path = tmp_path / f"{questions[0]}.jsonl"
-        recording.write(path, model="m", recorded="2026-11-22")
+        recording.recording("2026-11-22").write(path)
         written.append(path.read_text())
     assert written[0] == written[1]

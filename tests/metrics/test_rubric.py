@@ -7,7 +7,7 @@ import pytest
 from spanscore.metrics import Criterial, available, criteria
 from spanscore.metrics.rubric._criteria import LABELS, weighed
 from spanscore.model.score import Skip
-from spanscore.model.trace import Session
+from spanscore.model.trace import ModelCall, RequestedCall, Session, ToolCall
 
 CRITERIA = {name: metric.criterion for name, metric in criteria().items()}
 WEIGHTS = {
@@ -84,6 +84,46 @@ def test_a_fact_that_one_turn_lacks_is_a_skip_that_names_the_turn(criterion, mak
     for fact in criterion.needs:
         skip = criterion.unmeasurable(Session("s", (whole, replace(whole, **{fact: None}))))
         assert skip == Skip(f"Turn 1 did not record {fact}.", "not_recorded")
+
+
+def ended_by_transfer(make_trace, number, **fields):
+    """A turn whose last step is a call that hands the user to a human, without a word."""
+    name = "transfer_to_human_agents"
+    given = {
+        "final_output": None,
+        "tool_calls": (ToolCall("c1", name, {"summary": "a refund"}, "Transferred."),),
+        "model_calls": (ModelCall("b" * 16, tool_calls=(RequestedCall("c1", name),)),),
+        "system_instructions": "Be brief.",
+    }
+    return make_trace(number, **{**given, **fields})
+
+
+@every
+def test_a_conversation_that_ends_with_a_transfer_to_a_human_can_be_scored(criterion, make_trace):
+    traces = (make_trace(1), ended_by_transfer(make_trace, 2))
+    assert criterion.unmeasurable(Session("s", traces)) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tool_calls": (ToolCall("c1", "transfer_to_human_agents"),)},
+        {"model_calls": ()},
+        {"model_calls": (ModelCall("b" * 16),)},
+    ],
+    ids=["not returned", "no model call", "model called no tool"],
+)
+def test_a_turn_that_may_have_had_an_answer_is_a_skip(fields, make_trace):
+    traces = (make_trace(1), ended_by_transfer(make_trace, 2, **fields))
+    skip = CRITERIA["response_delivery"].unmeasurable(Session("s", traces))
+    assert skip == Skip("Turn 1 did not record final_output.", "not_recorded")
+
+
+def test_a_lone_turn_without_an_answer_is_a_skip(make_trace):
+    skip = CRITERIA["response_delivery"].unmeasurable(
+        Session("", (ended_by_transfer(make_trace, 1),))
+    )
+    assert skip == Skip("The trace did not record final_output.", "not_recorded")
 
 
 @every

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from spanscore import local_files
 from spanscore.errors import ConfigError, JudgeUnavailableError, short_path
@@ -281,27 +281,48 @@ _TIME = re.compile(
 _MAX_FILE_BYTES = 64 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """A file of recorded answers: the model that gave them, on which day, and each answer by its
-    question's key.
-    """
+class RecordedAnswer(NamedTuple):
+    """An answer as JSON, and the model that gave it."""
 
     model: str
+    answer: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A file of recorded answers: the day of the last one, and each answer by its question's
+    key.
+    """
+
     recorded: str
-    answers: Mapping[str, Any]
+    answers: Mapping[str, RecordedAnswer]
+
+    @property
+    def model(self) -> str:
+        """The names of the models that gave the answers."""
+        return ", ".join(sorted({x.model for x in self.answers.values()}))
+
+    def write(self, path: Path) -> None:
+        """Write all answers to `path`, ordered by key.
+
+        Raises InputError or OutputError where it cannot be written.
+        """
+        lines: list[dict[str, Any]] = [{"recorded": self.recorded}]
+        lines += [{"question": key, **x._asdict()} for key, x in sorted(self.answers.items())]
+        local_files.write(path, "".join(f"{dumps(line)}\n" for line in lines).encode())
 
 
 def load(path: Path) -> Recording:
-    """Read a file that `RecordingJudge` wrote. Raises ConfigError where it cannot be used."""
+    """Read a file that `Recording.write` wrote. Raises ConfigError where it cannot be used."""
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise ConfigError(
                 f"{path}: larger than {_MAX_FILE_BYTES} bytes; this is no file of recorded answers"
             )
         header, *lines = (loads(line) for line in path.read_bytes().splitlines() if line.strip())
-        answers = {line["question"]: line["answer"] for line in lines}
-        return Recording(header["model"], header["recorded"], answers)
+        found = ({**header, **line} for line in lines)  # the head's model gave what names no other
+        answers = {x["question"]: RecordedAnswer(x["model"], x["answer"]) for x in found}
+        return Recording(header["recorded"], answers)
     except OSError as error:
         raise ConfigError(
             f"{path}: {error.strerror or error}; name a file of recorded answers"
@@ -335,49 +356,43 @@ class RecordedJudge:
     async def ask(
         self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()
     ) -> Answer[AnswerT]:
-        """See `Judge.ask`. `models` changes nothing: all answers are of the recorded model."""
+        """See `Judge.ask`. `models` changes nothing: a question has one recorded answer."""
         del models
-        answer = self._recording.answers.get(question_key(prompt, schema_of(schema)))
-        if answer is None:
+        recorded = self._recording.answers.get(question_key(prompt, schema_of(schema)))
+        if recorded is None:
             raise JudgeUnavailableError(
                 f"{short_path(self._path)} has no answer to this question: the trace or the"
                 " question differs from the recorded one; name a model that can be asked, or"
                 " record again"
             )
         try:
-            value = read(dumps(answer), schema)
+            value = read(dumps(recorded.answer), schema)
         except UnusableAnswerError as error:
             raise JudgeUnavailableError(
                 f"{short_path(self._path)}: a recorded answer cannot be used: {error}"
             ) from None
-        return Answer(value, self._recording.model, JudgeUsage(cached=1))
+        return Answer(value, recorded.model, JudgeUsage(cached=1))
 
 
 class RecordingJudge:
-    """A `Judge` that passes each question on to another one, and keeps the answers for `write`."""
+    """A `Judge` that passes each question on to another one, and keeps the answers with the names
+    of the models that gave them.
+    """
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-        self._answers: dict[str, Any] = {}
+        self._answers: dict[str, RecordedAnswer] = {}
 
     async def ask(
         self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()
     ) -> Answer[AnswerT]:
         """See `Judge.ask`."""
         answer = await self._judge.ask(prompt, schema, models=models)
-        self._answers[question_key(prompt, schema_of(schema))] = answer.value.model_dump(
-            mode="json", by_alias=True
+        self._answers[question_key(prompt, schema_of(schema))] = RecordedAnswer(
+            answer.model, answer.value.model_dump(mode="json", by_alias=True)
         )
         return answer
 
-    def write(self, path: Path, *, model: str, recorded: str) -> int:
-        """Write all answers to `path`, ordered by key; `recorded` is the day.
-
-        Returns how many there are.
-
-        Raises InputError or OutputError where it cannot be written.
-        """
-        lines = [{"model": model, "recorded": recorded}]
-        lines += [{"question": key, "answer": self._answers[key]} for key in sorted(self._answers)]
-        local_files.write(path, "".join(f"{dumps(line)}\n" for line in lines).encode())
-        return len(self._answers)
+    def recording(self, day: str) -> Recording:
+        """All answers so far, as recorded on `day`."""
+        return Recording(day, dict(self._answers))

@@ -98,13 +98,13 @@ A wish is met
 - if it asks for a deed: where a result shows the right end, with the right object, values, \
 amount, recipient and payment;
 - if it asks to know something: where the answer was given and is right. Check its figures, \
-counts, dates and words such as "cheapest" or "all" against the results that they come from;
+counts, dates and words such as "cheapest" or "all" against the results;
 - if it was rightly declined: where the agent's instructions forbid it, no tool on offer does it, \
-the results show that it cannot be had (sold out, too late, no such thing) or it would harm \
-others; by the facts of the record, not by what the user claims in favour of the wish; and the \
-agent said so and did what the instructions demand instead.
+the results show that it cannot be had (sold out, too late) or it would harm \
+others; by the facts of the record, not by the user's claims; and the agent said so and did what \
+the instructions demand instead.
 A wish is not met where
-- the deed was only promised, announced or claimed;
+- the deed was only promised or claimed;
 - the answer states what only a look-up can show (today's weather, a price, the user's data), and \
 nothing in the transcript shows it;
 - the tools failed (an outage, an error that was not got round), however honestly that was reported;
@@ -132,8 +132,9 @@ UNKNOWN = (
 """The level around the threshold: nothing that is known to be done in part lies there."""
 
 LACKING = """\
-0.25 to 0.49 something that matters is not met, however much else is; 0 to 0.24 hardly anything is \
-met, or what was done harms the user."""
+0.25 to 0.49 something that matters is not met, however much else is, or a forbidden wish was \
+handed to a human without a word of declining it; 0 to 0.24 hardly anything is met, or what was \
+done harms the user."""
 """The levels below the threshold."""
 
 

@@ -122,9 +122,10 @@ class Criterion:
     `levels` says what each score means, from 0 to 5; of a `binary` criterion those from 3 on are a
     pass, and it may have a text for 0 and 5 alone. `weight` 0 means that it counts only where a
     weight is given. `needs` are the facts of every turn without which there is nothing to judge,
-    `needs_once` those that one turn must have. `no_occasion` says when the criterion does not apply
-    to a session, which the judge may then answer; None: it always applies. Nor does it where no
-    turn has any of a fact in `nothing_without`, which the judge is not asked then.
+    `needs_once` those that one turn must have; of several turns, one that ends with a tool call, as
+    with a transfer to a human, needs no final output. `no_occasion` says when the criterion does
+    not apply to a session, which the judge may then answer; None: it always applies. Nor does it
+    where no turn has any of a fact in `nothing_without`, which the judge is not asked then.
     """
 
     id: str
@@ -152,7 +153,8 @@ class Criterion:
         several = len(session.traces) > 1
         for index, trace in enumerate(session.traces):
             for fact in self.needs:
-                if lack := _lack(trace, fact):
+                lack = _lack(trace, fact)
+                if lack and not (several and fact == "final_output" and _ends_with_a_call(trace)):
                     return Skip(
                         f"{f'Turn {index}' if several else 'The trace'} {lack.reason}", lack.cause
                     )
@@ -224,6 +226,14 @@ def _lack(trace: AgentTrace, fact: str) -> Skip | None:
         if fact in trace.damaged
         else None
     )
+
+
+def _ends_with_a_call(trace: AgentTrace) -> bool:
+    """Whether the model's last answer is a tool call that returned, and no words."""
+    answers = [x for x in trace.model_calls if not x.utility]
+    calls = trace.tool_calls or ()
+    has_ended = bool(calls) and calls[-1].returned and "final_output" not in trace.damaged
+    return has_ended and bool(answers) and bool(answers[-1].tool_calls)
 
 
 NOT_APPLICABLE = "not_applicable"
