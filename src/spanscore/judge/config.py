@@ -235,7 +235,7 @@ class Config(Options):
     """
 
     plan: Literal["staged", "fused"] = "fused"
-    """`fused`: all metrics of a trace share two calls, or more where the judge cannot read or write
+    """`fused`: all metrics of a trace share one call, or more where the judge cannot read or write
     as much at once. `staged`: one call for each stage of each metric.
     """
 
