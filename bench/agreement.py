@@ -6,26 +6,33 @@ kinds of prompt, or those that need no judge.
     python bench/agreement.py --model gpt-4o-mini --record answers.jsonl results.json
     python bench/agreement.py --without-judge --embedding '{"provider": "ngrams"}' results.json
 
-FILE is a file of labelled trajectories as bench/trajectories.py reads them; without one, the forty
-in bench/recorded. Each row holds a score against the benchmark's reward: accuracy, Cohen's kappa,
+FILE is a file of labelled trajectories as bench/trajectories.py reads them; without one, those in
+bench/recorded. Each row holds a score against the benchmark's label: accuracy, Cohen's kappa,
 precision and recall of the label that the metric's threshold gives, and the area under the ROC
 curve of the score itself, each with its 95 % interval in which the runs of one task are a cluster.
-A metric of a turn is averaged over the turns of the conversation. With --without-judge the metrics
-are those of arithmetic and embeddings, and a session's score rests on the signals of those; below
-the table is why a metric gave a conversation none.
+
+What is asked, unless --metric names it: of a run of one turn the metrics of a turn; of a longer one
+those of a session, and of the first 15 of these in each file also the metrics of a turn, about the
+last turn that called a tool and was answered. With --metric or --without-judge a metric of a turn
+is averaged over all turns of a run. With --without-judge the metrics are those of arithmetic and
+embeddings, and a session's score rests on the signals of those. Below the table is what each row
+rests on, and why a metric gave a run no score. bench/by_hand.py says how answers are recorded by
+hand.
 """
 
 import argparse
 import asyncio
 import datetime as dt
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import trajectories
 from baselines import BASELINES, Baseline, score
+from by_hand import JudgeByHand
 from trajectories import Trajectory
 
 from spanscore import embed, metrics, stats
@@ -34,7 +41,7 @@ from spanscore.evaluation import Config, Engine, Overrides
 from spanscore.evaluation.rubric import Config as Rubric
 from spanscore.judge import Config as JudgeConfig
 from spanscore.judge import Judge, open_judge
-from spanscore.judge.cache import RecordedJudge, RecordingJudge
+from spanscore.judge.cache import RecordedJudge, RecordingJudge, load
 from spanscore.model.json import loads
 from spanscore.model.score import Evaluation, reaches
 
@@ -42,13 +49,33 @@ T = TypeVar("T")
 
 _RECORDED = Path(__file__).with_name("recorded")
 _AT_ONCE = 8
-_METRICS = ("conversation_completion", "rubric")
+_OF_SESSION = ("conversation_completion", "rubric")
+_OF_TURN = (
+    "argument_correctness",
+    "confidence",
+    "plan_adherence",
+    "plan_quality",
+    "step_efficiency",
+    "task_completion",
+    "tool_correctness",
+)
+_MOST_LAST_TURNS = 15
 _WITHOUT_JUDGE = ("loop_detection", "coherence", "agent_reliability", "agent_consistency")
 _RUBRIC = Rubric(
     metrics=[{"metric": name, "weight": x.weight or 0.1} for name, x in Rubric().known().items()]
 )
 """All criteria, task completion as well."""
 _BASELINE_THRESHOLD = 0.5
+
+
+class Asked(NamedTuple):
+    """What is asked of one trajectory: metrics of a session, and of a turn about some turns."""
+
+    of_session: Sequence[str]
+    of_turn: Sequence[str]
+    turns: Sequence[int]
+    basis: str
+    """Which turns, in words."""
 
 
 class Row(NamedTuple):
@@ -60,150 +87,205 @@ class Row(NamedTuple):
     name: str
     threshold: float | None
     scores: Sequence[float | None]
-    skipped: Sequence[Sequence[str]] = ()
-    """Of each trajectory, why the metric skipped it or turns of it."""
+    lacking: Sequence[Sequence[str]]
+    """Of each trajectory, why there is no score of it or of turns of it."""
+
+    basis: Sequence[str]
+    """Of each trajectory, what the score rests on; "" where it was not asked."""
 
 
 def main() -> None:
+    args = _arguments()
+    files = args.file or sorted(_RECORDED.glob("*.json*.gz"))
+    try:
+        found = [x for path in files for x in trajectories.read(path)]
+        embedder = embed.open_embedder(embed.Config.model_validate(loads(args.embedding)))
+        judge = None if args.without_judge else _judge(args)
+        recording = None if judge is None else RecordingJudge(judge)
+        rows = asyncio.run(measured(found, _asked(found, args), recording, embedder))
+    except (OSError, SpanscoreError, ValueError) as error:
+        sys.exit(f"agreement: {error}")
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    given = None if recording is None else recording.recording(today)
+    for corpus in dict.fromkeys(x.corpus for x in found):
+        report(*_of_corpus(corpus, found, rows), judges=given.model if given else "")
+    if given and args.record:
+        given.write(args.record)
+        print(f"\n{len(given.answers)} answers are in {args.record}")
+    if given and args.answers:
+        before = load(args.recorded)
+        replace(given, answers={**before.answers, **given.answers}).write(args.recorded)
+    if isinstance(judge, JudgeByHand) and args.questions:
+        print(f"\n{judge.write_questions(args.questions)} questions are in {args.questions}")
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("file", nargs="*", type=Path, help="labelled trajectories")
-    parser.add_argument("--model", help="the model that judges; without it, the recorded answers")
+    parser.add_argument(
+        "--model", help="the model that judges, or gave --answers; without it, the recorded answers"
+    )
     parser.add_argument(
         "--recorded", type=Path, default=_RECORDED / "answers.jsonl", help="the recorded answers"
     )
-    parser.add_argument("--record", type=Path, help="with --model: keep the answers in this file")
+    parser.add_argument("--record", type=Path, help="keep the answers, and no others, in this file")
+    parser.add_argument("--questions", type=Path, help="write what has no recorded answer here")
+    parser.add_argument(
+        "--answers", type=Path, help="take the answers of --model in this folder into the recorded"
+    )
     parser.add_argument(
         "--without-judge", action="store_true", help="measure what needs no model that judges"
     )
     parser.add_argument("--embedding", default="{}", help="the section of the configuration")
     parser.add_argument("--metric", action="append", help="measure this metric; may be given again")
     args = parser.parse_args()
-    if args.without_judge and (args.model or args.record):
+    if args.without_judge and (args.model or args.record or args.questions or args.answers):
         parser.error("--without-judge asks no model and records nothing")
-    files = args.file or sorted(_RECORDED.glob("*.json.gz"))
-    try:
-        found = [x for path in files for x in trajectories.read(path)]
-        embedder = embed.open_embedder(embed.Config.model_validate(loads(args.embedding)))
-        recording = (
-            None if args.without_judge else RecordingJudge(_judge(args.model, args.recorded))
-        )
-        names = args.metric or (_METRICS if recording else _WITHOUT_JUDGE)
-        rows = asyncio.run(measured(found, names, recording, embedder))
-    except (OSError, SpanscoreError, ValueError) as error:
-        sys.exit(f"agreement: {error}")
-    for corpus in dict.fromkeys(x.corpus for x in found):
-        report(*_of_corpus(corpus, found, rows))
-    if recording and args.record:
-        today = dt.datetime.now(dt.UTC).date().isoformat()
-        count = recording.write(args.record, model=args.model, recorded=today)
-        print(f"\n{count} answers are in {args.record}")
+    if args.answers and not args.model:
+        parser.error("--answers needs the --model that gave them")
+    return args
 
 
-def _judge(model: str | None, recorded: Path) -> Judge:
-    if model is None:
-        return RecordedJudge(recorded)
-    judge = open_judge(JudgeConfig(model=model))
+def _judge(args: argparse.Namespace) -> Judge:
+    if args.answers or args.questions:
+        return JudgeByHand(RecordedJudge(args.recorded), args.answers, args.model or "")
+    if args.model is None:
+        return RecordedJudge(args.recorded)
+    judge = open_judge(JudgeConfig(model=args.model))
     if judge is None:
-        raise SpanscoreError(f"{model} is no model that can be asked")
+        raise SpanscoreError(f"{args.model} is no model that can be asked")
     return judge
+
+
+def _asked(found: Sequence[Trajectory], args: argparse.Namespace) -> list[Asked]:
+    """What is asked of each trajectory."""
+    names = args.metric or (_WITHOUT_JUDGE if args.without_judge else None)
+    if names is not None:
+        known = metrics.available()
+        of_turn = [x for x in names if x in known and known[x].run == "trace"]
+        of_session = [x for x in names if x not in of_turn]
+        return [
+            Asked(of_session, of_turn, range(len(x.session.traces)), "each turn") for x in found
+        ]
+    asked = []
+    room = Counter({x.corpus: _MOST_LAST_TURNS for x in found})
+    for trajectory in found:
+        traces = trajectory.session.traces
+        if len(traces) == 1:
+            asked.append(Asked((), _OF_TURN, (0,), "the one turn of the run"))
+            continue
+        acted = [place for place, x in enumerate(traces) if x.tool_calls and x.final_output]
+        turns = acted[-1:] if room[trajectory.corpus] > 0 else []
+        room[trajectory.corpus] -= len(turns)
+        asked.append(Asked(_OF_SESSION, _OF_TURN, turns, "the last turn with tool calls"))
+    return asked
 
 
 async def measured(
     found: Sequence[Trajectory],
-    names: Sequence[str],
+    asked: Sequence[Asked],
     judge: Judge | None,
     embedder: embed.Embedder | None = None,
 ) -> list[Row]:
     """A row for each metric, then, where there is a judge, one for each baseline."""
     room = asyncio.Semaphore(_AT_ONCE)
 
-    async def each(one: Callable[[Trajectory], Awaitable[T]]) -> list[T]:
-        async def bounded(trajectory: Trajectory) -> T:
+    async def each(one: Callable[[Trajectory, Asked], Awaitable[T]]) -> list[T]:
+        async def bounded(trajectory: Trajectory, what: Asked) -> T:
             async with room:
-                return await one(trajectory)
+                return await one(trajectory, what)
 
-        return await asyncio.gather(*map(bounded, found))
+        return await asyncio.gather(*map(bounded, found, asked))
 
     engine = Engine(Config(rubric=_RUBRIC), judge, embedder)
-    evaluations = await each(lambda x: _evaluations(engine, names, x))
+    evaluations = await each(lambda x, what: _evaluations(engine, what, x))
     rows = []
     for name in dict.fromkeys(x.metric for of_one in evaluations for x in of_one):
         own = [[x for x in of_one if x.metric == name] for of_one in evaluations]
         threshold = next((x.threshold for of_one in own for x in of_one if x.threshold), None)
-        scores = [_mean(x) for x in own]
-        skipped = [[x.reason or "" for x in of_one if x.status == "skipped"] for of_one in own]
-        rows.append(Row(name, threshold, scores, skipped))
+        lacking = [[x.reason or "" for x in of_one if x.value is None] for of_one in own]
+        basis = [
+            (what.basis if name in what.of_turn else "the whole run") if of_one else ""
+            for of_one, what in zip(own, asked, strict=True)
+        ]
+        rows.append(Row(name, threshold, [_mean(x) for x in own], lacking, basis))
     for baseline in BASELINES if judge else ():
-        scores = await each(lambda x, baseline=baseline: _by_baseline(baseline, x, judge))
-        rows.append(Row(baseline.name, _BASELINE_THRESHOLD, scores))
+        given = await each(lambda x, _, baseline=baseline: _by_baseline(baseline, x, judge))
+        scores, lacking = zip(*given, strict=True)
+        basis = ["the whole run"] * len(found)
+        rows.append(Row(baseline.name, _BASELINE_THRESHOLD, scores, lacking, basis))
     return rows
 
 
-async def _evaluations(
-    engine: Engine, names: Sequence[str], trajectory: Trajectory
-) -> list[Evaluation]:
+async def _evaluations(engine: Engine, asked: Asked, trajectory: Trajectory) -> list[Evaluation]:
     """What the metrics gave a conversation and, where a metric is of a turn, its turns."""
     session = trajectory.session
-    of_turns = [
-        x for x in names if x in metrics.available() and metrics.available()[x].run == "trace"
-    ]
-    of_session = [x for x in names if x not in of_turns]
     found: list[Evaluation] = []
-    for place, trace in enumerate(session.traces if of_turns else ()):
-        overrides = Overrides(metrics=tuple(of_turns))
-        found += await engine.evaluate_trace(trace, overrides, earlier=session.traces[:place])
-    if of_session:
-        found += await engine.evaluate_session(session, {}, Overrides(metrics=tuple(of_session)))
+    for place in asked.turns if asked.of_turn else ():
+        overrides = Overrides(metrics=tuple(asked.of_turn))
+        found += await engine.evaluate_trace(
+            session.traces[place], overrides, earlier=session.traces[:place]
+        )
+    if asked.of_session:
+        overrides = Overrides(metrics=tuple(asked.of_session))
+        found += await engine.evaluate_session(session, {}, overrides)
     return found
 
 
-async def _by_baseline(baseline: Baseline, trajectory: Trajectory, judge: Judge) -> float | None:
+async def _by_baseline(
+    baseline: Baseline, trajectory: Trajectory, judge: Judge
+) -> tuple[float | None, Sequence[str]]:
+    """The score, or why there is none."""
     try:
-        return await score(baseline, trajectory.session, judge)
+        return await score(baseline, trajectory.session, judge), ()
     except JudgeError as error:
-        print(f"{trajectory.session.session_id}: {error}", file=sys.stderr)
-        return None
+        return None, (str(error),)
 
 
 def _mean(evaluations: Iterable[Evaluation]) -> float | None:
-    values = []
-    for evaluation in evaluations:
-        if evaluation.value is not None:
-            values.append(evaluation.value)
-        elif evaluation.status == "failed":
-            print(f"{evaluation.metric}: {evaluation.reason}", file=sys.stderr)
+    values = [x.value for x in evaluations if x.value is not None]
     return sum(values) / len(values) if values else None
 
 
-def _lacking(skipped: Iterable[Sequence[str]]) -> str:
-    """How many were skipped, and why the most of them; "" where none was."""
-    reasons = Counter(reason for of_one in skipped for reason in of_one)
+def _lacking(row: Row) -> str:
+    """How many scores are missing, and why the most of them; "" where none is."""
+    reasons = Counter(reason for of_one in row.lacking for reason in of_one)
     if not reasons:
         return ""
     [(reason, count)] = reasons.most_common(1)
-    return f"{reasons.total()} skipped, of which {count}: {reason}"
+    return f"{reasons.total()} without a score, of which {count}: {reason}"
+
+
+def _basis(row: Row) -> str:
+    """What the scores rest on."""
+    counts = Counter(x for x in row.basis if x)
+    return ", ".join(f"{basis}, of {count} runs" for basis, count in counts.items())
 
 
 def _of_corpus(
     corpus: str, found: Sequence[Trajectory], rows: Sequence[Row]
 ) -> tuple[list[Trajectory], list[Row]]:
+    """The trajectories of a corpus, and the rows of what was asked of them."""
     kept = [place for place, x in enumerate(found) if x.corpus == corpus]
-    return [found[x] for x in kept], [
+    of_corpus = [
         row._replace(
             scores=[row.scores[x] for x in kept],
-            skipped=[row.skipped[x] for x in kept] if row.skipped else (),
+            lacking=[row.lacking[x] for x in kept],
+            basis=[row.basis[x] for x in kept],
         )
         for row in rows
     ]
+    return [found[x] for x in kept], [x for x in of_corpus if any(x.basis)]
 
 
-def report(found: Sequence[Trajectory], rows: Sequence[Row]) -> None:
-    """Print the table of one corpus."""
+def report(found: Sequence[Trajectory], rows: Sequence[Row], judges: str = "") -> None:
+    """Print the table of one corpus; `judges` are the models that answered."""
     passed = sum(x.passed for x in found)
     tasks = len({x.task for x in found})
-    print(f"{found[0].corpus}: {len(found)} trajectories of {tasks} tasks, {passed} passed\n")
+    by = f"; judged by {judges}" if judges else ""
+    print(f"{found[0].corpus}: {len(found)} trajectories of {tasks} tasks, {passed} passed{by}\n")
     head = ("accuracy", "kappa", "AUC", "precision", "recall")
     print(f"{'':32}{'n':>4}  " + "".join(f"{x:>20}" for x in head))
     for row in rows:
@@ -212,9 +294,13 @@ def report(found: Sequence[Trajectory], rows: Sequence[Row]) -> None:
             f"{row.name:32}{len(kept):>4}  "
             + "".join(f"{cell:>20}" for cell in _cells(kept, row.threshold))
         )
-    for row in rows:
-        if lacking := _lacking(row.skipped):
-            print(f"\n{row.name}: {lacking}")
+    for noted in (_basis, _lacking):
+        names = defaultdict(list)
+        for row in rows:
+            names[noted(row)].append(row.name)
+        for note, of_rows in names.items():
+            if note:
+                print(f"\n{', '.join(of_rows)}: {note}")
     print()
 
 
