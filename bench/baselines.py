@@ -1,8 +1,9 @@
 """Two other ways to ask a judge whether a task was done, as other tools ask it: what spanscore's
 own is compared with.
 
-Both dump the conversation as JSON, have the model extract a task and an outcome, and then compare
-the two. The wording is this project's; the design is theirs:
+Both dump the conversation as JSON, with the agent's system prompt and the tools on offer where the
+run has them, have the model extract a task and an outcome, and then compare the two. The wording is
+this project's; the design is theirs:
 
 - `extract and compare` is the kind of DeepEval's TaskCompletionMetric
   (https://github.com/confident-ai/deepeval): the task from the input, a factual outcome from output
@@ -48,7 +49,8 @@ class Baseline(NamedTuple):
 BASELINES = (
     Baseline(
         "extract and compare",
-        "Below is the record of an AI agent's work as JSON. Extract two things. task: what the user"
+        "Above is the record of an AI agent's work as JSON, with its system prompt and the tools it"
+        " could call. Extract two things. task: what the user"
         " wanted to get done, in one sentence, taken from the user's messages. outcome: what came"
         " of it, in one or two sentences, taken from the agent's answers and the tools that it"
         " called, strictly factual.",
@@ -58,7 +60,8 @@ BASELINES = (
     ),
     Baseline(
         "extract and grade",
-        "Below is the record of an AI agent's work as JSON. State the task: the goal of the user."
+        "Above is the record of an AI agent's work as JSON, with its system prompt and the tools it"
+        " could call. State the task: the goal of the user."
         " State the outcome: what the agent did, factually, without words such as 'successfully'.",
         "Compare the outcome with the task. score: 1.0 fully done; 0.75 to 0.99 mostly done, minor"
         " aspects are missing; 0.5 to 0.74 partly done; 0.25 to 0.49 significant gaps; 0 to 0.24"
@@ -70,12 +73,23 @@ BASELINES = (
 
 async def score(baseline: Baseline, session: Session, judge: Judge) -> float:
     """The score, from 0 to 1, of a whole conversation. Raises JudgeError."""
-    record = dumps([_dumped(trace) for trace in session.traces])
+    record = dumps(_record(session))
     extracted = await judge.ask(Prompt(_INSTRUCTIONS, record, baseline.extract), Extracted)
     question = baseline.compare.format(
         task=_flat(extracted.value.task), outcome=_flat(extracted.value.outcome)
     )
     return (await judge.ask(Prompt(_INSTRUCTIONS, "", question), Graded)).value.score
+
+
+def _record(session: Session) -> Mapping[str, Any]:
+    """What an original sees of a run."""
+    last = session.traces[-1]
+    tools = [{"name": x.name, "description": x.description} for x in last.available_tools or ()]
+    return {
+        "system_prompt": last.system_instructions,
+        "available_tools": tools or "not recorded",
+        "turns": [_dumped(trace) for trace in session.traces],
+    }
 
 
 def _dumped(trace: AgentTrace) -> Mapping[str, Any]:
