@@ -74,6 +74,6 @@ def test_a_metric_whose_signals_need_a_judge_has_no_figures_and_says_why(study):
     assert [x[1:] for x in rows(study, "agent_consistency")] == [["0", *"-----"]] * 2
     said = [x for x in study.splitlines() if x.startswith("agent_consistency: ")]
     assert [x.partition(": No trace")[0] for x in said] == [
-        "agent_consistency: 12 skipped, of which 12"
+        "agent_consistency: 12 without a score, of which 12"
     ] * 2
     assert all("confidence is missing in 1 of 1 trace (no judge is configured)" in x for x in said)
