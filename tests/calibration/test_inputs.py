@@ -19,7 +19,7 @@ JUDGE = ("task_completion", "judge", "1", "gpt-4o", "abc", None, 0.5)
 TOOLS = ((), ("search",), ("search", "book"))
 
 
-def trace(number, *, length=1.0, tools=None, agent="travel"):
+def trace(number, *, length=1.0, tools=None, agent="travel", letter="a"):
     """A turn whose length and tools differ from number to number."""
     draw = random.Random(number)
     names = draw.choice(TOOLS) if tools is None else tools
@@ -32,7 +32,7 @@ def trace(number, *, length=1.0, tools=None, agent="travel"):
         started_ns=1,
         ended_ns=2,
         agent_name=agent,
-        user_input="a" * int(length * draw.randint(10, 1000)),
+        user_input=letter * int(length * draw.randint(10, 1000)),
         tool_calls=tuple(ToolCall(None, x) for x in names),
     )
 
@@ -93,6 +93,7 @@ def test_a_certificate_holds_while_inputs_are_as_those_that_were_labelled(store)
     ("facts", "what"),
     [
         ({"length": 2.0}, "the length"),
+        ({"letter": "я"}, "the script"),
         ({"tools": ("refund",)}, "the tools"),
         ({"agent": "legal"}, "the domain"),
         ({"agent": "legal", "length": 3.0}, "the length and the domain"),

@@ -453,6 +453,28 @@ def test_scores_that_others_gave_are_no_verdicts(liked, ran):
     assert json.loads(out)["scored"] == 10
 
 
+@pytest.mark.parametrize(
+    ("wrong", "last"),
+    [
+        (0, f"{METRIC} is certified."),
+        (9, f"{METRIC} is not certified: sensitivity may be as low as 0.78, and 0.8 is required."),
+    ],
+)
+def test_labels_in_the_store_earn_a_judge_its_certificate(place, ran, wrong, last):
+    store = Store.open(StoreConfig(url=f"sqlite:///{place}/store.db"))
+    found = [score(n, 0.1 if n <= wrong or n > 75 else 0.9) for n in range(1, 151)]
+    lines = [json.dumps(thumbs(n, n <= 75)) for n in range(1, 151)]
+    (place / "thumbs.jsonl").write_text("\n".join(lines))
+    store.commit([], list(map(evaluation, found)))
+    store.put_external(read_external([], load([place / "thumbs.jsonl"]).logs))
+    store.close()
+    (place / "server.yaml").write_text(
+        f"store: {{url: 'sqlite:///{place}/store.db'}}\njudge: {{require: certified}}\n"
+    )
+    words = ("calibrate", "--labels-from", "helpful", "--metric", METRIC, "-c", "server.yaml")
+    assert ran(*words)[1].splitlines()[-1] == last
+
+
 def test_without_files_labels_and_scores_are_those_in_the_store(place, ran):
     store = Store.open(StoreConfig(url=f"sqlite:///{place}/store.db"))
     found = [score(n, 0.9 if n <= 5 else 0.1) for n in range(1, 11)]

@@ -1,5 +1,6 @@
 """Certificates: judges whose labels may be relied on."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -61,9 +62,9 @@ class Certificate:
         for name, found in estimates.items():
             low = found.interval.low if found.interval else 0.0
             if low < required.lower_bound:
-                return (
-                    f"{name} may be as low as {low:.2f}, and {required.lower_bound:g} is required"
-                )
+                least = math.floor(low * 100) / 100  # rounded, it might be what is required
+                needed = f"{required.lower_bound:g} is required"
+                return f"{name} may be as low as {least:.2f}, and {needed}"
         return ""
 
     def to_json(self) -> dict[str, Any]:

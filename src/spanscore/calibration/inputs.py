@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from spanscore.calibration.certificate import Certificate, Inputs
 from spanscore.calibration.verdicts import judge_of, key_of
 from spanscore.judge.config import Certificate as Required
+from spanscore.judge.passages import scripts
 from spanscore.lazy_imports import np
 from spanscore.model.trace import AgentTrace
 from spanscore.stats import shares_differ
@@ -40,6 +41,7 @@ def inputs_of(traces: Sequence[AgentTrace], limits: Sequence[float] = ()) -> Inp
     places = np.searchsorted(list(limits), lengths, side="right")
     facts = {
         "length": Counter(str(x) for x in places),
+        "script": Counter(" ".join(scripts(x.user_input or "")) for x in traces),
         "tools": Counter(_tools(x) for x in traces),
         "domain": Counter(f"{x.service_name or ''}/{x.agent_name or ''}" for x in traces),
     }

@@ -17,6 +17,7 @@ from spanscore.calibration import (
     Matched,
     Measure,
     Verdict,
+    bias,
     certificates_in,
 )
 from spanscore.calibration.verdicts import Judge
@@ -37,7 +38,8 @@ from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.evaluation.rubric import require_on_scale
 from spanscore.model.json import dumps
-from spanscore.model.score import reaches
+from spanscore.model.score import Evaluation, reaches
+from spanscore.model.trace import AgentTrace
 from spanscore.stats import Estimate, NotEstimableError, Unsure
 from spanscore.store import calibrations
 from spanscore.store.config import Config
@@ -69,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     argument(parser, "--unsure FILE", "write each metric's unsure scores as JSON")
     argument(parser, "--json", "print one JSON object for each metric and judge")
     argument(parser, "--no-store", "keep nothing: only report")
+    argument(parser, "--bias", "ask about traces as they are and changed; no labels are needed")
     argument(parser, "--list", "list the calibrations in the store and do nothing else")
 
 
@@ -76,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
     """Compare, report and keep. Returns the exit code."""
     if args.list:
         return listed(eval.configured(args).store, as_json=args.json)
+    if args.bias:
+        return _biased(args, eval.configured(args))
     _require_usable(args)
     settings = eval.configured(args)
     labels, also_named, source = _labels(args, settings)
@@ -93,13 +98,39 @@ def run(args: argparse.Namespace) -> int:
     _print_all(args, found)
     if not args.no_store:
         lines = _keep(settings, found)
-        if not args.json:
-            console().print(
-                f"Kept in {shown(settings.store.url)}; pass rates by the same judge are now"
-                " corrected."
-            )
-            for line in lines:
-                console().print(line)
+        for line in () if args.json else lines:
+            console().print(line)
+    return 0
+
+
+def _biased(args: argparse.Namespace, settings: Settings) -> int:
+    """Print how many verdicts flip with what should not matter. Returns the exit code."""
+    paths = [x for x in (args.labels, *args.path) if x is not None]
+    if not paths:
+        raise InputError("--bias: give the traces that the judge is asked about")
+    traces = _traces(paths, settings)
+    metrics = [args.metric] if args.metric else None
+
+    def asked(of: Sequence[AgentTrace]) -> list[Evaluation]:
+        how = {"metrics": metrics, "model": args.model, "threshold": args.threshold}
+        return measured(settings, of, **how).evaluations if of else []
+
+    before = asked(traces)
+    after = {name: asked(bias.changed_by(name, traces)) for name in bias.CHANGES}
+    found = bias.flips(before, after, _LEVEL)
+    if not found:
+        raise InputError("no model passed or failed anything; name one with --model")
+    if args.json:
+        for one in found:
+            print_json(one.to_json())
+        return 0
+    table = plain_table(("metric", "change", "flips", "beyond placebo", "interval", "n"), ("n",))
+    for one in found:
+        share = "-" if one.share is None else f"{one.share:.2f}"
+        table.add_row(
+            on_one_line(one.metric, 40), one.change, share, *as_texts(one.beyond), f"{one.n}"
+        )
+    console().print(table)
     return 0
 
 
@@ -150,13 +181,16 @@ def _print_all(args: argparse.Namespace, found: Sequence[Matched]) -> None:
 
 
 def _keep(settings: Settings, found: Sequence[Matched]) -> list[str]:
-    """Keep the calibrations; a line for each judge that says whether it is certified now."""
+    """Keep the calibrations; lines that say so, and of each judge whether it is certified now."""
     now_ns, labelled = time.time_ns(), [x for x in found if x.pairs]
     known = [x.record for x in calibrations.kept(settings.store) if not x.tenant]
     made = calibration.calibrations(labelled, now_ns, settings.judge.required, known)
     calibrations.keep(settings.store, made, now_ns)
+    where = f"Kept in {shown(settings.store.url)}; pass rates by the same judge are now corrected."
     certificates = certificates_in(settings.store, settings.judge)
-    return [] if certificates is None else [_certified(x.judge, certificates) for x in labelled]
+    if certificates is None:
+        return [where]
+    return [where, *(_certified(x.judge, certificates) for x in labelled)]
 
 
 def _certified(judge: Judge, certificates: Certificates) -> str:
@@ -192,15 +226,19 @@ def _verdicts(
     return verdicts, seen
 
 
-def _scored_now(
-    args: argparse.Namespace, settings: Settings, metrics: list[str]
-) -> tuple[list[Verdict], _Seen]:
-    traces = trace_files.agent_traces(
-        args.path,
+def _traces(paths: Sequence[Path], settings: Settings) -> list[AgentTrace]:
+    return trace_files.agent_traces(
+        paths,
         settings.assemble.session_scope,
         settings.evaluation.span_attributes,
         settings.assemble.stitch_off,
     )
+
+
+def _scored_now(
+    args: argparse.Namespace, settings: Settings, metrics: list[str]
+) -> tuple[list[Verdict], _Seen]:
+    traces = _traces(args.path, settings)
     ids = {trace.id: (trace.id, *trace.trace_ids) for trace in traces}
     verdicts: list[Verdict] = []
     seen: _Seen = []
