@@ -225,12 +225,16 @@ class RunningServer:
         store.close()
         return [trace.to_json() if trace else None for trace in found]
 
-    def committed(self):
-        """All evaluations in its store that it exports, by their uid."""
+    def evaluated(self):
+        """All evaluations in its store."""
         store = Store.open(Config(url=f"sqlite:///{self.folder}/store.db"))
-        found = {x.uid: x for _, x in store.outbox(0, 100_000) if x.is_shown}
+        found = [x for _, x in store.outbox(0, 100_000)]
         store.close()
         return found
+
+    def committed(self):
+        """All evaluations in its store that it exports, by their uid."""
+        return {x.uid: x for x in self.evaluated() if x.is_shown}
 
     def exported(self, kind):
         """The exported `spans`, but those that sum up a trace, or `logRecords`, in the order of the

@@ -275,10 +275,10 @@ def attributes(item):
 
 
 def sessions(server, scope):
-    """The sessions of which a spanscore has scores of this scope."""
+    """The sessions of which a spanscore has evaluations of this scope."""
     return {
         x.session_id
-        for x in server.committed().values()
+        for x in server.evaluated()
         if x.scope == scope and x.session_id is not None
     }
 
