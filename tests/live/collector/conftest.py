@@ -277,9 +277,7 @@ def attributes(item):
 def sessions(server, scope):
     """The sessions of which a spanscore has evaluations of this scope."""
     return {
-        x.session_id
-        for x in server.evaluated()
-        if x.scope == scope and x.session_id is not None
+        x.session_id for x in server.evaluated() if x.scope == scope and x.session_id is not None
     }
 
 
