@@ -10,7 +10,7 @@ import time
 
 import grpc
 import pytest
-from judged_harness import STAGES
+from judged_harness import STAGES, STAGEWISE
 from obliging_model import ObligingModel, asked_for, question_of
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from scripted_server import ScriptedServer, refusal
@@ -127,7 +127,7 @@ def test_a_session_whose_judge_is_silent_keeps_no_other_session_waiting(server, 
 def test_a_kill_while_judging_scores_once_and_pays_once(server, recording, gated):
     free = 3
     gate, model = gated(free)
-    running = server(judge=judged_by(model, max_concurrent=1)).start()
+    running = server(judge=judged_by(model, max_concurrent=1, **STAGEWISE)).start()
     export(running, recording("pydantic_ai/openai").traces)
     wait_for(
         lambda: (

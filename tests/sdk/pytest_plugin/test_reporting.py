@@ -66,7 +66,7 @@ def test_the_section_at_the_end_has_scores_trials_and_the_judges_calls(tested):
             "*= spanscore =*",
             "task_completion  mean 0.80, n = 3, lowest 0.80 in test_shop.py::test_*",
             "test_shop.py::test_trials: 3 of 3 trials passed; pass rate 1.00 [[]*], pass^3 * [[]*]",
-            "judge: 6 calls",
+            "judge: 3 calls",
         ]
     )
 
