@@ -136,7 +136,7 @@ async def fused(cases: Sequence[Case], inquiry: Inquiry) -> None:
         stages: list[Questions] = []
         with Attempt("the questions of " + ", ".join(x.metric.name for x in unsettled)) as attempt:
             stages = in_stages(unsettled)
-        if attempt.outcome is None and not stages:
+        if attempt.outcome is None and not (stages and items_of(unsettled, stages[0])):
             attempt.outcome = outcome_of(
                 RuntimeError("the metric neither settles nor has a question left to ask")
             )
