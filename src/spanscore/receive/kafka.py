@@ -49,6 +49,9 @@ _TAKING_S: Final = 1.0
 """How long the messages in hand may take before others are held back, and polling goes on."""
 
 _RETRY_S: Final = 1.0
+_STARTS: Final = 5
+"""How often committed offsets are asked for, since leaders change while brokers go away."""
+
 _COMMIT_EVERY_S: Final = 1.0
 _LOOK_EVERY_S: Final = 5.0
 _GIVE_UP_S: Final = 10.0
@@ -309,21 +312,24 @@ class KafkaReceiver:
         """Where reading begins; where that is the end, it is committed, or a restart would leave
         out what came meanwhile.
         """
-        try:
-            committed: list[TopicPartition] = await consumer.committed(
-                list(partitions), timeout=_GIVE_UP_S
-            )
-            for found in committed:
-                if found.offset < 0:
-                    low, high = await consumer.get_watermark_offsets(found, timeout=_GIVE_UP_S)
-                    is_latest = self._config.initial_offset == "latest"
-                    found.offset = high if is_latest else low
-                    if is_latest:
-                        await consumer.commit(offsets=[found], asynchronous=False)
-        except KafkaException as error:
-            _log.warning("where to begin is not known (%s)", error.args[0].str())
-            return partitions
-        return committed
+        for _ in range(_STARTS):
+            try:
+                committed: list[TopicPartition] = await consumer.committed(
+                    list(partitions), timeout=_GIVE_UP_S
+                )
+                for found in committed:
+                    if found.offset < 0:
+                        low, high = await consumer.get_watermark_offsets(found, timeout=_GIVE_UP_S)
+                        is_latest = self._config.initial_offset == "latest"
+                        found.offset = high if is_latest else low
+                        if is_latest:
+                            await consumer.commit(offsets=[found], asynchronous=False)
+            except KafkaException as error:
+                _log.warning("where to begin is not known yet (%s)", error.args[0].str())
+                await asyncio.sleep(_RETRY_S)
+            else:
+                return committed
+        return partitions
 
     async def _revoked(self, consumer: AIOConsumer, partitions: Sequence[TopicPartition]) -> None:
         """Finish what is being scored, commit what is done, and forget the rest."""

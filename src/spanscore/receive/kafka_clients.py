@@ -114,7 +114,10 @@ class Rekeyer:
         self._producer = Producer(
             {
                 **client_settings(config),
-                "enable.idempotence": True,  # with acks=all
+                "acks": "all",
+                # a new partition that refuses the first batch takes the second, and then calls the
+                # first, sent again, a duplicate: it would be lost, where a repeated span is not
+                "enable.idempotence": False,
                 "partitioner": "fnv1a_random",  # that of the collector's exporter
                 "message.max.bytes": _MAX_MESSAGE_BYTES,
                 "delivery.timeout.ms": 30_000,
