@@ -5,7 +5,7 @@ import random
 import pytest
 from sqlalchemy import select
 
-from spanscore.store.schema import score_facts, score_procedures
+from spanscore.store.schema import COUNTED, score_procedures, scores
 
 
 def change(population, rng, revision):
@@ -46,12 +46,16 @@ def test_facts_are_those_of_the_newest_scores(population, seed):
     expected = sorted(
         ((x.metric, x.run, x.value, x.label, x.at_ns) for x in population.newest.values()), key=repr
     )
-    joined = select(
-        score_procedures.c.metric,
-        score_procedures.c.run,
-        score_facts.c.value,
-        score_facts.c.label,
-        score_facts.c.evaluated_ns,
-    ).join(score_procedures, score_procedures.c.id == score_facts.c.procedure)
+    joined = (
+        select(
+            score_procedures.c.metric,
+            score_procedures.c.run,
+            scores.c.value,
+            scores.c.label,
+            scores.c.evaluated_ns,
+        )
+        .join(score_procedures, score_procedures.c.id == scores.c.procedure)
+        .where(COUNTED)
+    )
     found = population.store.read(lambda connection: connection.execute(joined).all())
     assert sorted(map(tuple, found), key=repr) == expected

@@ -42,7 +42,7 @@ def test_what_is_damaged_is_repaired_with_counts_and_put_aside(configured, tmp_p
     assert main(["repair", "-c", str(configured)]) == 0
     told = capsys.readouterr().out
     assert "requests: 0 rows saved, 1 lost" in told
-    assert "evaluations: 0 rows saved, how many are lost is not known" in told
+    assert "scores: 0 rows saved, how many are lost is not known" in told
     assert told.count(".recover") == 2
     assert len(list(tmp_path.glob("*.damaged-*"))) == 2
     assert main(["repair", "-c", str(configured)]) == 0

@@ -48,7 +48,7 @@ def test_looking_makes_no_store(config, tmp_path):
 
 def test_looking_writes_nothing_into_a_file_that_is_no_store(config, tmp_path):
     with sqlite3.connect(tmp_path / "a store.db") as older:
-        older.execute("CREATE TABLE evaluations (seq INTEGER)")
+        older.execute("CREATE TABLE scores (number INTEGER)")
     older.close()
     before = (tmp_path / "a store.db").read_bytes()
     with pytest.raises(ConfigError, match="without a known version"):

@@ -120,7 +120,7 @@ def test_a_damaged_score_holds_up_no_other(serving, tmp_path, make, record):
     trace = make.trace()
     serving.commit([], [make.score(trace, name) for name in ("a", "b", "c")])
     with sqlite3.connect(tmp_path / "spanscore.db") as db:
-        db.execute("UPDATE evaluations SET record = CAST(? AS TEXT) WHERE seq = 2", (record,))
+        db.execute("UPDATE scores SET record = CAST(? AS TEXT) WHERE number = 2", (record,))
     db.close()
     assert [(seq, x.metric) for seq, x in serving.outbox(0, 10)] == [(1, "a"), (3, "c")]
 
@@ -128,7 +128,7 @@ def test_a_damaged_score_holds_up_no_other(serving, tmp_path, make, record):
 def test_scores_behind_a_batch_of_damaged_ones_are_found(serving, tmp_path, make):
     serving.commit([], [make.score(make.trace(), name) for name in ("a", "b", "c")])
     with sqlite3.connect(tmp_path / "spanscore.db") as db:
-        db.execute("UPDATE evaluations SET record = '{' WHERE seq < 3")
+        db.execute("UPDATE scores SET record = '{' WHERE number < 3")
     db.close()
     assert [seq for seq, _ in serving.outbox(0, 2)] == [3]
 

@@ -263,17 +263,14 @@ def test_retention_leaves_no_response_behind(open_store, make, clock, sql):
     store.put_external([of_response()])
     clock.now_ns += 3601 * 10**9
     store.prune(clock.now_ns)
-    assert (
-        sql("SELECT response_id FROM model_responses UNION SELECT response_id FROM response_scores")
-        == []
-    )
+    assert sql("SELECT response_id FROM model_responses UNION SELECT response_id FROM scores") == []
 
 
 def test_a_damaged_score_costs_no_other(store, sql):
     store.put_external(
         [given("a" * 32, n, evaluator=replace(ADA, author=str(n))) for n in range(3)]
     )
-    sql("UPDATE external_scores SET record = '[1' WHERE uid = '0000000000000001'")
+    sql("UPDATE scores SET record = '[1' WHERE uid = '0000000000000001'")
     assert [x.evaluator.author for x in store.external_scores(trace_id="a" * 32)] == ["0", "2"]
 
 

@@ -308,7 +308,7 @@ def test_of_failing_scores_only_these_are_looked_at(store, make, commit, monkeyp
 def test_a_damaged_record_is_left_out(store, make, commit, sql):
     commit(make.score(make.trace(1), "damaged"))
     commit(make.score(make.trace(2), "sound"))
-    sql("UPDATE evaluations SET record = '{' WHERE metric = 'damaged'")
+    sql("UPDATE scores SET record = '{' WHERE metric = 'damaged'")
     assert metrics_of(store.list_scores(ScoreQuery(), 10)) == ["sound"]
 
 
@@ -335,7 +335,7 @@ def test_a_store_that_is_not_there_is_refused(tmp_path):
 def test_a_damaged_score_of_a_trace_costs_no_other(store, make, commit, sql):
     trace = make.trace(1)
     store.commit([make.stored(trace)], [make.score(trace, "damaged"), make.score(trace, "whole")])
-    sql("UPDATE evaluations SET record = '{' WHERE metric = 'damaged'")
+    sql("UPDATE scores SET record = '{' WHERE metric = 'damaged'")
     assert [x.metric for x in store.evaluations(trace_id=trace.id)] == ["whole"]
 
 

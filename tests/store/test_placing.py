@@ -11,7 +11,7 @@ from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Annotation, Evaluator
 from spanscore.model.trace import ModelCall, Target, ToolCall
 from spanscore.store import placement, records
-from spanscore.store.schema import score_contexts, score_facts
+from spanscore.store.schema import COUNTED, score_contexts, scores
 from spanscore.store.stored_rows import IMPORTED, StoredTrace
 
 ADA = Evaluator("HUMAN", "review", "1", source="human", author="ada")
@@ -22,15 +22,15 @@ def placed(store):
     """`placed()`: of each given score, in the order given, its (cluster, subject, model);
     `placed(trace)`: a turn's.
     """
-    query = select(score_facts, score_contexts.c.model).join(
-        score_contexts, score_contexts.c.id == score_facts.c.context
+    query = select(scores, score_contexts.c.model).join(
+        score_contexts, score_contexts.c.id == scores.c.context
     )
 
     def read(number=None):
-        wanted = score_facts.c.number < 0 if number is None else score_facts.c.number == number
+        wanted = scores.c.number < 0 if number is None else scores.c.number == number
         with store._database.reading() as connection:
             rows = connection.execute(
-                query.where(wanted).order_by(score_facts.c.number.desc())
+                query.where(wanted, COUNTED).order_by(scores.c.number.desc())
             ).all()
         return [(x.cluster, x.subject, x.model) for x in rows]
 

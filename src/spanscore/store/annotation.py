@@ -15,13 +15,12 @@ from spanscore.model.score import Evaluation, ScopeKind, Score
 from spanscore.store import external, records
 from spanscore.store.database import Database
 from spanscore.store.schema import (
+    COUNTED,
     annotation_items,
-    evaluations,
-    external_scores,
     otel_traces,
-    score_facts,
     score_procedures,
 )
+from spanscore.store.schema import scores as stored
 from spanscore.store.stored_rows import chunks, is_of, put_rows, subject_of
 
 Strategy: TypeAlias = Literal["random", "uncertain", "disagreeing"]
@@ -135,15 +134,16 @@ def _random(
 
 
 def _in_hash_order(judge: _Judge, after: int, end: int) -> Any:
-    facts = score_facts.c
+    scores = stored.c
     wanted = (
-        facts.procedure.in_(judge.procedures),
-        facts.passing.is_not(None),
-        facts.subject > after,
+        COUNTED,
+        scores.procedure.in_(judge.procedures),
+        scores.passing.is_not(None),
+        scores.subject > after,
     )
-    before = () if end == _SUBJECTS else (facts.subject < end,)
-    query = select(facts.subject, func.max(facts.number).label("number")).where(*wanted, *before)
-    return query.group_by(facts.subject).order_by(facts.subject).limit(_CANDIDATES_AT_ONCE)
+    before = () if end == _SUBJECTS else (scores.subject < end,)
+    query = select(scores.subject, func.max(scores.number).label("number")).where(*wanted, *before)
+    return query.group_by(scores.subject).order_by(scores.subject).limit(_CANDIDATES_AT_ONCE)
 
 
 def _start(queue: Queue) -> int:
@@ -155,17 +155,16 @@ def _uncertain(connection: Connection, queue: Queue, judge: _Judge) -> list[Cand
     """Nearest to the threshold first; a score whose samples lie on both sides of it, or of a
     cascade, before these.
     """
-    facts, made = score_facts.c, score_procedures.c
+    own, made = stored.c, score_procedures.c
     threshold = made.threshold if queue.threshold is None else literal(queue.threshold)
     width = func.coalesce(made.high - made.low, 1.0)
-    distance = (func.abs(facts.value - threshold) / width).label("distance")
+    distance = (func.abs(own.value - threshold) / width).label("distance")
     query = (
-        select(facts.number, distance, threshold.label("threshold"), width.label("width"))
-        .join(score_procedures, made.id == facts.procedure)
-        .where(
-            facts.procedure.in_(judge.procedures), facts.value.is_not(None), threshold.is_not(None)
-        )
-        .order_by(distance, facts.number)
+        select(own.number, distance, threshold.label("threshold"), width.label("width"))
+        .join(score_procedures, made.id == own.procedure)
+        .where(COUNTED, own.procedure.in_(judge.procedures))
+        .where(own.value.is_not(None), threshold.is_not(None))
+        .order_by(distance, own.number)
         .limit(MAX_RANKED)
     )
     nearest = connection.execute(query).all()
@@ -223,15 +222,15 @@ def _contradicted(connection: Connection, judge: _Judge, others: Sequence[int]) 
     """(number, procedure, other): the judge's scores whose subjects have another verdict by other
     procedures.
     """
-    facts = score_facts.c
-    newest = select(facts.subject, facts.procedure, facts.passing)
-    newest = newest.where(facts.procedure.in_(others), facts.passing.is_not(None))
-    other = newest.order_by(facts.evaluated_ns.desc()).limit(_MAX_OTHERS).subquery()
+    scores = stored.c
+    newest = select(scores.subject, scores.procedure, scores.passing)
+    newest = newest.where(COUNTED, scores.procedure.in_(others), scores.passing.is_not(None))
+    other = newest.order_by(scores.evaluated_ns.desc()).limit(_MAX_OTHERS).subquery()
     query = (
-        select(facts.number, other.c.procedure, other.c.passing.label("other"))
-        .join(other, other.c.subject == facts.subject)
-        .where(facts.procedure.in_(judge.procedures), facts.passing != other.c.passing)
-        .order_by(facts.number.desc())
+        select(scores.number, other.c.procedure, other.c.passing.label("other"))
+        .join(other, other.c.subject == scores.subject)
+        .where(COUNTED, scores.procedure.in_(judge.procedures), scores.passing != other.c.passing)
+        .order_by(scores.number.desc())
         .limit(MAX_RANKED)
     )
     return connection.execute(query).all() if others else []
@@ -241,12 +240,11 @@ def _contradicted_by_given(
     connection: Connection, queue: Queue, judge: _Judge, given: Sequence[int]
 ) -> Iterator[tuple[int, int, int]]:
     """(number, procedure, verdict) of what others gave to OTel traces that are one turn each."""
-    facts = score_facts.c
-    query = select(external_scores.c.trace_id, facts.procedure, facts.passing)
-    query = query.join(external_scores, external_scores.c.row == -facts.number)
-    query = query.where(facts.procedure.in_(given), facts.passing.is_not(None))
+    scores = stored.c
+    query = select(scores.trace_id, scores.procedure, scores.passing)
+    query = query.where(COUNTED, scores.procedure.in_(given), scores.passing.is_not(None))
     given_labels: defaultdict[str, list[Any]] = defaultdict(list)
-    for row in connection.execute(query.order_by(facts.evaluated_ns.desc()).limit(_MAX_OTHERS)):
+    for row in connection.execute(query.order_by(scores.evaluated_ns.desc()).limit(_MAX_OTHERS)):
         given_labels[row.trace_id].append(row)
     for some in chunks([x for x in given_labels if x]):
         turns = _single_turns(connection, queue.tenant, some)
@@ -269,14 +267,12 @@ def _verdicts_of(
     connection: Connection, queue: Queue, judge: _Judge, subjects: Sequence[str]
 ) -> Iterator[tuple[str, int, int]]:
     """(subject, number, verdict) of the judge's newest scores of these agent traces."""
-    table, facts = evaluations.c, score_facts.c
+    table = stored.c
     query = (
-        select(table.subject_id, facts.number, facts.passing)
-        .join(score_facts, facts.number == table.seq)
-        .where(
-            table.subject_id.in_(subjects), table.scope == judge.scope, table.metric == queue.metric
-        )
-        .where(facts.procedure.in_(judge.procedures), facts.passing.is_not(None))
+        select(table.subject_id, table.number, table.passing)
+        .where(table.subject_id.in_(subjects), table.current == 1)
+        .where(table.scope == judge.scope, table.metric == queue.metric)
+        .where(table.procedure.in_(judge.procedures), table.passing.is_not(None))
     )
     for row in connection.execute(query):
         yield row.subject_id, row.number, row.passing
@@ -292,10 +288,10 @@ def by_number(connection: Connection, numbers: Sequence[int]) -> dict[int, Evalu
     """The scores with these outbox numbers; those whose records are damaged are left out."""
     found: dict[int, Evaluation] = {}
     for some in chunks(numbers):
-        query = select(evaluations.c.seq, evaluations.c.record).where(evaluations.c.seq.in_(some))
+        query = select(stored.c.number, stored.c.record).where(stored.c.number.in_(some))
         for row in connection.execute(query):
             found.update(
-                (row.seq, x) for x in records.undamaged(records.decode_evaluation, row.record)
+                (row.number, x) for x in records.undamaged(records.decode_evaluation, row.record)
             )
     return found
 
@@ -469,11 +465,11 @@ def _subjects(connection: Connection, queue: Queue, after: Place | None) -> Iter
 
 
 def _known(connection: Connection, queue: Queue, some: Sequence[Candidate]) -> list[_Subject]:
-    table = evaluations.c
-    query = select(table.seq, table.scope, table.subject_id).where(
-        table.seq.in_([x.number for x in some])
+    table = stored.c
+    query = select(table.number, table.scope, table.subject_id).where(
+        table.number.in_([x.number for x in some])
     )
-    named = {row.seq: row for row in connection.execute(query)}
+    named = {row.number: row for row in connection.execute(query)}
     requests = _labels_of(connection, queue, [x.subject_id for x in named.values()])
     rows = [(x, named[x.number]) for x in some if x.number in named]
     found = [

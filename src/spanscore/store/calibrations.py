@@ -15,13 +15,13 @@ from spanscore.store.config import Config
 from spanscore.store.database import Database
 from spanscore.store.monitor_tables import last_seq
 from spanscore.store.schema import (
+    COUNTED,
+    GIVEN,
     annotation_items,
     calibrations,
-    evaluations,
-    external_scores,
-    score_facts,
     score_procedures,
 )
+from spanscore.store.schema import scores as scores_table
 from spanscore.store.stored_rows import chunks, is_of, subject_of
 
 
@@ -159,18 +159,18 @@ class Labels:
         """The first scores of a metric after one of this number, each with its own, as they were
         made when traces came; "" stands for all tenants.
         """
-        table = evaluations.c
+        table = scores_table.c
         query = (
-            select(table.seq, table.record)
-            .where(table.metric == metric, table.run == "", table.seq > after)
-            .where(table.revision == 1, *is_of(evaluations, tenant or None))
-            .order_by(table.seq)
+            select(table.number, table.record)
+            .where(table.metric == metric, table.run == "", table.number > after)
+            .where(table.revision == 1, *is_of(scores_table, tenant or None))
+            .order_by(table.number)
             .limit(limit)
         )
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
         return [
-            (row.seq, score)
+            (row.number, score)
             for row in rows
             for score in records.undamaged(records.decode_evaluation, row.record)
         ]
@@ -184,20 +184,20 @@ class Labels:
 
 
 def _labels(connection: Connection, tenant: str, name: str) -> list[Evaluation]:
-    made, facts = score_procedures.c, score_facts.c
+    made, table = score_procedures.c, scores_table.c
     by_people = select(made.id).where(
         made.tenant == tenant, made.metric == name, made.source == HUMAN
     )
     newest = (
-        select(facts.number)
-        .where(facts.procedure.in_(by_people))
-        .order_by(facts.evaluated_ns.desc())
+        select(table.number)
+        .where(table.procedure.in_(by_people), COUNTED, GIVEN)
+        .order_by(table.evaluated_ns.desc())
     )
-    rows = [-x for x in connection.execute(newest.limit(MAX_LABELS)).scalars()]
+    numbers = sorted(connection.execute(newest.limit(MAX_LABELS)).scalars(), reverse=True)
     scores: list[Evaluation] = []
-    for some in chunks(sorted(rows)):
-        query = select(external_scores.c.record).where(external_scores.c.row.in_(some))
-        for record in connection.execute(query.order_by(external_scores.c.row)).scalars():
+    for some in chunks(numbers):
+        query = select(table.record).where(table.number.in_(some))
+        for record in connection.execute(query.order_by(table.number.desc())).scalars():
             scores += records.undamaged(records.decode_evaluation, record)
     return placement.turns(connection, scores, tenant).join(scores).scores
 
@@ -205,15 +205,13 @@ def _labels(connection: Connection, tenant: str, name: str) -> list[Evaluation]:
 def _scores(
     connection: Connection, tenant: str, metric: str, subjects: Sequence[str]
 ) -> list[Evaluation]:
-    table, found = evaluations.c, []
-    query = (
-        select(table.record)
-        .join(score_facts, score_facts.c.number == table.seq)
-        .where(table.metric == metric, table.run == "", table.tenant == tenant)
+    table, found = scores_table.c, []
+    query = select(table.record).where(
+        table.metric == metric, table.run == "", table.tenant == tenant, table.current == 1
     )
     for some in chunks(subjects):
         for record in connection.execute(
-            query.where(table.subject_id.in_(some)).order_by(table.seq)
+            query.where(table.subject_id.in_(some)).order_by(table.number)
         ).scalars():
             found += records.undamaged(records.decode_evaluation, record)
     return found

@@ -3,31 +3,28 @@
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
-from sqlalchemy import Column, Table, delete, exists, func, select
+from sqlalchemy import ColumnElement, Table, delete, exists, func, select, true
 from sqlalchemy.engine import Connection, Engine
 
 from spanscore.errors import ConfigError, PermanentError, RetryableError
-from spanscore.store import connections, facts, schema
+from spanscore.store import connections, schema, score_rows
 from spanscore.store.config import Config
 from spanscore.store.locks import FileLock, SharedLocks
 from spanscore.store.schema import (
     agent_traces,
-    evaluations,
-    external_scores,
     judge_answers,
     model_responses,
     otel_traces,
-    response_scores,
     scored_turns,
+    scores,
     session_keys,
     trace_measures,
-    undelivered,
 )
 from spanscore.store.stored_rows import put_rows
 
@@ -289,8 +286,23 @@ def _kept(database: Database, name: str) -> bytes:
     return bytes.fromhex(found)
 
 
-_STEP_ROWS = 500  # of each table; also the bind parameters of one statement
-_TABLES = (agent_traces, evaluations, judge_answers, external_scores)
+_STEP_ROWS = 500  # of each kind; also the bind parameters of one statement
+
+
+class _Kind(NamedTuple):
+    """Records of one kind in the order of their age: `order` is a column, rising or falling."""
+
+    table: Table
+    order: Any
+    is_of_kind: ColumnElement[bool] = true()
+
+
+_KINDS: Final = {
+    "traces": _Kind(agent_traces, agent_traces.c.row),
+    "measured": _Kind(scores, scores.c.number, schema.MEASURED),
+    "given": _Kind(scores, scores.c.number.desc(), schema.GIVEN),
+    "answers": _Kind(judge_answers, judge_answers.c.row),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +318,7 @@ def stored_bytes(connection: Connection) -> int:
     """Bytes of all records that retention bounds."""
     return sum(
         connection.execute(select(func.coalesce(func.sum(x.c.size_bytes), 0))).scalar_one()
-        for x in _TABLES
+        for x in (agent_traces, scores, judge_answers)
     )
 
 
@@ -314,57 +326,46 @@ def prune_step(connection: Connection, before_ns: int | None) -> Pruned:
     """Delete some of the oldest records; with `before_ns` (Unix ns) only such as were stored before
     it.
 
-    Of each table the first rows are looked at, and what goes is what is older than the newest of a
-    table that has more: so the tables are worked off together, as if they were one list by age.
+    Of each kind the first rows are looked at, and what goes is what is older than the newest of a
+    kind that has more: so they are worked off together, as if they were one list by age.
     """
-    oldest = {
-        table: connection.execute(
-            select(_row(table), table.c.stored_ns, table.c.size_bytes)
-            .order_by(_row(table))
-            .limit(_STEP_ROWS)
-        ).all()
-        for table in _TABLES
-    }
+    oldest = {name: _oldest(connection, kind) for name, kind in _KINDS.items()}
     ends = [rows[-1].stored_ns + 1 for rows in oldest.values() if len(rows) == _STEP_ROWS]
     ends += [] if before_ns is None else [before_ns]
     end_ns = min(ends, default=None)
-    counts, freed_bytes = {}, 0
-    for table, rows in oldest.items():
-        doomed = [row for row in rows if end_ns is None or row.stored_ns < end_ns]
-        freed_bytes += sum(row.size_bytes for row in doomed)
-        counts[table] = len(doomed)
-        _delete(connection, table, [row[0] for row in doomed])
-    return Pruned(counts[agent_traces], sum(counts.values()), freed_bytes)
+    doomed: dict[str, list[int]] = {}
+    freed_bytes = 0
+    for name, rows in oldest.items():
+        of_kind = [row for row in rows if end_ns is None or row.stored_ns < end_ns]
+        freed_bytes += sum(row.size_bytes for row in of_kind)
+        doomed[name] = [row[0] for row in of_kind]
+    _delete_traces(connection, doomed["traces"])
+    score_rows.remove(connection, doomed["measured"] + doomed["given"])
+    if doomed["answers"]:
+        connection.execute(delete(judge_answers).where(judge_answers.c.row.in_(doomed["answers"])))
+    return Pruned(len(doomed["traces"]), sum(map(len, doomed.values())), freed_bytes)
 
 
-def _row(table: Table) -> Column[int]:
-    return table.c.seq if table is evaluations else table.c.row
+def _oldest(connection: Connection, kind: _Kind) -> Sequence[Any]:
+    table = kind.table.c
+    number = table.number if kind.table is scores else table.row
+    query = select(number, table.stored_ns, table.size_bytes).where(kind.is_of_kind)
+    return connection.execute(query.order_by(kind.order).limit(_STEP_ROWS)).all()
 
 
-def _delete(connection: Connection, table: Table, rows: list[int]) -> None:
+def _delete_traces(connection: Connection, rows: list[int]) -> None:
     if not rows:
         return
-    if table is agent_traces:
-        removed = select(agent_traces.c.id).where(agent_traces.c.row.in_(rows))
-        connection.execute(delete(otel_traces).where(otel_traces.c.agent_trace_id.in_(removed)))
-        connection.execute(
-            delete(model_responses).where(model_responses.c.agent_trace_id.in_(removed))
-        )
-        connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(removed)))
-        connection.execute(delete(trace_measures).where(trace_measures.c.row.in_(rows)))
-        keys = connection.execute(
-            select(agent_traces.c.session_id).where(agent_traces.c.row.in_(rows))
-        ).scalars()
-        doomed = set(keys) - {None}
-    if table is evaluations:
-        connection.execute(delete(undelivered).where(undelivered.c.seq.in_(rows)))
-    if table is external_scores:
-        connection.execute(delete(response_scores).where(response_scores.c.row.in_(rows)))
-    connection.execute(delete(table).where(_row(table).in_(rows)))
-    if table in (evaluations, external_scores):
-        facts.forget(connection, rows if table is evaluations else [-x for x in rows])
-    if table is agent_traces:
-        still_there = exists().where(agent_traces.c.session_id == session_keys.c.session_key)
-        connection.execute(
-            delete(session_keys).where(session_keys.c.session_key.in_(doomed), ~still_there)
-        )
+    removed = select(agent_traces.c.id).where(agent_traces.c.row.in_(rows))
+    for table in (otel_traces, model_responses, scored_turns):
+        connection.execute(delete(table).where(table.c.agent_trace_id.in_(removed)))
+    connection.execute(delete(trace_measures).where(trace_measures.c.row.in_(rows)))
+    keys = connection.execute(
+        select(agent_traces.c.session_id).where(agent_traces.c.row.in_(rows))
+    ).scalars()
+    doomed = set(keys) - {None}
+    connection.execute(delete(agent_traces).where(agent_traces.c.row.in_(rows)))
+    still_there = exists().where(agent_traces.c.session_id == session_keys.c.session_key)
+    connection.execute(
+        delete(session_keys).where(session_keys.c.session_key.in_(doomed), ~still_there)
+    )

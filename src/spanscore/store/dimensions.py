@@ -17,9 +17,9 @@ from spanscore.model.trace import MAX_TAGS, AgentTrace, tags_of
 from spanscore.store.schema import (
     context_tools,
     score_contexts,
-    score_facts,
     score_procedures,
     score_tags,
+    scores,
 )
 from spanscore.store.stored_rows import NO_TEXT, key, put_rows, subject_of
 from spanscore.store.sums import among
@@ -165,8 +165,8 @@ def unused(connection: Connection) -> Unused:
     find them takes reading all scores.
     """
     return Unused(
-        _unused(connection, score_contexts.c.id, score_facts.c.context),
-        _unused(connection, score_tags.c.tags, score_facts.c.tags),
+        _unused(connection, score_contexts.c.id, scores.c.context),
+        _unused(connection, score_tags.c.tags, scores.c.tags),
     )
 
 
@@ -174,12 +174,12 @@ def tidy(connection: Connection, found: Unused) -> None:
     """Delete the procedures that no score has any more, and what was `found` that none has got
     since.
     """
-    has_scores = exists().where(score_facts.c.procedure == score_procedures.c.id)
+    has_scores = exists().where(scores.c.procedure == score_procedures.c.id)
     connection.execute(delete(score_procedures).where(not_(has_scores)))
-    tags = _still_unused(connection, found.tags, score_facts.c.tags)
+    tags = _still_unused(connection, found.tags, scores.c.tags)
     if tags:
         connection.execute(delete(score_tags).where(among(score_tags.c.tags, tags)))
-    contexts = _still_unused(connection, found.contexts, score_facts.c.context)
+    contexts = _still_unused(connection, found.contexts, scores.c.context)
     if contexts:
         connection.execute(delete(score_contexts).where(among(score_contexts.c.id, contexts)))
         connection.execute(delete(context_tools).where(among(context_tools.c.context, contexts)))

@@ -4,48 +4,20 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Row, bindparam, func, select, union_all
+from sqlalchemy import Row, bindparam, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model import external
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import scope_of_tenant, session_key
-from spanscore.store import connections, facts, lookup, placement, records, stored_rows
+from spanscore.store import connections, lookup, placement, records, stored_rows
 from spanscore.store.config import Config
-from spanscore.store.schema import (
-    deleted_scores,
-    external_scores,
-    model_responses,
-    otel_traces,
-    response_scores,
-    session_keys,
-)
-from spanscore.store.stored_rows import chunks, key, put_rows
-
-_SIZE = list(external_scores.c.keys()).index("size_bytes")
+from spanscore.store.schema import GIVEN, model_responses, otel_traces, session_keys
+from spanscore.store.schema import scores as table
+from spanscore.store.stored_rows import chunks, key
 
 MAX_NAMED = 100_000
 """External scores of one name that are read at most, those that came last."""
-
-
-def put(
-    connection: Connection, scores: Sequence[Evaluation], now_ns: int
-) -> tuple[list[Evaluation], int]:
-    """Write those that are not there yet; returns these, and their bytes."""
-    new = {x.uid: x for x in scores}
-    for uids in chunks(list(new)):
-        there = select(external_scores.c.uid).where(external_scores.c.uid.in_(uids))
-        deleted = select(deleted_scores.c.uid).where(deleted_scores.c.uid.in_(uids))
-        for uid in connection.execute(union_all(there, deleted)).scalars():
-            new.pop(uid, None)
-    last = connection.execute(
-        select(func.coalesce(func.max(external_scores.c.row), 0))
-    ).scalar_one()
-    rows = [_row(score, last + place, now_ns) for place, score in enumerate(new.values(), 1)]
-    put_rows(connection, external_scores, rows)
-    _note_responses(connection, enumerate(new.values(), last + 1))
-    facts.put_external(connection, list(enumerate(new.values(), last + 1)))
-    return list(new.values()), sum(x[_SIZE] for x in rows)
 
 
 def of_traces(
@@ -63,10 +35,10 @@ def of_traces(
     not None.
     """
     rows: list[Any] = []
-    is_named = () if metric is None else (external_scores.c.metric == metric,)
-    of_tenant = _LATEST.where(*stored_rows.is_of(external_scores, tenant), *is_named)
+    is_named = () if metric is None else (table.c.metric == metric,)
+    of_tenant = _LATEST.where(*stored_rows.is_of(table, tenant), *is_named)
     for some in chunks(sorted(trace_ids)):
-        wanted = external_scores.c.trace_id.in_(some), external_scores.c.scope == "trace"
+        wanted = table.c.trace_id.in_(some), table.c.scope == "trace"
         rows.extend(connection.execute(of_tenant.where(*wanted)).all())
     for some in chunks(sorted(agent_trace_ids)):
         rows.extend(
@@ -86,9 +58,9 @@ def of_sessions(
     """
     outside = _outside(connection, keys, tenant)
     rows: list[Any] = []
-    of_tenant = _LATEST.where(*stored_rows.is_of(external_scores, tenant))
+    of_tenant = _LATEST.where(*stored_rows.is_of(table, tenant))
     for some in chunks([*keys, *outside]):
-        wanted = external_scores.c.session_key.in_(some), external_scores.c.scope == "session"
+        wanted = table.c.session_key.in_(some), table.c.scope == "session"
         rows.extend(connection.execute(of_tenant.where(*wanted)).all())
     found = []
     for score in _decoded(rows):
@@ -141,9 +113,9 @@ def named(config: Config, name: str, tenant: str = "") -> external.Joined:
         raise connections.no_store(config)
     try:
         with connections.snapshot(engine) as connection:
-            wanted = (external_scores.c.metric == name, *stored_rows.is_of(external_scores, tenant))
-            query = select(external_scores.c.row, external_scores.c.record).where(*wanted)
-            newest_first = query.order_by(external_scores.c.row.desc()).limit(MAX_NAMED)
+            wanted = (GIVEN, table.c.metric == name, *stored_rows.is_of(table, tenant))
+            query = select(table.c.number, table.c.record).where(*wanted)
+            newest_first = query.order_by(table.c.number).limit(MAX_NAMED)
             rows: list[Any] = list(connection.execute(newest_first).all())
             scores = _decoded(rows)
             return placement.turns(connection, scores, tenant).join(scores)
@@ -160,46 +132,21 @@ def otel_ids(connection: Connection, agent_trace_ids: Sequence[str]) -> set[str]
     return found
 
 
-def _row(score: Evaluation, row: int, now_ns: int) -> tuple[Any, ...]:
-    record = records.encode(score)
-    return (
-        row,
-        score.uid,
-        score.scope,
-        score.target.trace_id or None,
-        None if score.session_key is None else key(score.session_key),
-        score.metric,
-        score.evaluated_at_ns,
-        now_ns,
-        records.size_bytes(record),
-        record,
-        score.tenant,
-    )
-
-
 def _decoded(rows: Iterable[Row[Any]]) -> list[Evaluation]:
     """The scores in the order received; those whose records are damaged are left out."""
-    ordered = sorted({x.row: x for x in rows}.values(), key=lambda x: x.row)
+    ordered = sorted({x.number: x for x in rows}.values(), key=lambda x: -x.number)
     return [x for row in ordered for x in records.undamaged(records.decode_evaluation, row.record)]
 
 
 _LATEST = (
-    select(external_scores.c.row, external_scores.c.record)
-    .order_by(external_scores.c.row.desc())
+    select(table.c.number, table.c.record)
+    .where(GIVEN)
+    .order_by(table.c.number)
     .limit(placement.MAX_SCORES)
 )
 _ANSWER = model_responses.c
 _OF_RESPONSES = (
-    _LATEST.join(response_scores, response_scores.c.row == external_scores.c.row)
-    .join(model_responses, _ANSWER.response_id == response_scores.c.response_id)
-    .where(_ANSWER.tenant == external_scores.c.tenant)
+    _LATEST.join(model_responses, _ANSWER.response_id == table.c.response_id)
+    .where(_ANSWER.tenant == table.c.tenant)
     .where(_ANSWER.agent_trace_id.in_(bindparam("agent_traces", expanding=True)))
 )
-
-
-def _note_responses(connection: Connection, scored: Iterable[tuple[int, Evaluation]]) -> None:
-    """Write which of these external scores, by their rows, name a model's response."""
-    named = ((row, score.target.response_id) for row, score in scored)
-    put_rows(
-        connection, response_scores, [(key(id_), row) for row, id_ in named if id_ is not None]
-    )

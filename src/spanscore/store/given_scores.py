@@ -12,16 +12,15 @@ from spanscore.model.external import Turn, spans_of
 from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Target, scope_of, session_key
-from spanscore.store import annotation, external, facts, lookup, placement, records
+from spanscore.store import annotation, lookup, placement, records, score_rows
 from spanscore.store.database import Database
 from spanscore.store.schema import (
+    GIVEN,
     agent_traces,
     deleted_scores,
-    evaluations,
-    external_scores,
     otel_traces,
-    response_scores,
 )
+from spanscore.store.schema import scores as stored
 from spanscore.store.stored_rows import chunks, is_of, key
 
 SubjectState: TypeAlias = Literal["stored", "not_stored", "ambiguous"]
@@ -169,7 +168,7 @@ def create(
         score, state = subjects.resolved(draft.score, tenant)
         new[uid] = replace(score, evaluated_at_ns=score.evaluated_at_ns or now_ns)
         found.append(Given(new[uid], state, is_new=True))
-    _, added_bytes = external.put(connection, list(new.values()), now_ns)
+    _, added_bytes = score_rows.put_given(connection, list(new.values()), now_ns)
     return found, added_bytes
 
 
@@ -185,11 +184,14 @@ def change(
     after = replace(changed(score), revision=score.revision + 1)
     record = records.encode(after)
     size_bytes = records.size_bytes(record)
-    values = {"given_ns": after.evaluated_at_ns, "size_bytes": size_bytes, "record": record}
-    connection.execute(
-        update(external_scores).where(external_scores.c.row == row.row).values(values)
-    )
-    facts.renew_external(connection, row.row, score)
+    values = {
+        "revision": after.revision,
+        "evaluated_ns": after.evaluated_at_ns,
+        "size_bytes": size_bytes,
+        "record": record,
+    }
+    connection.execute(update(stored).where(stored.c.number == row.number).values(values))
+    score_rows.renew_given(connection, score)
     return Given(after, state_of(connection, tenant, after)), size_bytes - row.size_bytes
 
 
@@ -221,12 +223,9 @@ def remove(
     score = next(iter(records.undamaged(records.decode_evaluation, row.record)), None)
     if score is not None:
         checked(score)
-    connection.execute(delete(external_scores).where(external_scores.c.row == row.row))
-    connection.execute(delete(response_scores).where(response_scores.c.row == row.row))
-    if score is None:
-        facts.forget(connection, [-row.row])
-    else:
-        facts.renew_external(connection, row.row, score)
+    score_rows.remove(connection, [row.number])
+    if score is not None:
+        score_rows.renew_given(connection, score)
     annotation.forget_label(connection, uid)
     if score is None or not score.digest:
         connection.execute(insert(deleted_scores).values(uid=uid, tenant=tenant, deleted_ns=now_ns))
@@ -247,19 +246,14 @@ def _one(connection: Connection, tenant: str, uid: str) -> tuple[Any, Evaluation
 
 
 def _row(connection: Connection, tenant: str, uid: str) -> Any:
-    table = external_scores.c
-    query = select(table.row, table.size_bytes, table.record).where(
-        table.uid == uid, *is_of(external_scores, tenant)
+    table = stored.c
+    query = select(table.number, table.size_bytes, table.record).where(
+        table.uid == uid, *is_of(stored, tenant)
     )
-    found = connection.execute(query.with_for_update()).first()
-    if found is not None:
+    found = connection.execute(query.order_by(table.number).with_for_update()).first()
+    if found is not None and found.number < 0:
         return found
-    measured = (
-        select(evaluations.c.seq)
-        .where(evaluations.c.uid == uid, *is_of(evaluations, tenant))
-        .limit(1)
-    )
-    if connection.execute(measured).first() is not None:
+    if found is not None:
         raise StateError(
             f"scores/{uid} was measured by spanscore, and only scores that others gave can be"
             " changed or deleted: create one of your own beside it, or have the trace evaluated"
@@ -271,8 +265,8 @@ def _row(connection: Connection, tenant: str, uid: str) -> Any:
 def _there(connection: Connection, tenant: str, uids: Sequence[str]) -> dict[str, Evaluation]:
     found: dict[str, Evaluation] = {}
     for some in chunks(sorted(set(uids))):
-        wanted = external_scores.c.uid.in_(some), *is_of(external_scores, tenant)
-        there = connection.execute(select(external_scores.c.record).where(*wanted)).scalars()
+        wanted = GIVEN, stored.c.uid.in_(some), *is_of(stored, tenant)
+        there = connection.execute(select(stored.c.record).where(*wanted)).scalars()
         found.update(
             (x.uid, x)
             for record in there

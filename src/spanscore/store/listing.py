@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import Column, ColumnElement, Row, Select, Table, exists, or_, select, tuple_
+from sqlalchemy import ColumnElement, Row, Select, or_, select, tuple_
 from sqlalchemy.engine import Connection
 
 from spanscore.filters import Field, Fields, Filter
@@ -15,13 +15,8 @@ from spanscore.model.trace import TURN_OUTCOMES, AgentTrace, tags_of
 from spanscore.store import connections, lookup, ordering, records, stored_rows
 from spanscore.store.config import Config
 from spanscore.store.ordering import Order
-from spanscore.store.schema import (
-    agent_traces,
-    evaluations,
-    external_scores,
-    score_facts,
-    score_procedures,
-)
+from spanscore.store.schema import NEWEST, agent_traces, score_procedures
+from spanscore.store.schema import scores as stored
 from spanscore.store.schema import trace_measures as measures_table
 from spanscore.store.stored_rows import key
 
@@ -160,15 +155,17 @@ def scores(
     """
     place = after or (_OLDEST if query.oldest_first else _NEWEST)
     streams = {}
+    wanted = [
+        stored.c.run == query.run,
+        *_metric_wanted(query.metric),
+        *_filtered(query),
+        *_text_wanted(query),
+    ]
     if query.source in {None, _OURS}:
-        streams["row"] = _in_order(connection, evaluations, query, place.row, _own_wanted(query))
+        measured = [NEWEST, *([_IS_FAILING] if query.failing else []), *wanted]
+        streams["row"] = _in_order(connection, query, place.row, measured)
     if query.source != _OURS and not query.run:
-        table = external_scores.c
-        wanted = [*_metric_wanted(table.metric, query.metric), *_filtered(query, _EXTERNAL_COLUMNS)]
-        wanted += _text_wanted(table.record, query)
-        streams["external_row"] = _in_order(
-            connection, external_scores, query, place.external_row, wanted
-        )
+        streams["external_row"] = _given_in_order(connection, query, place.external_row, wanted)
     items: list[Evaluation] = []
     for looked_at, (stream, row) in enumerate(_merged(streams, query), start=1):
         place = place._replace(**{stream: row.number})
@@ -321,40 +318,73 @@ def pages(
         engine.dispose()
 
 
+class _Stored(NamedTuple):
+    number: int
+    stored_ns: int
+    record: str
+
+
 def _in_order(
-    connection: Connection,
-    table: Table,
-    wanted: ScoreQuery,
-    place: int,
-    conditions: Sequence[Any],
-) -> Iterator[Row[Any]]:
-    """(number, stored_ns, record) of what was stored since, with numbers past `place`; read some at
-    a time.
+    connection: Connection, wanted: ScoreQuery, place: int, conditions: Sequence[Any]
+) -> Iterator[_Stored]:
+    """What spanscore measured and was stored since, with numbers past `place`; read some at a
+    time.
     """
-    number: Column[int] = table.c.seq if table is evaluations else table.c.row
-    own = stored_rows.is_of(table, wanted.tenant)
-    query = (
-        select(number.label("number"), table.c.stored_ns, table.c.record)
-        .where(*own, *conditions)
-        .limit(_CHUNK)
-    )
+    if not wanted.oldest_first:
+        return _walked_scores(connection, wanted, (0, place), conditions, is_rising=False)
+    if wanted.since_ns is not None:
+        first = stored_rows.first_stored_at(connection, wanted.since_ns, stored)
+        place = max(place, first - 1)
+    return _walked_scores(connection, wanted, (max(place, 0), None), conditions, is_rising=True)
+
+
+def _given_in_order(
+    connection: Connection, wanted: ScoreQuery, place: int, conditions: Sequence[Any]
+) -> Iterator[_Stored]:
+    """As `_in_order`, of what others gave: its numbers fall, and places have them without the
+    sign.
+    """
+    is_rising = not wanted.oldest_first
+    within = (-place, 0) if is_rising else (None, min(-place, 0))
+    for row in _walked_scores(connection, wanted, within, conditions, is_rising=is_rising):
+        yield row._replace(number=-row.number)
+
+
+def _walked_scores(
+    connection: Connection,
+    wanted: ScoreQuery,
+    within: tuple[int | None, int | None],
+    conditions: Sequence[Any],
+    *,
+    is_rising: bool,
+) -> Iterator[_Stored]:
+    """The scores whose numbers are between two, of which a database is told one lower and one upper
+    bound at most: of two it may use the wrong one.
+    """
+    number, (low, high) = stored.c.number, within
+    query = select(*(stored.c[x] for x in _Stored._fields)).limit(_CHUNK)
+    query = query.where(*conditions, *stored_rows.is_of(stored, wanted.tenant))
     if wanted.oldest_first and wanted.since_ns is not None:
-        place = max(place, stored_rows.first_stored_at(connection, wanted.since_ns, table) - 1)
-        query = query.where(table.c.stored_ns >= wanted.since_ns)  # also where a clock went back
-    query = query.order_by(number if wanted.oldest_first else number.desc())
-    while found := connection.execute(
-        query.where(number > place if wanted.oldest_first else number < place)
-    ).all():
+        query = query.where(stored.c.stored_ns >= wanted.since_ns)  # also where a clock went back
+    query = query.order_by(number if is_rising else number.desc())
+    while True:
+        bounds = [
+            *([] if low is None else [number > low]),
+            *([] if high is None else [number < high]),
+        ]
+        found = connection.execute(query.where(*bounds)).all()
         for row in found:
             if wanted.since_ns is not None and row.stored_ns < wanted.since_ns:
                 return
-            yield row
-        place = found[-1].number
+            yield _Stored(*row)
+        if not found:
+            return
+        low, high = (found[-1].number, high) if is_rising else (low, found[-1].number)
 
 
 def _merged(
-    streams: Mapping[str, Iterator[Row[Any]]], query: ScoreQuery
-) -> Iterator[tuple[str, Row[Any]]]:
+    streams: Mapping[str, Iterator[_Stored]], query: ScoreQuery
+) -> Iterator[tuple[str, _Stored]]:
     """The rows of all streams by the time at which they were stored, each with the name of its
     stream.
     """
@@ -383,81 +413,55 @@ def _with_scores(
     return ((number, TraceScores(trace, by_trace[trace.id])) for number, trace in found)
 
 
-def _own_wanted(query: ScoreQuery) -> list[Any]:
-    """The conditions that the database can check: that no newer revision is there, and the
-    metric.
-    """
-    table, other = evaluations.c, evaluations.alias().c
-    newer = exists().where(
-        other.subject_id == table.subject_id,
-        other.scope == table.scope,
-        other.metric == table.metric,
-        other.run == table.run,
-        tuple_(other.revision, other.seq) > tuple_(table.revision, table.seq),
-    )
-    return [
-        ~newer,
-        table.run == query.run,
-        *_metric_wanted(table.metric, query.metric),
-        *_filtered(query, _OWN_COLUMNS),
-        *_text_wanted(table.record, query),
-        *([_IS_FAILING] if query.failing else []),
-    ]
-
-
-_IS_FAILING = exists().where(
-    score_facts.c.number == evaluations.c.seq,
-    score_procedures.c.id == score_facts.c.procedure,
-    or_(score_facts.c.passing == 0, score_procedures.c.status == "failed"),
+_IS_FAILING = or_(
+    stored.c.passing == 0,
+    stored.c.procedure.in_(
+        select(score_procedures.c.id).where(score_procedures.c.status == "failed")
+    ),
 )
-"""That a score does not pass, or could not be measured, by its facts: its record need not be
-decoded to know that.
+"""That a score does not pass, or could not be measured: its record need not be decoded to know
+that.
 """
 
-
-_OWN_COLUMNS = {
-    "uid": evaluations.c.uid,
-    "scope": evaluations.c.scope,
-    "metric": evaluations.c.metric,
-    "revision": evaluations.c.revision,
-    "evaluated_at_ns": evaluations.c.evaluated_ns,
-}
-_EXTERNAL_COLUMNS = {
-    "uid": external_scores.c.uid,
-    "scope": external_scores.c.scope,
-    "metric": external_scores.c.metric,
-    "evaluated_at_ns": external_scores.c.given_ns,
+_COLUMNS = {
+    "uid": stored.c.uid,
+    "scope": stored.c.scope,
+    "metric": stored.c.metric,
+    "revision": stored.c.revision,
+    "evaluated_at_ns": stored.c.evaluated_ns,
 }
 
 
-def _filtered(query: ScoreQuery, columns: Mapping[str, Column[Any]]) -> list[Any]:
+def _filtered(query: ScoreQuery) -> list[Any]:
     """What of the query's filter the database can check."""
-    found = ordering.condition(query.filter.node if query.filter else None, SCORE_FIELDS, columns)
+    found = ordering.condition(query.filter.node if query.filter else None, SCORE_FIELDS, _COLUMNS)
     return [] if found is None else [found]
 
 
-def _text_wanted(record: Column[str], query: ScoreQuery) -> list[Any]:
+def _text_wanted(query: ScoreQuery) -> list[Any]:
     """What the records of wanted scores contain as text, so that the others need not be decoded."""
     found = []
     if query.service is not None:
-        found += _contains(record, query.service, "service_name")
+        found += _contains(query.service, "service_name")
     if query.session_id is not None:
-        found += _contains(record, query.session_id, "session_id", "session_key")
+        found += _contains(query.session_id, "session_id", "session_key")
     if query.source not in {None, _OURS}:
-        found += _contains(record, str(query.source), "source")
+        found += _contains(str(query.source), "source")
     return found
 
 
-def _contains(record: Column[str], value: str, *keys: str) -> list[Any]:
+def _contains(value: str, *keys: str) -> list[Any]:
     """That a record has the value under one of the keys; no condition where JSON has several ways
     to write it.
     """
     if not (value.isascii() and value.isprintable()) or set(value) & set('"\\/'):
         return []
+    record = stored.c.record
     return [or_(*(record.contains(f'"{key}":"{value}"', autoescape=True) for key in keys))]
 
 
-def _metric_wanted(column: Column[str], name: str | None) -> list[Any]:
+def _metric_wanted(name: str | None) -> list[Any]:
+    column = stored.c.metric
     return (
         []
         if name is None
@@ -465,7 +469,7 @@ def _metric_wanted(column: Column[str], name: str | None) -> list[Any]:
     )
 
 
-def _decoded(row: Row[Any]) -> list[Evaluation]:
+def _decoded(row: Row[Any] | _Stored) -> list[Evaluation]:
     """The score of a row; none where it is damaged."""
     return records.undamaged(records.decode_evaluation, row.record)
 

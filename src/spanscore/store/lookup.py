@@ -5,13 +5,13 @@ to look these up.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Column, Row, Select, bindparam, exists, func, select, tuple_
+from sqlalchemy import Column, Row, Select, bindparam, func, select
 from sqlalchemy.engine import Connection, Engine
 
 from spanscore.errors import RetryableError
@@ -20,7 +20,8 @@ from spanscore.model.trace import AgentTrace, Session
 from spanscore.store import connections, records, schema, stored_rows
 from spanscore.store.config import Config
 from spanscore.store.connections import snapshot
-from spanscore.store.schema import agent_traces, evaluations, otel_traces
+from spanscore.store.schema import NEWEST, agent_traces, otel_traces
+from spanscore.store.schema import scores as scores_table
 from spanscore.store.stored_rows import chunks
 
 MAX_SESSION_TRACES = 1000
@@ -91,6 +92,22 @@ class StoredSessions:
             for key, turns in turns_of.items()
             if turns
         }
+
+
+def newest_of_sessions(
+    connection: Connection, keys: Iterable[str]
+) -> dict[tuple[str, str], tuple[int, str]]:
+    """The newest revision of each session's metrics, and its uid; none of evaluation runs."""
+    table = scores_table.c
+    columns = select(table.subject_id, table.metric, table.revision, table.uid)
+    wanted = columns.where(table.scope == "session", table.run == "", NEWEST)
+    return {
+        (subject, metric): (revision, uid)
+        for some in chunks(list(set(keys)))
+        for subject, metric, revision, uid in connection.execute(
+            wanted.where(table.subject_id.in_(some))
+        )
+    }
 
 
 def known(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
@@ -206,7 +223,7 @@ def newest_scores(
     tenant: str | None,
     run: str = "",
 ) -> list[Row[Any]]:
-    """(seq, scope, subject_id, record) of the newest score of each (subject, metric), in commit
+    """(number, scope, subject_id, record) of the newest score of each (subject, metric), in commit
     order.
 
     Of these traces, by agent trace id, and of these sessions, by key; as they came, or of an
@@ -267,20 +284,13 @@ def _of_sessions(*columns: Column[Any]) -> Select[Any]:
 
 
 def _newest_of_subjects() -> Select[Any]:
-    table, other = evaluations.c, evaluations.alias().c
-    newer = exists().where(
-        other.subject_id == table.subject_id,
-        other.scope == table.scope,
-        other.metric == table.metric,
-        other.run == table.run,
-        tuple_(other.revision, other.seq) > tuple_(table.revision, table.seq),
-    )
-    return select(table.seq, table.scope, table.subject_id, table.record).where(
+    table = scores_table.c
+    return select(table.number, table.scope, table.subject_id, table.record).where(
         table.subject_id.in_(bindparam("subjects", expanding=True)),
         table.scope == bindparam("scope"),
         table.run == bindparam("run"),
         stored_rows.is_parameter(table.tenant),
-        ~newer,
+        NEWEST,
     )
 
 

@@ -14,10 +14,10 @@ from spanscore.store.runs import RunTables, is_of_run
 from spanscore.store.schema import (
     agent_traces,
     configured_monitors,
-    evaluations,
     monitor_scores,
     monitor_ticks,
     monitors,
+    scores,
 )
 from spanscore.store.stored_rows import chunks, insertion_unless_there, is_of, key, subject_of
 
@@ -370,22 +370,22 @@ class MonitorScores:
     def read(self, wanted: Wanted, seq: int) -> Read:
         """Take in the scores after `seq`, at most some thousands."""
         last, count = last_seq(self._connection), 0
-        of_metric = (evaluations.c.metric == wanted.metric, evaluations.c.scope == wanted.scope)
+        of_metric = (scores.c.metric == wanted.metric, scores.c.scope == wanted.scope)
         query = (
-            select(evaluations.c.seq, evaluations.c.record)
-            .where(*of_metric, *is_of_run(wanted.run), *is_of(evaluations, self._tenant))
-            .order_by(evaluations.c.seq)
+            select(scores.c.number, scores.c.record)
+            .where(*of_metric, *is_of_run(wanted.run), *is_of(scores, self._tenant))
+            .order_by(scores.c.number)
             .limit(_READ_AT_ONCE)
         )
         for _ in range(_MAX_PAGES):
             rows = self._connection.execute(
-                query.where(evaluations.c.seq > seq, evaluations.c.seq <= last)
+                query.where(scores.c.number > seq, scores.c.number <= last)
             ).all()
             for evaluation in records.decode_evaluations(row.record for row in rows):
                 count += self._take(evaluation, wanted.value_of(evaluation))
             if len(rows) < _READ_AT_ONCE:
                 return Read(last, is_all=True, scores=count)
-            seq = rows[-1].seq
+            seq = rows[-1].number
         return Read(seq, is_all=False, scores=count)
 
     def settled(self, until_ns: int, now_ns: int) -> list[SettledSession]:
@@ -452,7 +452,5 @@ class MonitorScores:
 
 def last_seq(connection: Connection) -> int:
     """The number of the score that was stored last; 0 where there is none."""
-    last: int = connection.execute(
-        select(func.coalesce(func.max(evaluations.c.seq), 0))
-    ).scalar_one()
+    last: int = connection.execute(select(func.coalesce(func.max(scores.c.number), 0))).scalar_one()
     return last

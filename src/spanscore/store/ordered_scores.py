@@ -12,7 +12,8 @@ from spanscore.model.score import Evaluation
 from spanscore.store import ordering, records
 from spanscore.store.listing import SCORE_FIELDS, ScoreQuery
 from spanscore.store.ordering import Key, Order
-from spanscore.store.schema import evaluations, external_scores, score_facts, score_procedures
+from spanscore.store.schema import COUNTED, score_procedures
+from spanscore.store.schema import scores as stored
 
 FIELDS: Final[Mapping[str, Callable[[Evaluation], Any]]] = {
     "value": lambda x: x.value,
@@ -30,10 +31,10 @@ after it.
 """
 _OURS: Final = "spanscore"
 
-_FACTS, _MADE = score_facts.c, score_procedures.c
-_IS_MISSING = case((_FACTS.value.is_(None), 1), else_=0)
-_VALUE = func.coalesce(_FACTS.value, 0.0)
-_COLUMNS: Final = {"metric": _MADE.metric, "scope": _MADE.scope, "value": _FACTS.value}
+_SCORES, _MADE = stored.c, score_procedures.c
+_IS_MISSING = case((_SCORES.value.is_(None), 1), else_=0)
+_VALUE = func.coalesce(_SCORES.value, 0.0)
+_COLUMNS: Final = {"metric": _MADE.metric, "scope": _MADE.scope, "value": _SCORES.value}
 
 
 class OrderedPage(NamedTuple):
@@ -54,10 +55,10 @@ def scores(
     only the last one.
     """
     keys = _keys(order)
-    wanted = select(_FACTS.number, _FACTS.value, _FACTS.evaluated_ns).join_from(
-        score_facts, score_procedures, _FACTS.procedure == _MADE.id
+    wanted = select(_SCORES.number, _SCORES.value, _SCORES.evaluated_ns).join_from(
+        stored, score_procedures, _SCORES.procedure == _MADE.id
     )
-    wanted = wanted.where(*_conditions(query))
+    wanted = wanted.where(COUNTED, *_conditions(query))
     if after is not None:
         wanted = wanted.where(ordering.past(keys, list(_values(order, after))))
     most = _MAX_LOOKED_AT if _has_more_conditions(query) else min(limit, _MAX_LOOKED_AT)
@@ -87,8 +88,8 @@ def _keys(order: Sequence[Order]) -> list[Key]:
         if field == "value":
             found += [Key(_IS_MISSING, is_falling=False), Key(_VALUE, is_falling)]
         else:
-            found.append(Key(_FACTS.evaluated_ns, is_falling))
-    return [*found, Key(_FACTS.number, is_falling=True)]
+            found.append(Key(_SCORES.evaluated_ns, is_falling))
+    return [*found, Key(_SCORES.number, is_falling=True)]
 
 
 def _values(order: Sequence[Order], place: Sequence[int]) -> Iterator[Any]:
@@ -121,7 +122,7 @@ def _conditions(query: ScoreQuery) -> Iterator[Any]:
             _MADE.metric.startswith(f"{query.metric}.", autoescape=True),
         )
     if query.failing:
-        yield or_(_FACTS.passing == 0, _MADE.status == "failed")
+        yield or_(_SCORES.passing == 0, _MADE.status == "failed")
     if not query.skipped:
         yield _MADE.status != "skipped"
     found = ordering.condition(query.filter.node if query.filter else None, SCORE_FIELDS, _COLUMNS)
@@ -135,15 +136,9 @@ def _stored(
     """The scores with these numbers, without those that are damaged or were stored before
     `since_ns`.
     """
-    own, given = evaluations.c, external_scores.c
-    seqs, given_rows = [x for x in numbers if x >= 0], [-x for x in numbers if x < 0]
-    measured = select(own.seq.label("number"), own.stored_ns, own.record).where(own.seq.in_(seqs))
-    others = select((-given.row).label("number"), given.stored_ns, given.record).where(
-        given.row.in_(given_rows)
-    )
-    rows = [*connection.execute(measured), *connection.execute(others)]
+    wanted = select(_SCORES.number, _SCORES.stored_ns, _SCORES.record)
     return {
         row.number: records.undamaged(records.decode_evaluation, row.record)
-        for row in rows
+        for row in connection.execute(wanted.where(_SCORES.number.in_(numbers)))
         if row.stored_ns >= (query.since_ns or 0)
     }

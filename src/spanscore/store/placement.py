@@ -17,14 +17,13 @@ from spanscore.model.trace import AgentTrace
 from spanscore.store import records, stored_rows
 from spanscore.store.dimensions import OfTrace, Scored
 from spanscore.store.schema import (
+    GIVEN,
     agent_traces,
-    external_scores,
     model_responses,
     otel_traces,
-    response_scores,
-    score_facts,
 )
 from spanscore.store.schema import scored_turns as turns_table
+from spanscore.store.schema import scores as scores_table
 from spanscore.store.stored_rows import chunks, key, put_rows
 
 MAX_SCORES = 10_000
@@ -84,8 +83,7 @@ def of_responses(connection: Connection, ids: Sequence[str]) -> Named:
 
 
 def naming(connection: Connection, named: Named, changed: int) -> list[tuple[Any, Evaluation]]:
-    """The scores that name these, each with its row of facts; those whose records are damaged are
-    left out.
+    """The scores that name these, each with its row; those whose records are damaged are left out.
 
     A response that more agent traces have, without the `changed` ones too, named none before and
     names none now.
@@ -93,14 +91,14 @@ def naming(connection: Connection, named: Named, changed: int) -> list[tuple[Any
     found: dict[int, Any] = {}
     for tenant, trace_id in _scored_traces(connection, named.traces):
         given_to = {"trace_id": trace_id, "tenant": tenant, "limit": MAX_SCORES}
-        found.update((x.row, x) for x in connection.execute(_GIVEN_TO_TRACE, given_to))
+        found.update((x.number, x) for x in connection.execute(_GIVEN_TO_TRACE, given_to))
     for tenant, response_id in sorted(named.responses):
         if (
             len(_sharing(connection, tenant, response_id, MAX_SHARED + changed))
             <= MAX_SHARED + changed
         ):
             given_to = {"response": response_id, "tenant": tenant, "limit": MAX_SCORES}
-            found.update((x.row, x) for x in connection.execute(_GIVEN_TO_RESPONSE, given_to))
+            found.update((x.number, x) for x in connection.execute(_GIVEN_TO_RESPONSE, given_to))
     return [
         (x, score)
         for x in found.values()
@@ -171,40 +169,25 @@ _SHARING = (
 )
 _SCORED_RESPONSES = select(model_responses.c.tenant, model_responses.c.response_id).where(
     model_responses.c.agent_trace_id.in_(bindparam("agent_traces", expanding=True)),
-    exists().where(response_scores.c.response_id == model_responses.c.response_id),
+    exists().where(scores_table.c.response_id == model_responses.c.response_id),
 )
 _SCORED_TRACES = (
-    select(external_scores.c.tenant, external_scores.c.trace_id)
+    select(scores_table.c.tenant, scores_table.c.trace_id)
     .where(
-        external_scores.c.trace_id.in_(bindparam("trace_ids", expanding=True)),
-        external_scores.c.scope == "trace",
+        scores_table.c.trace_id.in_(bindparam("trace_ids", expanding=True)),
+        scores_table.c.scope == "trace",
     )
     .distinct()
 )
-_WITH_FACTS = (
-    select(
-        external_scores.c.row,
-        external_scores.c.record,
-        score_facts.c.context,
-        score_facts.c.cluster,
-        score_facts.c.subject,
-        score_facts.c.tags,
-    )
-    .join(score_facts, score_facts.c.number == -external_scores.c.row)
-    .where(external_scores.c.scope == "trace")
-    .order_by(external_scores.c.row.desc())
+_OF_TRACES = (
+    select(scores_table)
+    .where(GIVEN, scores_table.c.current == 1, scores_table.c.scope == "trace")
+    .where(scores_table.c.tenant == bindparam("tenant"))
+    .order_by(scores_table.c.number)
     .limit(bindparam("limit"))
 )
-_GIVEN_TO_TRACE = _WITH_FACTS.where(
-    external_scores.c.trace_id == bindparam("trace_id"),
-    external_scores.c.tenant == bindparam("tenant"),
-)
-_GIVEN_TO_RESPONSE = _WITH_FACTS.join(
-    response_scores, response_scores.c.row == external_scores.c.row
-).where(
-    response_scores.c.response_id == bindparam("response"),
-    external_scores.c.tenant == bindparam("tenant"),
-)
+_GIVEN_TO_TRACE = _OF_TRACES.where(scores_table.c.trace_id == bindparam("trace_id"))
+_GIVEN_TO_RESPONSE = _OF_TRACES.where(scores_table.c.response_id == bindparam("response"))
 
 
 class ScoredTurn(NamedTuple):

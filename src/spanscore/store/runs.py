@@ -10,16 +10,15 @@ from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation, JudgeUsage
 from spanscore.model.trace import AgentTrace
-from spanscore.store import facts, lookup, ordering, records, stored_rows
+from spanscore.store import lookup, ordering, records, score_rows, stored_rows
 from spanscore.store.ordering import Key, Order
 from spanscore.store.schema import (
     agent_traces,
-    evaluations,
     otel_traces,
     run_items,
     runs,
+    scores,
     session_keys,
-    undelivered,
 )
 from spanscore.store.stored_rows import chunks, key
 
@@ -602,15 +601,12 @@ class RunTables(TargetReads):
         The run itself goes last, so that what a kill leaves behind is found again.
         """
         if with_scores:
-            of_run = select(evaluations.c.seq, evaluations.c.size_bytes).where(*is_of_run(run_id))
+            of_run = select(scores.c.number, scores.c.size_bytes).where(*is_of_run(run_id))
             rows = self._connection.execute(
-                of_run.order_by(evaluations.c.seq).limit(DELETE_STEP)
+                of_run.order_by(scores.c.number).limit(DELETE_STEP)
             ).all()
             if rows:
-                numbers = [x.seq for x in rows]
-                self._connection.execute(delete(undelivered).where(undelivered.c.seq.in_(numbers)))
-                self._connection.execute(delete(evaluations).where(evaluations.c.seq.in_(numbers)))
-                facts.forget(self._connection, numbers)
+                score_rows.remove(self._connection, [x.number for x in rows])
                 return False, sum(x.size_bytes for x in rows)
         subjects = (
             select(run_items.c.subject_id).where(run_items.c.run == run_id).limit(DELETE_STEP)
@@ -632,8 +628,8 @@ def is_of_run(run_id: str) -> tuple[ColumnElement[bool], ...]:
     of a run.
     """
     if not run_id:
-        return (evaluations.c.run == _NO_RUN,)
-    return evaluations.c.run == run_id, evaluations.c.run != _NO_RUN
+        return (scores.c.run == _NO_RUN,)
+    return scores.c.run == run_id, scores.c.run != _NO_RUN
 
 
 def _run(row: Row[Any]) -> Run:

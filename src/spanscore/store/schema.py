@@ -5,6 +5,7 @@ from functools import cache
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     Double,
     Index,
     Integer,
@@ -15,6 +16,7 @@ from sqlalchemy import (
     UniqueConstraint,
     insert,
     inspect,
+    literal_column,
     select,
     text,
 )
@@ -39,10 +41,6 @@ def _tenant() -> Column[str]:
     return Column("tenant", String(128), nullable=False, server_default="")
 
 
-_of_tenants: list[Index] = []
-"""The indexes of the rows of tenants."""
-
-
 def _index_of_tenants(table: Table, *columns: str) -> None:
     """Index the rows of tenants, each tenant's in the order of `columns`; a store without tenants
     writes none of it.
@@ -52,7 +50,7 @@ def _index_of_tenants(table: Table, *columns: str) -> None:
     has_tenant = table.c.tenant != ""
     named = (table.c[x] for x in ("tenant", *columns))
     name = f"{table.name}_by_tenant_{columns[0]}"
-    _of_tenants.append(Index(name, *named, sqlite_where=has_tenant))
+    Index(name, *named, sqlite_where=has_tenant)
 
 
 versions = Table(
@@ -131,98 +129,81 @@ evaluated_sessions = Table(
 )
 """Up to which row of `agent_traces` each session was read for its last evaluation."""
 
-evaluations = Table(
-    "evaluations",
+scores = Table(
+    "scores",
     tables,
-    Column("seq", _BIG, primary_key=True, autoincrement=False),  # the order of the outbox
-    Column("subject_id", String(256), nullable=False),
+    Column("number", _BIG, primary_key=True, autoincrement=False),
     Column("uid", String(16), nullable=False),
     Column("scope", String(7), nullable=False),
+    Column("subject_id", String(256)),
     Column("metric", String(256), nullable=False),
     Column("revision", Integer, nullable=False),
+    Column("run", String(32), nullable=False),
+    _tenant(),
     Column("evaluated_ns", _BIG, nullable=False),
     Column("stored_ns", _BIG, nullable=False),
     Column("size_bytes", Integer, nullable=False),
-    Column("record", Text, nullable=False),
-    # Also the index that finds the newest revision of a subject's metrics; a uid derives from the
-    # columns before it.
-    UniqueConstraint("subject_id", "scope", "metric", "revision", "uid"),
-    Column("run", String(32), nullable=False, server_default=""),
-    _tenant(),
-)
-Index("evaluations_by_uid", evaluations.c.uid)
-"""What was measured; `run` is the evaluation run that asked for it, "" for what was evaluated as it
-came.
-"""
-Index(
-    "evaluations_by_run", evaluations.c.run, evaluations.c.seq, sqlite_where=evaluations.c.run != ""
-)
-_index_of_tenants(evaluations, "seq")
-
-external_scores = Table(
-    "external_scores",
-    tables,
-    # rises with every commit: the order of deletion
-    Column("row", _BIG, primary_key=True, autoincrement=False),
-    Column("uid", String(16), nullable=False, unique=True),
-    Column("scope", String(7), nullable=False),
-    Column("trace_id", String(32), index=True),
-    Column("session_key", String(256), index=True),
-    Column("metric", String(256), nullable=False),
-    Column("given_ns", _BIG, nullable=False),
-    Column("stored_ns", _BIG, nullable=False),
-    Column("size_bytes", Integer, nullable=False),
-    Column("record", Text, nullable=False),
-    _tenant(),
-)
-_index_of_tenants(external_scores, "row")
-"""Scores that others gave, by the OTel trace or the session that they name, whether or not that is
-known yet.
-"""
-
-response_scores = Table(
-    "response_scores",
-    tables,
-    Column("response_id", String(256), primary_key=True),
-    Column("row", _BIG, primary_key=True, autoincrement=False, index=True),
-    sqlite_with_rowid=False,
-)
-"""Which of the `external_scores` name a model's response, whether or not its trace is known yet."""
-
-score_facts = Table(
-    "score_facts",
-    tables,
-    Column("procedure", _BIG, primary_key=True, autoincrement=False),
-    Column("evaluated_ns", _BIG, primary_key=True, autoincrement=False),
-    Column("number", _BIG, primary_key=True, autoincrement=False, index=True),
+    Column("trace_id", String(32)),
+    Column("session_key", String(256)),
+    Column("response_id", String(256)),
+    Column("series", String(16)),
+    Column("current", Integer, nullable=False),
+    Column("procedure", _BIG, nullable=False),
     Column("context", _BIG, nullable=False),
     Column("cluster", _BIG, nullable=False),
     Column("subject", _BIG, nullable=False),
     Column("value", Double),
     Column("label", String(256)),
     Column("passing", Integer),
-    Column("series", String(16)),
     Column("tags", _BIG),
-    sqlite_with_rowid=False,
+    Column("record", Text, nullable=False),
 )
-"""What analytics reads: a narrow row for the newest score of each subject, metric and run, written
-with the score.
+"""Scores: those that spanscore measured, and those that others gave.
 
+- `number`: of what was measured from 1 up, in the order of the outbox; of what others gave from -1
+  down, in the order in which it came.
+- `evaluated_ns`: when it was measured or given, Unix ns. `run`: the evaluation run that asked for
+  it, "" for what was evaluated as it came.
+- `subject_id`: the agent trace or session that was measured. Of what others gave instead
+  `trace_id`, `session_key` and `response_id`: what it names, whether or not that is known yet, and
+  `series`: a digest of who gave it to which span.
+- `current`: 1 where no later revision of the same metric and run, or no later one of its series,
+  took its place; -1 where none did but the agent trace became part of another one; else 0. Figures
+  are of what has 1.
 - `procedure`, `context`: what it has in common with many others, see `score_procedures` and
-  `score_contexts`.
-- `evaluated_ns`: when it was measured or given, Unix ns.
-- `number`: `seq` of the evaluation; for a score that somebody else gave minus its `row` in
-  `external_scores`.
+  `score_contexts`. `tags`: those of the trace, see `score_tags`; null where it has none.
 - `cluster`: a hash of what is independent of the others, its session or a trace that belongs to
   none. `subject`: a hash of the trace or session that was scored.
 - `value` (on the metric's own scale), `label`, `passing` (1, 0, or null where that is not known).
-- `series`: of a score that somebody else gave a digest of who gave it to which span: within it the
-  last one counts.
-- `tags`: those of the trace, see `score_tags`; null where it has none.
-
-A score that is pruned takes its row along, and so does an agent trace that became part of another
-one. The key is in the order in which figures are read: one procedure after the other, each by time.
+- `record`: all of it, as JSON.
 """
+Index("scores_by_uid", scores.c.uid)
+Index("scores_by_subject", scores.c.subject_id, scores.c.metric)
+Index("scores_by_run", scores.c.run, scores.c.number, sqlite_where=scores.c.run != "")
+for _named in (scores.c.trace_id, scores.c.session_key, scores.c.response_id):
+    Index(f"scores_by_{_named.name}", _named, sqlite_where=_named.is_not(None))
+Index(
+    "scores_by_procedure",
+    *(
+        scores.c[x]
+        for x in (
+            *("procedure", "evaluated_ns", "number", "context", "cluster", "subject"),
+            *("value", "label", "passing", "tags"),
+        )
+    ),
+    sqlite_where=scores.c.current == 1,
+)
+"""All that figures are made of, so that no record is read for them."""
+
+_index_of_tenants(scores, "number")
+
+MEASURED: ColumnElement[bool] = scores.c.number > literal_column("0")
+GIVEN: ColumnElement[bool] = scores.c.number < literal_column("0")
+"""What others gave."""
+
+NEWEST: ColumnElement[bool] = scores.c.current != literal_column("0")
+COUNTED: ColumnElement[bool] = scores.c.current == literal_column("1")
+"""That figures are made of a score; written out, since only then a database uses its index."""
 
 score_procedures = Table(
     "score_procedures",
@@ -650,7 +631,8 @@ def create(connection: Connection, url: str) -> None:
         # what others commit is to be seen
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_CREATING})"))
-        for index in _of_tenants:  # only here: it imports SQLAlchemy's PostgreSQL
+        for index in (x for table in tables.tables.values() for x in table.indexes):
+            # only here: it imports SQLAlchemy's PostgreSQL
             index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
     if version_of(connection, url) is None:
         for statement in _statements(connection.dialect.name):

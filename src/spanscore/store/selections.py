@@ -25,10 +25,10 @@ from spanscore.filters import And, Comparison, Node, Not, Or
 from spanscore.store.schema import (
     context_tools,
     score_contexts,
-    score_facts,
     score_procedures,
     score_tags,
 )
+from spanscore.store.schema import scores as scores_table
 from spanscore.store.stored_rows import is_text
 from spanscore.store.sums import (
     KINDS,
@@ -104,14 +104,17 @@ def procedures(connection: Connection, tenant: str, run: str) -> list[Procedure]
 def with_scores(
     connection: Connection, known: Sequence[Procedure], limits: Sequence[ColumnElement[bool]]
 ) -> list[Procedure]:
-    """The procedures by which a score was made that meets `limits`, conditions on `score_facts`."""
+    """The procedures by which a score was made that meets `limits`, conditions on `scores`."""
     if not known:
         return []
     own = score_procedures.c.id
     # With a limit the subquery looks for one score of each procedure, where `exists` may read all
     # scores.
     one = (
-        select(literal(1)).where(score_facts.c.procedure == own, *limits).limit(1).scalar_subquery()
+        select(literal(1))
+        .where(scores_table.c.procedure == own, *limits)
+        .limit(1)
+        .scalar_subquery()
     )
     wanted = select(own).where(among(own, [x.id for x in known]), one.is_not(None))
     ids = set(connection.execute(wanted).scalars())
@@ -138,7 +141,7 @@ def contexts(connection: Connection, tenant: str) -> list[Context]:
 
 
 def tagged(node: Node, tenant: str) -> ColumnElement[bool]:
-    """What a row of `score_facts` must meet, by a checked filter of nothing but `tags`."""
+    """What a row of `scores` must meet, by a checked filter of nothing but `tags`."""
     match node:
         case And(parts):
             return and_(*(tagged(x, tenant) for x in parts))
@@ -147,7 +150,7 @@ def tagged(node: Node, tenant: str) -> ColumnElement[bool]:
         case Not(part):
             return not_(tagged(part, tenant))
         case Comparison():
-            return and_(score_facts.c.tags.is_not(None), _has_tag(node, tenant))
+            return and_(scores_table.c.tags.is_not(None), _has_tag(node, tenant))
 
 
 def _has_tag(node: Comparison, tenant: str) -> ColumnElement[bool]:
@@ -157,7 +160,7 @@ def _has_tag(node: Comparison, tenant: str) -> ColumnElement[bool]:
         return false()
     of_tenant = score_tags.c.tenant == tenant
     having = select(score_tags.c.tags).where(of_tenant, score_tags.c.tag == node.value)
-    return score_facts.c.tags.in_(having)
+    return scores_table.c.tags.in_(having)
 
 
 def _bounded(connection: Connection, query: Any, what: str) -> Sequence[Any]:
@@ -179,8 +182,10 @@ class Extremes(NamedTuple):
 
 
 def extremes(connection: Connection, conditions: Sequence[Any]) -> Extremes:
-    """Those of the scores that meet conditions on `score_facts`."""
-    query = select(func.min(score_facts.c.value), func.max(score_facts.c.value)).where(*conditions)
+    """Those of the scores that meet conditions on `scores`."""
+    query = select(func.min(scores_table.c.value), func.max(scores_table.c.value)).where(
+        *conditions
+    )
     return Extremes(*connection.execute(query).one())
 
 
@@ -194,9 +199,9 @@ class Times(NamedTuple):
 
 
 def times(connection: Connection, conditions: Sequence[Any]) -> Times:
-    """Those of the scores that meet conditions on `score_facts`."""
+    """Those of the scores that meet conditions on `scores`."""
     query = select(
-        func.min(score_facts.c.evaluated_ns), func.max(score_facts.c.evaluated_ns)
+        func.min(scores_table.c.evaluated_ns), func.max(scores_table.c.evaluated_ns)
     ).where(*conditions)
     return Times(*connection.execute(query).one())
 

@@ -3,20 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Double, Select, case, cast, func, literal_column, select
+from sqlalchemy import ColumnElement, Double, case, cast, func, literal_column, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation
 from spanscore.store import lookup, placement, records, stored_rows
-from spanscore.store.schema import evaluations, external_scores, response_scores, score_facts
+from spanscore.store.schema import scores
 from spanscore.store.stored_rows import chunks, key
 from spanscore.store.sums import Scores, looked_up
 
 MAX_HISTORY = 1000
 """Scores of one history at most, those that were stored last."""
 
-_facts = score_facts.c
-_TABLE = external_scores.c
+_TABLE = scores.c
 
 
 class Ranked(NamedTuple):
@@ -52,23 +51,23 @@ def worst(
     """
     if not scores.procedures:
         return []
-    weight = looked_up(_facts.procedure, scores.procedures)
-    judged = _facts.passing.is_not(None)
+    weight = looked_up(_TABLE.procedure, scores.procedures)
+    judged = _TABLE.passing.is_not(None)
     of_judged = func.sum(case((judged, weight)))
-    fail_rate = func.sum(case((_facts.passing == 0, weight), else_=0.0)) / of_judged
+    fail_rate = func.sum(case((_TABLE.passing == 0, weight), else_=0.0)) / of_judged
     mean = _mean(scores, scales, weight)
     query = (
         select(
-            func.max(_facts.number).label("number"),
+            func.max(_TABLE.number).label("number"),
             func.count().label("scores"),
-            func.count(_facts.passing).label("judged"),
-            func.sum(case((_facts.passing == 0, 1), else_=0)).label("failing"),
+            func.count(_TABLE.passing).label("judged"),
+            func.sum(case((_TABLE.passing == 0, 1), else_=0)).label("failing"),
             fail_rate.label("fail_rate"),
             mean.label("mean"),
         )
         .where(*scores.conditions())
-        .group_by(_facts.cluster)
-        .order_by(func.coalesce(fail_rate, -1.0).desc(), func.coalesce(mean, 2.0), _facts.cluster)
+        .group_by(_TABLE.cluster)
+        .order_by(func.coalesce(fail_rate, -1.0).desc(), func.coalesce(mean, 2.0), _TABLE.cluster)
         .limit(limit)
         .offset(offset)
     )
@@ -84,12 +83,12 @@ def _mean(scores: Scores, scales: Mapping[int, tuple[float, float]], weight: Any
     known = {id_: scales[id_] for id_ in scores.procedures if id_ in scales}
     if not known:
         return cast(literal_column("NULL"), Double)
-    value: Any = _facts.value
+    value: Any = _TABLE.value
     if len(known) < len(scores.procedures) or set(known.values()) != {(0.0, 1.0)}:
         everything = {id_: known.get(id_, (0.0, 0.0)) for id_ in scores.procedures}
-        low = looked_up(_facts.procedure, {id_: x[0] for id_, x in everything.items()})
-        width = looked_up(_facts.procedure, {id_: x[1] - x[0] for id_, x in everything.items()})
-        value = (_facts.value - low) / func.nullif(width, 0.0)
+        low = looked_up(_TABLE.procedure, {id_: x[0] for id_, x in everything.items()})
+        width = looked_up(_TABLE.procedure, {id_: x[1] - x[0] for id_, x in everything.items()})
+        value = (_TABLE.value - low) / func.nullif(width, 0.0)
     return func.sum(value * weight) / func.sum(case((value.is_not(None), weight)))
 
 
@@ -99,23 +98,14 @@ def examples(connection: Connection, tenant: str, numbers: Sequence[int]) -> dic
 
     Those whose records are damaged are left out.
     """
-    own: dict[int, Evaluation] = {}
-    given: dict[int, Evaluation] = {}
+    found: dict[int, Evaluation] = {}
     for some in chunks(numbers):
-        measured = select(evaluations.c.seq, evaluations.c.record).where(
-            evaluations.c.seq.in_(some)
-        )
-        rows = [-x for x in some if x < 0]
-        of_others = select(-external_scores.c.row, external_scores.c.record).where(
-            external_scores.c.row.in_(rows)
-        )
-        for found, query in ((own, measured), (given, of_others)):
-            for number, record in connection.execute(query):
-                found.update(
-                    (number, x) for x in records.undamaged(records.decode_evaluation, record)
-                )
+        query = select(_TABLE.number, _TABLE.record).where(_TABLE.number.in_(some))
+        for number, record in connection.execute(query):
+            found.update((number, x) for x in records.undamaged(records.decode_evaluation, record))
+    given = {number: x for number, x in found.items() if number < 0}
     turns = placement.turns(connection, given.values(), tenant)
-    return own | {number: turns.placed(x) for number, x in given.items()}
+    return found | {number: turns.placed(x) for number, x in given.items()}
 
 
 def history(
@@ -131,18 +121,14 @@ def history(
     They are in the order of time, those of one time in the order in which they were stored. A trace
     is named by its agent trace id or OTel trace id, a session by its key or id.
     """
-    own = evaluations.c
     if trace_id is not None:
         subjects, scope = lookup.turns(connection, trace_id, tenant), "trace"
         given = _given_to_trace(connection, metric, tenant, trace_id, subjects)
     else:
         subjects, scope = lookup.session_keys(connection, key(session_id or ""), tenant), "session"
         given = _given_to_session(connection, metric, tenant, subjects)
-    of_metric = (own.metric == metric, own.scope == scope, *stored_rows.is_of(evaluations, tenant))
-    measured = (
-        select(own.record).where(own.subject_id.in_(subjects), *of_metric).order_by(own.seq.desc())
-    )
-    found = [*_decoded(connection, measured), *given]
+    measured = _listed(connection, metric, scope, tenant, _TABLE.subject_id.in_(subjects))
+    found = [*measured, *given]
     return sorted(found, key=lambda x: x.evaluated_at_ns)[-MAX_HISTORY:]
 
 
@@ -155,12 +141,11 @@ def _given_to_trace(
     named = placement.named_by(connection, subjects)
     trace_ids = sorted({*(x for _, x in named.traces), trace_id.lower()})
     conditions = [_TABLE.trace_id.in_(some) for some in chunks(trace_ids)]
-    for some in chunks(sorted({response_id for _, response_id in named.responses})):
-        of_responses = select(response_scores.c.row).where(response_scores.c.response_id.in_(some))
-        conditions.append(_TABLE.row.in_(of_responses))
+    responses = sorted({response_id for _, response_id in named.responses})
+    conditions += [_TABLE.response_id.in_(some) for some in chunks(responses)]
     found: dict[str, Evaluation] = {}
     for condition in conditions:
-        found.update((x.uid, x) for x in _of_others(connection, metric, "trace", tenant, condition))
+        found.update((x.uid, x) for x in _listed(connection, metric, "trace", tenant, condition))
     turns = placement.turns(connection, found.values(), tenant)
     placed = map(turns.placed, found.values())
     return [x for x in placed if x.subject_id in {*subjects, trace_id.lower()}]
@@ -169,23 +154,18 @@ def _given_to_trace(
 def _given_to_session(
     connection: Connection, metric: str, tenant: str, keys: Sequence[str]
 ) -> list[Evaluation]:
-    return _of_others(connection, metric, "session", tenant, _TABLE.session_key.in_(keys))
+    return _listed(connection, metric, "session", tenant, _TABLE.session_key.in_(keys))
 
 
-def _of_others(
+def _listed(
     connection: Connection, metric: str, scope: str, tenant: str, condition: ColumnElement[bool]
 ) -> list[Evaluation]:
     wanted = (
         _TABLE.metric == metric,
         _TABLE.scope == scope,
-        *stored_rows.is_of(external_scores, tenant),
+        *stored_rows.is_of(scores, tenant),
     )
-    return _decoded(
-        connection, select(_TABLE.record).where(condition, *wanted).order_by(_TABLE.row.desc())
-    )
-
-
-def _decoded(connection: Connection, query: Select[Any]) -> list[Evaluation]:
+    query = select(_TABLE.record).where(condition, *wanted).order_by(func.abs(_TABLE.number).desc())
     rows = connection.execute(query.limit(MAX_HISTORY)).scalars().all()
     return [
         x for record in reversed(rows) for x in records.undamaged(records.decode_evaluation, record)

@@ -17,7 +17,6 @@ from spanscore.store import (
     annotation,
     dimensions,
     external,
-    facts,
     given_scores,
     judge_answers,
     judge_limits,
@@ -27,6 +26,7 @@ from spanscore.store import (
     placement,
     records,
     schema,
+    score_rows,
     session_lists,
     stored_rows,
     unanswered,
@@ -46,10 +46,9 @@ from spanscore.store.schema import (
     agent_traces,
     configured_monitors,
     cursors,
-    evaluations,
-    external_scores,
     monitors,
 )
+from spanscore.store.schema import scores as stored_scores
 from spanscore.store.stored_rows import IMPORTED, StoredTrace
 from spanscore.store.unanswered import Missing, Unanswered
 
@@ -200,13 +199,16 @@ class Store:
                 trace_bytes = (
                     stored_rows.put_traces(connection, traces, self._last_row, now_ns) - gone_bytes
                 )
-                numbers, new, score_bytes = stored_rows.put_evaluations(
-                    connection, scored, self._last_seq, now_ns
+                score_rows.set_aside(connection, gone)
+                numbers, new, score_bytes = score_rows.put(
+                    connection,
+                    scored,
+                    [x.trace for x in traces],
+                    after=self._last_seq,
+                    now_ns=now_ns,
+                    new={x.trace.id for x in traces if x.revision == 1},
+                    removed=left,
                 )
-                facts.forget_traces(connection, gone)
-                first = {x.trace.id for x in traces if x.revision == 1}
-                numbered = list(enumerate(new, self._last_seq + 1))
-                facts.put(connection, numbered, [x.trace for x in traces], new=first, removed=left)
                 unanswered.note(connection, [x for x in scored if x.run is None], missing, now_ns)
                 outdated = {stored_rows.subject_of(x) for x in scored}
                 outdated -= {stored_rows.subject_of(x) for x in new}
@@ -315,12 +317,11 @@ class Store:
         there is none.
         """
         with self._database.reading() as connection:
-            for table in (evaluations, external_scores):
-                wanted = (table.c.uid == uid, *stored_rows.is_of(table, tenant))
-                found = connection.execute(select(table.c.record).where(*wanted).limit(1)).scalar()
-                if found is not None:
-                    return records.decode_evaluations([found])[0]
-        return None
+            wanted = (stored_scores.c.uid == uid, *stored_rows.is_of(stored_scores, tenant))
+            newest_first = stored_scores.c.number.desc()
+            query = select(stored_scores.c.record).where(*wanted).order_by(newest_first).limit(1)
+            found = connection.execute(query).scalar()
+        return None if found is None else records.decode_evaluation(found)
 
     def put_external(self, scores: Sequence[Evaluation]) -> list[Evaluation]:
         """Keep scores that others gave; those that are there, by their `uid`, are ignored.
@@ -329,7 +330,7 @@ class Store:
         """
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
-                new, added_bytes = external.put(connection, scores, self._clock_ns())
+                new, added_bytes = score_rows.put_given(connection, scores, self._clock_ns())
             self._size_bytes += added_bytes
         return new
 
@@ -498,7 +499,7 @@ class Store:
         """The outbox's highest sequence number as of now, whichever server gave it out."""
         if self.is_shared:
             with self._database.reading() as connection:
-                newest = _highest(connection, evaluations.c.seq)
+                newest = _highest(connection, stored_scores.c.number)
             with self._database.one_at_a_time:
                 self._last_seq = max(self._last_seq, newest)
         return self._last_seq
@@ -514,17 +515,19 @@ class Store:
             return self._undamaged(after, limit)
 
     def _outbox(self, after: int, limit: int) -> list[tuple[int, Evaluation]]:
-        query = select(evaluations.c.seq, evaluations.c.record).where(evaluations.c.seq > after)
+        query = select(stored_scores.c.number, stored_scores.c.record).where(
+            stored_scores.c.number > after
+        )
         with self._database.reading() as connection:
-            found = connection.execute(query.order_by(evaluations.c.seq).limit(limit)).all()
+            found = connection.execute(query.order_by(stored_scores.c.number).limit(limit)).all()
         scored = records.decode_evaluations(text for _, text in found)
         return [(seq, evaluation) for (seq, _), evaluation in zip(found, scored, strict=True)]
 
     def _undamaged(self, after: int, limit: int) -> list[tuple[int, Evaluation]]:
         numbers = (
-            select(evaluations.c.seq)
-            .where(evaluations.c.seq > after)
-            .order_by(evaluations.c.seq)
+            select(stored_scores.c.number)
+            .where(stored_scores.c.number > after)
+            .order_by(stored_scores.c.number)
             .limit(limit)
         )
         with self._database.reading() as connection:
@@ -651,7 +654,9 @@ class Store:
 
     def _take_stock(self, connection: Connection) -> None:
         """Count what is there; sequence numbers never fall, whatever became of the file."""
-        last_seq = max(_highest(connection, evaluations.c.seq), _highest(connection, cursors.c.seq))
+        last_seq = max(
+            _highest(connection, stored_scores.c.number), _highest(connection, cursors.c.seq)
+        )
         self._last_seq = max(self._last_seq, last_seq, last_read_seq(connection))
         rows = (
             agent_traces.c.row,
@@ -666,7 +671,7 @@ class Store:
 
     def _take_numbers(self, connection: Connection) -> None:
         """Go on with the numbers that follow those of all servers."""
-        highest = (evaluations.c.seq, agent_traces.c.row, schema.judge_answers.c.row)
+        highest = (stored_scores.c.number, agent_traces.c.row, schema.judge_answers.c.row)
         found = connection.execute(
             select(*(select(func.max(x)).scalar_subquery() for x in highest))
         )
@@ -693,7 +698,7 @@ def _refuse_outdated(
     connection: Connection, traces: Sequence[StoredTrace], scored: Sequence[Evaluation]
 ) -> None:
     of_sessions = [x for x in scored if x.scope == "session" and x.run is None]
-    newest = stored_rows.newest_of_sessions(connection, map(stored_rows.subject_of, of_sessions))
+    newest = lookup.newest_of_sessions(connection, map(stored_rows.subject_of, of_sessions))
     for score in of_sessions:
         revision, uid = newest.get((stored_rows.subject_of(score), score.metric), (0, ""))
         if score.revision <= revision and score.uid != uid:

@@ -39,7 +39,6 @@ from spanscore.store import records
 from spanscore.store.schema import (
     agent_traces,
     evaluated_sessions,
-    evaluations,
     model_responses,
     otel_traces,
     scored_turns,
@@ -53,7 +52,6 @@ IdT = TypeVar("IdT")
 
 _MAX_KEY_CHARS = 256
 _TRACE_SIZE = list(agent_traces.c.keys()).index("size_bytes")
-_SCORE_SIZE = list(evaluations.c.keys()).index("size_bytes")
 NO_TEXT = re.compile("[\0\ud800-\udfff]")
 """Characters that not every database takes in a text."""
 
@@ -67,16 +65,6 @@ _STORED_TRACES = select(
 _STORED_IDS = select(
     otel_traces.c.trace_id, otel_traces.c.agent_trace_id, otel_traces.c.tenant
 ).where(otel_traces.c.agent_trace_id.in_(bindparam("ids", expanding=True)))
-_SCORED_SUBJECTS = (
-    select(evaluations.c.subject_id)
-    .where(evaluations.c.subject_id.in_(bindparam("subjects", expanding=True)))
-    .distinct()
-)
-_STORED_SCORES = select(evaluations.c.subject_id, evaluations.c.uid, evaluations.c.seq).where(
-    evaluations.c.subject_id.in_(bindparam("subjects", expanding=True)),
-    evaluations.c.uid.in_(bindparam("uids", expanding=True)),
-)
-
 
 IMPORTED = 0
 """The revision of an agent trace that never came, but was read from elsewhere for an evaluation
@@ -230,68 +218,6 @@ def take_out(connection: Connection, ids: Sequence[str]) -> int:
     return freed_bytes
 
 
-def put_evaluations(
-    connection: Connection, scored: Sequence[Evaluation], after_seq: int, now_ns: int
-) -> tuple[list[int], list[Evaluation], int]:
-    """Write the evaluations that are new; returns every one's sequence number, those that are new,
-    and their bytes.
-
-    The new ones have the numbers from `after_seq` + 1 on.
-    """
-    identities = [(subject_of(evaluation), evaluation.uid) for evaluation in scored]
-    numbers = _numbers(connection, identities)
-    new: dict[tuple[str, str], Evaluation] = {}
-    for identity, evaluation in zip(identities, scored, strict=True):
-        if identity not in numbers:
-            after_seq += 1
-            numbers[identity] = after_seq
-            new[identity] = evaluation
-    printed = records.encode_evaluations(new.values())
-    rows = [
-        _evaluation_row(x, *identity, numbers[identity], record, now_ns)
-        for (identity, x), record in zip(new.items(), printed, strict=True)
-    ]
-    put_rows(connection, evaluations, rows)
-    return (
-        [numbers[identity] for identity in identities],
-        [*new.values()],
-        sum(row[_SCORE_SIZE] for row in rows),
-    )
-
-
-def _numbers(
-    connection: Connection, identities: Sequence[tuple[str, str]]
-) -> dict[tuple[str, str], int]:
-    """The sequence numbers of those evaluations, by subject and uid, that are stored; mostly no
-    subject has any.
-    """
-    scored: set[str] = set()
-    for some in chunks(list({subject for subject, _ in identities})):
-        scored.update(connection.execute(_SCORED_SUBJECTS, {"subjects": some}).scalars())
-    numbers: dict[tuple[str, str], int] = {}
-    for known in chunks([x for x in identities if x[0] in scored]):
-        subjects, uids = zip(*known, strict=True)
-        found = connection.execute(_STORED_SCORES, {"subjects": tuple(set(subjects)), "uids": uids})
-        numbers.update(((subject, uid), seq) for subject, uid, seq in found)
-    return numbers
-
-
-def newest_of_sessions(
-    connection: Connection, keys: Iterable[str]
-) -> dict[tuple[str, str], tuple[int, str]]:
-    """The newest revision of each session's metrics, and its uid; none of evaluation runs."""
-    table = evaluations.c
-    columns = select(table.subject_id, table.metric, table.revision, table.uid)
-    wanted = columns.where(table.scope == "session", table.run == "").order_by(table.revision)
-    return {
-        (subject, metric): (revision, uid)
-        for some in chunks(list(set(keys)))
-        for subject, metric, revision, uid in connection.execute(
-            wanted.where(table.subject_id.in_(some))
-        )
-    }
-
-
 def subject_of(evaluation: Evaluation) -> str:
     """What an evaluation is of, as columns have it.
 
@@ -316,25 +242,6 @@ def _trace_row(stored: StoredTrace, id_: str, row: int, now_ns: int) -> _Row:
         trace.tenant,
     )
     return (row, id_, *facts)
-
-
-def _evaluation_row(
-    evaluation: Evaluation, subject: str, uid: str, seq: int, record: str, now_ns: int
-) -> _Row:
-    return (
-        seq,
-        subject,
-        uid,
-        evaluation.scope,
-        evaluation.metric,
-        evaluation.revision,
-        evaluation.evaluated_at_ns,
-        now_ns,
-        records.size_bytes(record),
-        record,
-        evaluation.run or "",
-        evaluation.tenant,
-    )
 
 
 def put_rows(
@@ -447,7 +354,7 @@ def first_stored_at(connection: Connection, time_ns: int, table: Table = agent_t
     """The number of the first row of a table that was stored at that time or later, one past the
     last where there is none: by halving.
     """
-    number: Column[int] = table.c.seq if table is evaluations else table.c.row
+    number: Column[int] = table.c.row if table is agent_traces else table.c.number
     places = select(number.label("number"), table.c.stored_ns)
     last = connection.execute(places.order_by(number.desc()).limit(1)).first()
     if last is None or last.stored_ns < time_ns:

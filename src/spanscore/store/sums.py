@@ -26,7 +26,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Connection
 
-from spanscore.store.schema import context_tools, score_contexts, score_facts
+from spanscore.store.schema import COUNTED, context_tools, score_contexts
+from spanscore.store.schema import scores as scores_table
 
 CONTEXT_FIELDS: Final = ("service", "agent", "environment", "version", "model", "outcome", "tool")
 """By what of a context scores can be grouped."""
@@ -42,7 +43,7 @@ POWERS: Final = (
 their sums.
 """
 
-_facts = score_facts.c
+_scores = scores_table.c
 KINDS: Final = ("value", "verdict")
 """What a score may have that figures are of."""
 
@@ -70,18 +71,18 @@ class Scores:
     has_verdicts: bool = False
 
     def conditions(self) -> list[ColumnElement[bool]]:
-        """What a row of `score_facts` must meet."""
-        return [among(_facts.procedure, list(self.procedures)), *self.limits()]
+        """What a row of `scores` must meet."""
+        return [among(_scores.procedure, list(self.procedures)), *self.limits()]
 
     def limits(self) -> list[ColumnElement[bool]]:
         """What it must meet beside its procedure."""
-        found: list[ColumnElement[bool]] = []
+        found: list[ColumnElement[bool]] = [COUNTED]
         if self.start_ns is not None:
-            found.append(_facts.evaluated_ns >= self.start_ns)
+            found.append(_scores.evaluated_ns >= self.start_ns)
         if self.end_ns is not None:
-            found.append(_facts.evaluated_ns < self.end_ns)
+            found.append(_scores.evaluated_ns < self.end_ns)
         if self.contexts is not None:
-            found.append(among(_facts.context, self.contexts))
+            found.append(among(_scores.context, self.contexts))
         if self.tagged is not None:
             found.append(self.tagged)
         return found
@@ -89,10 +90,10 @@ class Scores:
     def measures(self) -> dict[str, ColumnElement[Any]]:
         """The value on the scale 0..1 and the verdict, 1 for a pass, of a row."""
         low, high = self.bounds
-        value: ColumnElement[Any] = _facts.value
+        value: ColumnElement[Any] = _scores.value
         if self.bounds != (0.0, 1.0):
-            value = (_facts.value - low) / (high - low)
-        return {"value": value, "verdict": _facts.passing}
+            value = (_scores.value - low) / (high - low)
+        return {"value": value, "verdict": _scores.passing}
 
     @property
     def common_weight(self) -> float | None:
@@ -224,7 +225,7 @@ def heaviest(
     each = literal_column("1.0") if weight is None else weight
     sums = {
         "b": func.sum(each if scores.is_complete(kind) else case((measure.is_not(None), each))),
-        "member": func.max(_facts.number),
+        "member": func.max(_scores.number),
     }
     by_cluster = clustered(scores, edges=edges, groups=groups, sums=sums)
     keys = [by_cluster.c[name] for name in _names(edges, groups.fields)]
@@ -254,12 +255,12 @@ def counts(
     nothing: ColumnElement[Any] = cast(literal_column("NULL"), BigInteger)
     keys = [
         _bucket(edges) if edges else nothing,
-        _facts.procedure,
-        _facts.context if by_context else nothing,
+        _scores.procedure,
+        _scores.context if by_context else nothing,
     ]
     found = select(*keys, func.count()).where(*scores.conditions()).group_by(*keys)
     if edges:
-        found = found.where(_facts.evaluated_ns >= edges[0], _facts.evaluated_ns < edges[-1])
+        found = found.where(_scores.evaluated_ns >= edges[0], _scores.evaluated_ns < edges[-1])
     return [Count(row[0], row[1], row[2], row[3]) for row in connection.execute(found)]
 
 
@@ -276,13 +277,13 @@ def clustered(
     Where all scores have one weight it is left out of these.
     """
     keys: list[ColumnElement[Any]] = [_bucket(edges).label("bucket")] if edges else []
-    source: Any = score_facts
+    source: Any = scores_table
     if groups.fields and groups.alike is not None:
-        keys.append(looked_up(_facts.context, groups.alike).label("context"))
+        keys.append(looked_up(_scores.context, groups.alike).label("context"))
     elif groups.fields:
-        source = _with_contexts(source, _facts.context, groups.fields)
+        source = _with_contexts(source, _scores.context, groups.fields)
         keys += _group_columns(groups.fields)
-    keys.append(_facts.cluster)
+    keys.append(_scores.cluster)
     sums = sums or _first_sums(scores)
     found = (
         select(*keys, *(x.label(name) for name, x in sums.items()))
@@ -290,7 +291,7 @@ def clustered(
         .where(*scores.conditions())
     )
     if edges:
-        found = found.where(_facts.evaluated_ns >= edges[0], _facts.evaluated_ns < edges[-1])
+        found = found.where(_scores.evaluated_ns >= edges[0], _scores.evaluated_ns < edges[-1])
     by_cluster = found.group_by(*keys).subquery("by_cluster")
     if not groups.fields or groups.alike is None:
         return by_cluster
@@ -320,7 +321,7 @@ def among(column: ColumnElement[Any], ids: Sequence[int]) -> ColumnElement[bool]
 
 def _bucket(edges: Sequence[int]) -> ColumnElement[Any]:
     """The number of the bucket that a row's time lies in."""
-    return halved(_facts.evaluated_ns, edges[:-1], list(range(len(edges) - 1)))
+    return halved(_scores.evaluated_ns, edges[:-1], list(range(len(edges) - 1)))
 
 
 def looked_up(column: Column[Any], numbers: Mapping[int, float]) -> ColumnElement[Any]:
@@ -360,7 +361,7 @@ def _first_sums(scores: Scores) -> dict[str, ColumnElement[Any]]:
     weight, square = weights(scores)
     sums: dict[str, ColumnElement[Any]] = {
         "n": every,
-        "subjects": func.count(distinct(_facts.subject)) if scores.is_external else every,
+        "subjects": func.count(distinct(_scores.subject)) if scores.is_external else every,
         "b": _number(every if weight is None else func.sum(weight)),
         "w": _number(every if square is None else func.sum(square)),
         "m": _number(func.max(literal_column("1.0") if weight is None else weight)),
@@ -383,11 +384,11 @@ def _first_sums(scores: Scores) -> dict[str, ColumnElement[Any]]:
 
 
 def weights(scores: Scores) -> tuple[ColumnElement[Any] | None, ColumnElement[Any] | None]:
-    """The weight of a row of `score_facts`, and its square; None where all have the same."""
+    """The weight of a row of `scores`, and its square; None where all have the same."""
     if scores.common_weight is not None:
         return None, None
     squares = {id_: weight * weight for id_, weight in scores.procedures.items()}
-    return looked_up(_facts.procedure, scores.procedures), looked_up(_facts.procedure, squares)
+    return looked_up(_scores.procedure, scores.procedures), looked_up(_scores.procedure, squares)
 
 
 def _given(weight: ColumnElement[Any] | None) -> list[ColumnElement[Any]]:
@@ -491,13 +492,13 @@ def bins(connection: Connection, scores: Scores, edges: Sequence[float]) -> list
     """The shares of the values between two `edges`, which rise; what lies beyond counts to the
     first or the last.
     """
-    category = halved(_facts.value, edges[:-1], list(range(len(edges) - 1)))
-    return _shares(connection, scores, category, [_facts.value.is_not(None)])
+    category = halved(_scores.value, edges[:-1], list(range(len(edges) - 1)))
+    return _shares(connection, scores, category, [_scores.value.is_not(None)])
 
 
 def labels(connection: Connection, scores: Scores, limit: int) -> list[Share]:
     """The shares of the labels, the most frequent first; None is that of scores without one."""
-    return sorted(_shares(connection, scores, _facts.label, [], limit), key=lambda x: -x.scores)
+    return sorted(_shares(connection, scores, _scores.label, [], limit), key=lambda x: -x.scores)
 
 
 def quantiles(
@@ -506,11 +507,11 @@ def quantiles(
     """For each of `shares` the lowest value that so much of the weight does not exceed; None
     without any value.
     """
-    conditions = [*scores.conditions(), _facts.value.is_not(None)]
+    conditions = [*scores.conditions(), _scores.value.is_not(None)]
     by_value = (
-        select(_facts.value, func.sum(_weight(scores)).label("w"))
+        select(_scores.value, func.sum(_weight(scores)).label("w"))
         .where(*conditions)
-        .group_by(_facts.value)
+        .group_by(_scores.value)
     )
     rising = by_value.subquery("by_value")
     reached = select(
@@ -526,9 +527,9 @@ def quantiles(
 def at_most(connection: Connection, scores: Scores, values: Sequence[float]) -> list[Sums]:
     """For each of `values` the sums of the indicator that a score's value does not exceed it."""
     weight = _weight(scores)
-    conditions = [*scores.conditions(), _facts.value.is_not(None)]
+    conditions = [*scores.conditions(), _scores.value.is_not(None)]
     columns = [
-        func.sum(case((_facts.value <= x, weight), else_=0.0)).label(f"a{n}")
+        func.sum(case((_scores.value <= x, weight), else_=0.0)).label(f"a{n}")
         for n, x in enumerate(values)
     ]
     totals = [
@@ -538,7 +539,10 @@ def at_most(connection: Connection, scores: Scores, values: Sequence[float]) -> 
         func.max(weight).label("m"),
     ]
     found = (
-        select(*totals, *columns).where(*conditions).group_by(_facts.cluster).subquery("by_cluster")
+        select(*totals, *columns)
+        .where(*conditions)
+        .group_by(_scores.cluster)
+        .subquery("by_cluster")
     )
     b = found.c.b
     of_all = _of_all(found)
@@ -585,8 +589,8 @@ def _shares(
         func.sum(weight * weight).label("w"),
     ]
     conditions = [*scores.conditions(), *more]
-    rows = select(category.label("category"), _facts.cluster, *measured).where(*conditions)
-    by_cell = rows.group_by(category, _facts.cluster).subquery("by_cell")
+    rows = select(category.label("category"), _scores.cluster, *measured).where(*conditions)
+    by_cell = rows.group_by(category, _scores.cluster).subquery("by_cell")
     b = func.sum(by_cell.c.a).over(partition_by=by_cell.c.cluster).label("b")
     cells = select(by_cell.c.category, by_cell.c.n, by_cell.c.a, b).subquery("cells")
     mixed = [(i, j) for i, j in POWERS if i]
@@ -595,7 +599,7 @@ def _shares(
     greatest = func.max(weight).label("m")
     of_cluster = select(measured[0], measured[1].label("b"), measured[2], greatest)
     of_cluster = of_cluster.where(*conditions)
-    totals = of_cluster.group_by(_facts.cluster).subquery("totals")
+    totals = of_cluster.group_by(_scores.cluster).subquery("totals")
     alone = [(i, j) for i, j in POWERS if not i]
     whole = [func.sum(product([totals.c.b] * j)) for _, j in alone]
     all_of = _of_all(totals)
@@ -616,4 +620,4 @@ def _weight(scores: Scores) -> ColumnElement[Any]:
     common = scores.common_weight
     if common is not None:
         return cast(literal_column(repr(common)), Double)
-    return looked_up(_facts.procedure, scores.procedures)
+    return looked_up(_scores.procedure, scores.procedures)

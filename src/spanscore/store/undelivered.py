@@ -7,13 +7,13 @@ it needs no connection to the server, and no score that has arrived is sent agai
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, delete, exists, func, insert, select, tuple_, update
+from sqlalchemy import Row, delete, func, insert, select, update
 from sqlalchemy.engine import Connection, Engine
 
 from spanscore.model.score import MAX_ERROR_CHARS, Evaluation, Undelivered
 from spanscore.store import connections, records
 from spanscore.store.config import Config
-from spanscore.store.schema import evaluations, undelivered
+from spanscore.store.schema import scores, undelivered
 from spanscore.store.stored_rows import chunks
 
 _PAGE = 500
@@ -126,17 +126,11 @@ def _pages(engine: Engine, exporter: str) -> Iterator[Listed]:
 def _listed(
     connection: Connection, exporter: str, *, after: int, limit: int, only_to_resend: bool = False
 ) -> list[Listed]:
-    table, other = evaluations.c, evaluations.alias().c
-    later = exists().where(
-        other.subject_id == table.subject_id,
-        other.scope == table.scope,
-        other.metric == table.metric,
-        other.run == table.run,
-        tuple_(other.revision, other.seq) > tuple_(table.revision, table.seq),
-    )
+    table = scores.c
+    later = table.current == 0
     query = (
         select(undelivered, table.record, later.label("superseded"))
-        .join(evaluations, table.seq == undelivered.c.seq)
+        .join(scores, table.number == undelivered.c.seq)
         .where(undelivered.c.exporter == exporter, undelivered.c.seq > after)
         .order_by(undelivered.c.seq)
         .limit(limit)

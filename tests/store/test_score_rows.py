@@ -1,29 +1,38 @@
-"""The facts that analytics reads are those of the newest scores, whatever becomes of them."""
+"""Figures are of the newest scores, whatever becomes of them."""
 
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import delete, select
+from sqlalchemy import select
 
 from spanscore.model.headers import with_headers
 from spanscore.model.score import Annotation, Evaluator, Failure, Score, Skip
 from spanscore.model.trace import ModelCall, Target, ToolCall
-from spanscore.store import dimensions, facts
-from spanscore.store.schema import evaluations, score_contexts, score_facts, score_procedures
+from spanscore.store import dimensions
+from spanscore.store.runs import RunTables
+from spanscore.store.schema import COUNTED, score_contexts, score_procedures, scores
 
 ADA = Evaluator("HUMAN", "review", "1", source="human", author="ada")
+FIGURES = [
+    scores.c[x]
+    for x in (
+        *("number", "evaluated_ns", "value", "label", "passing", "series"),
+        *("procedure", "context", "cluster", "subject"),
+    )
+]
 PROCEDURE = [x for x in score_procedures.c if x.name != "id"]
 CONTEXT = [x for x in score_contexts.c if x.name not in {"id", "tenant"}]
 
 
 @pytest.fixture
 def rows(store):
-    """`rows()`: all facts by number, each with its procedure and its context."""
+    """`rows()`: all scores that count, by number, each with its procedure and its context."""
     query = (
-        select(score_facts, *PROCEDURE, *CONTEXT)
-        .join(score_procedures, score_procedures.c.id == score_facts.c.procedure)
-        .join(score_contexts, score_contexts.c.id == score_facts.c.context)
-        .order_by(score_facts.c.number)
+        select(*FIGURES, *PROCEDURE, *CONTEXT)
+        .join_from(scores, score_procedures, score_procedures.c.id == scores.c.procedure)
+        .join(score_contexts, score_contexts.c.id == scores.c.context)
+        .where(COUNTED)
+        .order_by(scores.c.number)
     )
 
     def read():
@@ -185,8 +194,7 @@ def test_what_an_evaluation_run_measured_goes_with_its_scores_alone(store, make,
     store.commit([make.stored(first)], [make.score(first)])
     store.commit([], [make.score(first, run="run1"), make.score(other, run="run1")])
     with store._database.writing() as connection:
-        connection.execute(delete(evaluations).where(evaluations.c.run == "run1"))
-        facts.forget(connection, [2, 3])
+        RunTables(connection).delete_step("run1", with_scores=True)
     assert [x.number for x in rows()] == [1]
 
 
@@ -214,11 +222,11 @@ def test_the_first_scores_of_a_stored_trace_have_its_context(store, make, rows):
 
 def test_a_damaged_score_can_be_deleted(store, make, rows, sql):
     trace = make.trace()
-    [score] = scores = [make.score(trace, **given(trace, 0.5, 1))]
-    store.put_external(scores)
-    sql("UPDATE external_scores SET record = '{'")
+    [score] = given_scores = [make.score(trace, **given(trace, 0.5, 1))]
+    store.put_external(given_scores)
+    sql("UPDATE scores SET record = '{'")
     store.given.remove("", score.uid, lambda _score: None)
-    assert (rows(), sql("SELECT count(*) FROM external_scores")) == ([], [(0,)])
+    assert (rows(), sql("SELECT count(*) FROM scores")) == ([], [(0,)])
 
 
 def test_a_trace_that_became_part_of_another_has_none(store, make, rows):
@@ -237,9 +245,7 @@ def test_they_go_with_the_scores_that_are_pruned(open_store, make, clock, sql):
     clock.now_ns += 2 * 10**9
     store.prune(clock.now_ns)
     assert (
-        sql("SELECT count(*) FROM score_facts")
-        == sql("SELECT count(*) FROM score_procedures")
-        == [(0,)]
+        sql("SELECT count(*) FROM scores") == sql("SELECT count(*) FROM score_procedures") == [(0,)]
     )
 
 
@@ -249,7 +255,7 @@ def tagged(make, number, *tags, **facts):
 
 
 def tags_by_score(sql):
-    query = "SELECT number, tag FROM score_facts LEFT JOIN score_tags USING (tags) ORDER BY 1, 2"
+    query = "SELECT number, tag FROM scores LEFT JOIN score_tags USING (tags) ORDER BY 1, 2"
     return sql(query)
 
 
@@ -294,7 +300,7 @@ def test_tags_are_looked_through_only_after_something_was_pruned_and_some_at_onc
     for number in range(1, 5):
         trace = tagged(make, number, f"tag {number}")
         store.commit([make.stored(trace)], [make.score(trace)])
-    sql("DELETE FROM score_facts")
+    sql("DELETE FROM scores")
     store.prune(clock.now_ns)
     assert sql("SELECT count(*) FROM score_tags") == [(4,)]
     clock.now_ns += 4 * 10**9
@@ -306,7 +312,7 @@ def test_tags_that_a_score_has_got_since_they_were_found_unused_stay(store, make
     monkeypatch.setattr(dimensions, "_MAX_LEFT", 0)
     traces = [tagged(make, number, f"tag {number}") for number in (1, 2)]
     store.commit([make.stored(x) for x in traces], [make.score(x) for x in traces])
-    sql("DELETE FROM score_facts")
+    sql("DELETE FROM scores")
     with store._database.reading() as connection:
         unused = dimensions.unused(connection)
     later = tagged(make, 3, "tag 1")
