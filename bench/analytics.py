@@ -34,7 +34,7 @@ from spanscore.store import connections, records
 from spanscore.store.config import Config
 from spanscore.store.connections import snapshot, transaction
 from spanscore.store.dimensions import Dimensions, OfTrace, Scored, hashed
-from spanscore.store.schema import evaluations, score_facts
+from spanscore.store.schema import scores
 from spanscore.store.store import Store
 from spanscore.store.stored_rows import put_rows
 
@@ -117,22 +117,21 @@ class Filling:
         )
         self._record = records.encode(self._template)
 
-    def chunks(self) -> Iterator[tuple[list[Any], list[Any]]]:
-        """Rows of `evaluations` and of `score_facts`."""
+    def chunks(self) -> Iterator[list[Any]]:
+        """Rows of scores."""
         stored: list[Any] = []
-        facts: list[Any] = []
         for number in range(self._traces):
-            self._add(number, stored, facts)
-            if len(facts) >= CHUNK:
-                yield stored, facts
-                stored, facts = [], []
-        yield stored, facts
+            self._add(number, stored)
+            if len(stored) >= CHUNK:
+                yield stored
+                stored = []
+        yield stored
 
     def finish(self, connection: Connection) -> None:
         """Write the procedures and contexts."""
         self._dimensions.write(connection)
 
-    def _add(self, number: int, stored: list[Any], facts: list[Any]) -> None:
+    def _add(self, number: int, stored: list[Any]) -> None:
         session = number // 4
         subject, key = f"{number:032x}", f"session {session}"
         tools = tuple(TOOLS[(number + x) % len(TOOLS)] for x in range(number % 3))
@@ -153,8 +152,6 @@ class Filling:
             passing = int(value >= 0.3)
             label = ("fail", "pass")[passing]
             outcome = (value, label, passing) if is_scored else (None, None, None)
-            scored = (procedure, at_ns + place, seq, context, cluster, of_subject, *outcome)
-            facts.append((*scored, None, tags))
             record = (
                 self._record.replace("{subject}", subject)
                 .replace("{metric}", metric)
@@ -162,18 +159,9 @@ class Filling:
             )
             stored.append(
                 (
-                    seq,
-                    subject,
-                    f"{seq:016x}",
-                    "trace",
-                    metric,
-                    1,
-                    at_ns,
-                    at_ns,
-                    len(record),
-                    record,
-                    "",
-                    "",
+                    *(seq, f"{seq:016x}", "trace", subject, metric, 1, "", ""),
+                    *(at_ns + place, at_ns, len(record), None, None, None, None, 1),
+                    *(procedure, context, cluster, of_subject, *outcome, tags, record),
                 )
             )
 
@@ -208,10 +196,9 @@ class Filling:
 def fill(engine: Engine, scores: int) -> None:
     """Write a store's scores."""
     filling = Filling(scores)
-    for stored, facts in filling.chunks():
+    for stored in filling.chunks():
         with transaction(engine) as connection:
-            write(connection, evaluations, stored)
-            write(connection, score_facts, facts)
+            write(connection, scores, stored)
     with transaction(engine) as connection:
         filling.finish(connection)
         connection.execute(text("ANALYZE"))

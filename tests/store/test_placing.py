@@ -291,13 +291,13 @@ def test_what_scores_are_joined_by_goes_with_the_agent_trace(open_store, make, s
     one = turn(make, "a")
     commit(store, make, one)
     store.put_external([given(make, 1, f"{1:032x}")])
-    assert sql("SELECT agent_trace_id FROM scored_turns") == [(one.id,)]
+    assert sql("SELECT id FROM agent_traces WHERE turn IS NOT NULL") == [(one.id,)]
     if end == "take out":
         store.commit([], [], gone=[one.id])
     else:
         store._clock_ns.now_ns += 2 * 3600 * 10**9
         store.prune(store._clock_ns())
-    assert sql("SELECT agent_trace_id FROM scored_turns") == []
+    assert sql("SELECT id FROM agent_traces WHERE turn IS NOT NULL") == []
 
 
 def test_texts_that_no_database_takes_are_kept_of_a_scored_turn(store, make, placed):

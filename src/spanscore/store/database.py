@@ -21,10 +21,8 @@ from spanscore.store.schema import (
     judge_answers,
     model_responses,
     otel_traces,
-    scored_turns,
     scores,
     session_keys,
-    trace_measures,
 )
 from spanscore.store.stored_rows import put_rows
 
@@ -357,9 +355,8 @@ def _delete_traces(connection: Connection, rows: list[int]) -> None:
     if not rows:
         return
     removed = select(agent_traces.c.id).where(agent_traces.c.row.in_(rows))
-    for table in (otel_traces, model_responses, scored_turns):
+    for table in (otel_traces, model_responses):
         connection.execute(delete(table).where(table.c.agent_trace_id.in_(removed)))
-    connection.execute(delete(trace_measures).where(trace_measures.c.row.in_(rows)))
     keys = connection.execute(
         select(agent_traces.c.session_id).where(agent_traces.c.row.in_(rows))
     ).scalars()

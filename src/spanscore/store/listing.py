@@ -17,7 +17,6 @@ from spanscore.store.config import Config
 from spanscore.store.ordering import Order
 from spanscore.store.schema import NEWEST, agent_traces, score_procedures
 from spanscore.store.schema import scores as stored
-from spanscore.store.schema import trace_measures as measures_table
 from spanscore.store.stored_rows import key
 
 MAX_PAGE = 1000
@@ -236,14 +235,14 @@ def _by_time(
 def _by_measure(
     connection: Connection, query: TraceQuery, after: Place | None, sessions: Sequence[str] | None
 ) -> Iterator[_Listed]:
-    """As `_by_time`, in the order of one of `trace_measures.ORDERS`: records are read of those
+    """As `_by_time`, in the order of one of `stored_rows.ORDERS`: records are read of those
     alone that come next.
     """
     field, is_falling = query.order
-    table = measures_table.c
+    table = agent_traces.c
     value = stored_rows.ordered(field, is_falling=is_falling)
     found = select(table.row.label("number"), value.label("value"))
-    found = found.where(*stored_rows.is_of(measures_table, query.tenant))
+    found = found.where(*stored_rows.is_of(agent_traces, query.tenant))
     if query.since_ns is not None:
         found = found.where(table.row >= stored_rows.first_stored_at(connection, query.since_ns))
     if sessions is not None:

@@ -1,13 +1,12 @@
 """The stored turns that others' scores belong to.
 
-A row of `scored_turns` is written when the first score that may be of an agent trace is placed, and
-goes with the trace or its revision: of traces to which nobody gave scores there are none.
+What is needed of one is kept beside its record when the first score that may be of it is placed.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import bindparam, exists, select
+from sqlalchemy import bindparam, exists, select, update
 from sqlalchemy.engine import Connection
 
 from spanscore.model import json
@@ -22,9 +21,8 @@ from spanscore.store.schema import (
     model_responses,
     otel_traces,
 )
-from spanscore.store.schema import scored_turns as turns_table
 from spanscore.store.schema import scores as scores_table
-from spanscore.store.stored_rows import chunks, key, put_rows
+from spanscore.store.stored_rows import chunks, key
 
 MAX_SCORES = 10_000
 """Scores of one trace, session or response of a tenant that are read at most, those that came
@@ -219,7 +217,9 @@ def read_and_keep(connection: Connection, ids: Iterable[str]) -> list[ScoredTurn
             found.append(turn)
         else:
             new += map(ScoredTurn.of, stored(connection, [id_]))
-    put_rows(connection, turns_table, [(x.turn.id, _encode(x)) for x in new], unless_there=True)
+    for turn in new:
+        is_it = agent_traces.c.id == turn.turn.id
+        connection.execute(update(agent_traces).where(is_it).values(turn=_encode(turn)))
     return found + new
 
 
@@ -238,9 +238,7 @@ def _kept(connection: Connection, ids: Iterable[str]) -> Iterator[tuple[str, Sco
     """Each of these ids with what is kept of it, or None."""
     for chunk in chunks(sorted(set(ids))):
         rows = connection.execute(_KEPT, {"ids": chunk}).all()
-        found = {
-            x.agent_trace_id: turn for x in rows for turn in records.undamaged(_decode, x.record)
-        }
+        found = {x.id: turn for x in rows for turn in records.undamaged(_decode, x.turn)}
         yield from ((id_, found.get(id_)) for id_ in chunk)
 
 
@@ -273,6 +271,6 @@ def _decode(record: str) -> ScoredTurn:
 
 # Built once, as in `writing`.
 _STORED = select(agent_traces.c.record).where(agent_traces.c.id == bindparam("id_"))
-_KEPT = select(turns_table).where(
-    turns_table.c.agent_trace_id.in_(bindparam("ids", expanding=True))
+_KEPT = select(agent_traces.c.id, agent_traces.c.turn).where(
+    agent_traces.c.id.in_(bindparam("ids", expanding=True)), agent_traces.c.turn.is_not(None)
 )

@@ -70,15 +70,29 @@ agent_traces = Table(
     Column("started_ns", _BIG, nullable=False),
     Column("stored_ns", _BIG, nullable=False),
     Column("size_bytes", Integer, nullable=False),
-    Column("record", Text, nullable=False),
     _tenant(),
+    Column("latency_ns", _BIG, nullable=False),
+    Column("tokens", _BIG),
+    Column("tool_errors", Integer),
+    Column("turn", Text),
+    Column("record", Text, nullable=False),
 )
+"""Agent traces, each in its newest revision.
+
+`tokens` is null where they are not recorded, `tool_errors` where the trace does not show whether
+tools were called. `turn` is that by which others' scores are joined to it, without its texts: JSON,
+written when it is first needed.
+"""
 Index(
     "agent_traces_by_session",
     agent_traces.c.session_id,
     sqlite_where=agent_traces.c.session_id.is_not(None),
 )
 Index("agent_traces_by_start", agent_traces.c.started_ns, agent_traces.c.row)
+Index(
+    "agent_traces_by_measure",
+    *(agent_traces.c[x] for x in ("row", "tenant", "latency_ns", "tokens", "tool_errors")),
+)
 _index_of_tenants(agent_traces, "row")
 _index_of_tenants(agent_traces, "started_ns", "row")
 _index_of_tenants(agent_traces, "session_id", "row")
@@ -286,31 +300,6 @@ score_tags = Table(
 hash of all of them.
 
 Apart from the contexts, since some senders' tags are seldom twice the same.
-"""
-
-scored_turns = Table(
-    "scored_turns",
-    tables,
-    Column("agent_trace_id", String(32), primary_key=True),
-    Column("record", Text, nullable=False),
-)
-"""What others' scores are joined to agent traces by, without their texts: a row is written when it
-is first needed.
-"""
-
-trace_measures = Table(
-    "trace_measures",
-    tables,
-    Column("row", _BIG, primary_key=True, autoincrement=False),
-    Column("tenant", String(128), nullable=False),
-    Column("latency_ns", _BIG, nullable=False),
-    Column("tokens", _BIG),
-    Column("tool_errors", Integer),
-)
-"""What agent traces are ordered by, without their texts: a narrow row for each, written with it.
-
-`row` is that of `agent_traces`. `tokens` is null where they are not recorded, `tool_errors` where
-the trace does not show whether tools were called.
 """
 
 deleted_scores = Table(

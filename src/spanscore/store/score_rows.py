@@ -45,6 +45,9 @@ _SIZE = list(table.c.keys()).index("size_bytes")
 
 _Row: TypeAlias = tuple[Any, ...]
 _Numbered: TypeAlias = tuple[int, Evaluation]
+_Place: TypeAlias = tuple[str, str, str, str]
+"""Scope, subject, metric and run: what there is one newest revision of."""
+
 _Revision: TypeAlias = tuple[int, int]
 """A revision, and the number of the score; by that they are ordered."""
 
@@ -55,6 +58,7 @@ _Context: TypeAlias = tuple[int, int | None]
 class _OfSubject(NamedTuple):
     """What the scores of one trace or session have in common."""
 
+    tenant: str
     context: int
     cluster: int
     subject: int
@@ -86,8 +90,9 @@ class _Places:
         """That of a score."""
         turn = self._turns.turn_of(score)
         if turn is None:
+            scored = Scored.by(score, _UNKNOWN)
             return _OfSubject(
-                dimensions.context(Scored.by(score, _UNKNOWN)), cluster(score), subject(score)
+                score.tenant, dimensions.context(scored), cluster(score), subject(score)
             )
         scored = self._scored[turn.id]
         alone, session = (
@@ -97,7 +102,17 @@ class _Places:
         of_session = (
             alone if session is None else cluster_of(scored.tenant, "session", key(session))
         )
-        return _OfSubject(dimensions.context(scored), of_session, alone, dimensions.tags(scored))
+        context, tags = dimensions.context(scored), dimensions.tags(scored)
+        return _OfSubject(score.tenant, context, of_session, alone, tags)
+
+
+class _Added(NamedTuple):
+    """A score that is new."""
+
+    number: int
+    score: Evaluation
+    uid: str
+    place: _Place
 
 
 class Written(NamedTuple):
@@ -125,14 +140,20 @@ def put(
     from their earlier scores. `new` are the ids of agent traces that have no scores yet, `removed`
     names those that were put out.
     """
-    identities = [(subject_of(x), x.uid) for x in scored]
+    subjects = {x: key(x) for x in {x.subject_id for x in scored}}
+    identities = [(subjects[x.subject_id], x.uid) for x in scored]
     numbers = _numbers(connection, identities)
-    added: list[_Numbered] = []
-    for identity, score in zip(identities, scored, strict=True):
-        if identity not in numbers:
-            after += 1
-            numbers[identity] = after
-            added.append((after, score))
+    added: list[_Added] = []
+    newest: dict[_Row, _Revision] = {}
+    for (subject_id, uid), score in zip(identities, scored, strict=True):
+        if (subject_id, uid) in numbers:
+            continue
+        after += 1
+        numbers[subject_id, uid] = after
+        place: _Place = (score.scope, subject_id, score.metric, score.run or "")
+        own = (score.revision, after)
+        added.append(_Added(after, score, uid, place))
+        newest[place] = max(newest.get(place, own), own)
     about: dict[str, OfTrace] = {}
     otel_traces: set[tuple[str, str]] = set()
     answered: list[str] = []
@@ -141,39 +162,34 @@ def put(
         otel_traces.update(placement.otel_traces_of(trace))
         if any(call.response_id for call in trace.model_calls):
             answered.append(trace.id)
-    newest: dict[_Row, _Revision] = {}
-    for number, score in added:
-        place, own = _place(score), (score.revision, number)
-        newest[place] = max(newest.get(place, own), own)
     known = sorted(
-        {subject_of(x) for _, x in added if x.scope == "session" or x.subject_id not in new}
+        {x for scope, x, _, _ in newest if scope == "session"}
+        | {x for scope, x, _, _ in newest if scope == "trace" and x not in new}
     )
     contexts = _contexts(connection, sorted(set(known).difference(about)))
     _supersede(connection, known, newest)
-    unknown = (
-        {x.subject_id for _, x in added if x.scope == "trace"} - about.keys() - contexts.keys()
-    )
+    of_traces = {x for scope, x, _, _ in newest if scope == "trace"}
     about.update(
-        (trace.id, OfTrace.of(trace)) for trace in placement.stored(connection, sorted(unknown))
+        (trace.id, OfTrace.of(trace))
+        for trace in placement.stored(connection, of_traces - about.keys() - contexts.keys())
     )
     dimensions = Dimensions()
     of_subjects: dict[tuple[str, str], _OfSubject] = {}
     rows = []
-    printed = records.encode_evaluations(x for _, x in added)
-    for (number, score), record in zip(added, printed, strict=True):
-        of = of_subjects.get((score.scope, score.subject_id))
+    printed = records.encode_evaluations(x.score for x in added)
+    for (number, score, uid, place), record in zip(added, printed, strict=True):
+        of = of_subjects.get(place[:2])
         if of is None:
-            of = _of_subject(dimensions, score, about, contexts)
-            of_subjects[score.scope, score.subject_id] = of
-        is_newest = newest[_place(score)] == (score.revision, number)
-        named = (None, None, None, None, int(is_newest))
-        rows.append(_row(number, score, subject_of(score), named, of, dimensions, record, now_ns))
+            of = of_subjects[place[:2]] = _of_subject(dimensions, score, about, contexts)
+        current = int(newest[place] == (score.revision, number))
+        named = (None, None, None, None, current)
+        rows.append(_row(number, score, uid, place[1], named, of, dimensions, record, now_ns))
     dimensions.write(connection)
     put_rows(connection, table, rows)
     found = Named(frozenset(otel_traces), placement.scored_responses(connection, answered))
     _place_given(connection, found | removed, len(about) + len(removed.traces))
     return Written(
-        [numbers[x] for x in identities], [x for _, x in added], sum(x[_SIZE] for x in rows)
+        [numbers[x] for x in identities], [x.score for x in added], sum(x[_SIZE] for x in rows)
     )
 
 
@@ -208,7 +224,7 @@ def put_given(
             int(number in counted),
         )
         of, record = places.of(dimensions, score), records.encode(score)
-        rows.append(_row(number, score, None, named, of, dimensions, record, now_ns))
+        rows.append(_row(number, score, score.uid, None, named, of, dimensions, record, now_ns))
     dimensions.write(connection)
     put_rows(connection, table, rows)
     return list(new.values()), sum(x[_SIZE] for x in rows)
@@ -340,12 +356,13 @@ def _of_subject(
         scored = Scored.by(score, of_trace or _UNKNOWN)
         known = dimensions.context(scored), dimensions.tags(scored)
     context, tags = known
-    return _OfSubject(context, cluster(score), subject(score), tags)
+    return _OfSubject(score.tenant, context, cluster(score), subject(score), tags)
 
 
 def _row(
     number: int,
     score: Evaluation,
+    uid: str,
     subject_id: str | None,
     named: _Row,
     of: _OfSubject,
@@ -355,13 +372,13 @@ def _row(
 ) -> _Row:
     return (
         number,
-        score.uid,
+        uid,
         score.scope,
         subject_id,
         score.metric,
         score.revision,
         score.run or "",
-        score.tenant,
+        of.tenant,
         score.evaluated_at_ns,
         now_ns,
         records.size_bytes(record),
@@ -396,7 +413,7 @@ def _place_given(connection: Connection, named: Named, changed: int) -> None:
     moved = []
     for row, score in given:
         place = places.of(dimensions, score)
-        if place != (row.context, row.cluster, row.subject, row.tags):
+        if place != (row.tenant, row.context, row.cluster, row.subject, row.tags):
             moved.append((row.number, place))
     dimensions.write(connection)
     for number, place in moved:
@@ -433,10 +450,6 @@ def _decoded(rows: Sequence[Any]) -> Iterator[_Numbered]:
     for number, record in rows:
         for score in records.undamaged(records.decode_evaluation, record):
             yield number, score
-
-
-def _place(score: Evaluation) -> _Row:
-    return score.scope, subject_of(score), score.metric, score.run or ""
 
 
 def _given_place(score: Evaluation) -> _Row:

@@ -17,7 +17,6 @@ from sqlalchemy import (
     BigInteger,
     Column,
     ColumnElement,
-    Delete,
     Dialect,
     String,
     Table,
@@ -41,10 +40,8 @@ from spanscore.store.schema import (
     evaluated_sessions,
     model_responses,
     otel_traces,
-    scored_turns,
     session_keys,
 )
-from spanscore.store.schema import trace_measures as measures_table
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -126,10 +123,8 @@ def put_traces(
             else:
                 replaced[row.id] = row.size_bytes
     for ids in chunks(list(replaced)):
-        connection.execute(_measures_of(ids))
         connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(ids)))
         connection.execute(delete(model_responses).where(model_responses.c.agent_trace_id.in_(ids)))
-        connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(ids)))
     rows = [
         _trace_row(stored, id_, row, now_ns)
         for row, (id_, stored) in enumerate(newest.items(), after_row + 1)
@@ -138,8 +133,6 @@ def put_traces(
     for ids in chunks(list(replaced)):
         pairs.difference_update(map(tuple, connection.execute(_STORED_IDS, {"ids": ids})))
     put_rows(connection, agent_traces, rows)
-    measured = enumerate(newest.values(), after_row + 1)
-    _put_measures(connection, [(row, stored.trace) for row, stored in measured])
     put_rows(connection, otel_traces, sorted(pairs))
     _note_keys(connection, [stored.trace for stored in newest.values()])
     _note_responses(connection, [stored.trace for stored in newest.values()])
@@ -189,18 +182,6 @@ def _note_responses(connection: Connection, traces: Sequence[AgentTrace]) -> Non
     put_rows(connection, model_responses, sorted(rows))
 
 
-def _put_measures(connection: Connection, traces: Iterable[tuple[int, AgentTrace]]) -> None:
-    """Write what agent traces are ordered by; each comes with its row."""
-    rows = [row_of(trace, row) for row, trace in traces]
-    put_rows(connection, measures_table, rows)
-
-
-def _measures_of(ids: Sequence[str]) -> Delete:
-    """Deletes what agent traces are ordered by, which are still there themselves."""
-    rows = select(agent_traces.c.row).where(agent_traces.c.id.in_(ids))
-    return delete(measures_table).where(measures_table.c.row.in_(rows))
-
-
 def take_out(connection: Connection, ids: Sequence[str]) -> int:
     """Delete agent traces, but for their evaluations, which may have left; returns the bytes that
     went.
@@ -212,8 +193,6 @@ def take_out(connection: Connection, ids: Sequence[str]) -> int:
         connection.execute(
             delete(model_responses).where(model_responses.c.agent_trace_id.in_(some))
         )
-        connection.execute(delete(scored_turns).where(scored_turns.c.agent_trace_id.in_(some)))
-        connection.execute(_measures_of(some))
         connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(some)))
     return freed_bytes
 
@@ -238,10 +217,9 @@ def _trace_row(stored: StoredTrace, id_: str, row: int, now_ns: int) -> _Row:
         trace.started_ns,
         now_ns,
         size_bytes,
-        record,
         trace.tenant,
     )
-    return (row, id_, *facts)
+    return (row, id_, *facts, *_measures(trace), None, record)
 
 
 def put_rows(
@@ -304,9 +282,9 @@ _MOST: Final = _LAST - 1
 _MOST_ERRORS: Final = 2**31 - 1
 
 ORDERS: Final[Mapping[str, Column[int]]] = {
-    "latency": measures_table.c.latency_ns,
-    "tokens": measures_table.c.tokens,
-    "tool_errors": measures_table.c.tool_errors,
+    "latency": agent_traces.c.latency_ns,
+    "tokens": agent_traces.c.tokens,
+    "tool_errors": agent_traces.c.tool_errors,
 }
 """What agent traces can be ordered by here, and the column that has it."""
 
@@ -331,15 +309,13 @@ def tool_errors(trace: AgentTrace) -> int | None:
     return None if calls is None else sum(x.error is not None for x in calls)
 
 
-def row_of(trace: AgentTrace, row: int) -> tuple[int, str, int, int | None, int | None]:
-    """The row of `trace_measures` of an agent trace whose row is `row`.
+def _measures(trace: AgentTrace) -> tuple[int, int | None, int | None]:
+    """What agent traces are ordered by.
 
     A number for which its column has no room is cut to the greatest that it has.
     """
     used, failed = tokens(trace), tool_errors(trace)
     return (
-        row,
-        trace.tenant,
         _bounded(trace.ended_ns - trace.started_ns, _MOST),
         None if used is None else _bounded(used, _MOST),
         None if failed is None else _bounded(failed, _MOST_ERRORS),
