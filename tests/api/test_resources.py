@@ -60,6 +60,12 @@ class StoreBackend(Store):
     def sessions(self, session_id, *, tenant):
         return super().sessions(self.session_keys(session_id, tenant=tenant), tenant=tenant)
 
+    def why_unscored(self, trace, scores):
+        return "" if scores else "left out"
+
+    def why_not_stored(self, trace_id, *, tenant):
+        return ""
+
     async def evaluate(self, *, tenant, trace_id=None, session_id=None, overrides=None):
         self.asked = (trace_id, session_id, overrides)
         return self.evaluations(trace_id=trace_id, session_id=session_id, tenant=tenant)

@@ -22,6 +22,12 @@ class StoreBackend(Store):
 
     has_judge = False
 
+    def why_unscored(self, trace, scores):
+        return "" if scores else "left out"
+
+    def why_not_stored(self, trace_id, *, tenant):
+        return ""
+
     def sessions(self, session_id, *, tenant):
         return super().sessions(self.session_keys(session_id, tenant=tenant), tenant=tenant)
 

@@ -63,6 +63,18 @@ def test_a_failing_metric_has_its_pass_rate_with_n_and_an_interval(show, server)
     )
 
 
+def test_a_turn_without_a_score_says_why(show, serve):
+    served = serve(evaluation={"sampling": 0}).start()
+    _write(served, (turn(0, time.time_ns(), failing=False),))
+    page = show(served, "#/traces")
+    row = page.locator(".row").first
+    row.wait_for()
+    assert "left out of the sample" in row.inner_text()
+    _open_turn(page)
+    assert "No score: left out of the sample" in page.locator(".remarks").first.inner_text()
+    assert page.complaints == []
+
+
 def test_trends_have_each_metric_with_intervals_as_a_picture_and_as_a_table(show, server):
     page = show(server, "#/trends?range=24h", ready=".trend")
     card = page.locator(".trend", has_text="task_completion")

@@ -64,6 +64,12 @@ class Backend(Lists, Stored, Protocol):
         """The agent trace stored under `trace_id`; None where there is none."""
         ...
 
+    def why_not_stored(self, trace_id: str, *, tenant: str) -> str:
+        """Why nothing is stored of an OTel trace, where that is known; else "". Called in the event
+        loop.
+        """
+        ...
+
     def evaluations(
         self,
         *,
@@ -102,7 +108,7 @@ async def find_trace(backend: Backend, trace_id: str, *, tenant: str) -> AgentTr
     """The agent trace under an id. Raises NotFoundError."""
     trace = await in_thread(backend.trace, trace_id, tenant=tenant)
     if trace is None:
-        raise not_found(trace_id)
+        raise not_found(trace_id, backend.why_not_stored(trace_id, tenant=tenant))
     return trace
 
 

@@ -77,6 +77,10 @@ class Lists(Protocol):
         """A page of agent traces, newest first."""
         ...
 
+    def why_unscored(self, trace: AgentTrace, scores: Sequence[Evaluation]) -> str:
+        """Why a stored trace with these scores has none; else ""."""
+        ...
+
     def list_sessions(
         self, query: SessionQuery, limit: int, after: Place | None = None
     ) -> Page[SessionRecord]:
@@ -135,9 +139,14 @@ def _is_rising(order: Sequence[Order], *, usual: bool = False) -> bool:
 
 
 def scores_of_subject(
-    found: Sequence[Evaluation], request: score_pb.ListScoresRequest, call: Call
+    found: Sequence[Evaluation],
+    request: score_pb.ListScoresRequest,
+    call: Call,
+    unscored: str = "",
 ) -> score_pb.ListScoresResponse:
-    """A page of one subject's scores, which are `found`. Raises as `scores`."""
+    """A page of one subject's scores, which are `found`; `unscored`: why there are none. Raises as
+    `scores`.
+    """
     query = _score_query(request, call)
     wanted = [x for x in found if query.wants(x) and x.evaluated_at_ns >= (query.since_ns or 0)]
     order = _score_order(request)
@@ -152,7 +161,9 @@ def scores_of_subject(
     )
     end = max(0, start) + len(shown)
     token = requests.token(request, call, (end,)) if end < len(wanted) else ""
-    return score_pb.ListScoresResponse(scores=shown, next_page_token=token)
+    return score_pb.ListScoresResponse(
+        scores=shown, next_page_token=token, unscored=text_of(unscored)
+    )
 
 
 def traces(
@@ -172,7 +183,8 @@ def traces(
 
     def read(limit: int) -> tuple[trace_pb.ListTracesResponse, Place | None]:
         page = lists.list_traces(query, limit, place)
-        return trace_pb.ListTracesResponse(traces=map(summary, page.items)), page.next
+        found = (summary(x, lists.why_unscored(*x)) for x in page.items)
+        return trace_pb.ListTracesResponse(traces=found), page.next
 
     return _fitting(read, request, call)
 
@@ -235,8 +247,8 @@ def _score_query(request: score_pb.ListScoresRequest, call: Call) -> ScoreQuery:
     )
 
 
-def summary(found: TraceScores) -> trace_pb.TraceSummary:
-    """An agent trace in few words, with its scores."""
+def summary(found: TraceScores, unscored: str) -> trace_pb.TraceSummary:
+    """An agent trace in few words, with its scores, or `unscored`: why it has none."""
     trace = found.trace
     return trace_pb.TraceSummary(
         name=name_of("traces", trace.id),
@@ -253,6 +265,7 @@ def summary(found: TraceScores) -> trace_pb.TraceSummary:
         model_calls=len(trace.model_calls),
         outcome=OUTCOMES[trace.outcome],
         scores=map(encode_score, found.scores),
+        unscored=text_of(unscored),
     )
 
 

@@ -4,12 +4,14 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from spanscore import config
 from spanscore.api import listing as messages
 from spanscore.api.decoder import decode_score
 from spanscore.api.v1.trace_service_pb2 import ListTracesRequest, TraceSummary
 from spanscore.cli import score_lines, server
 from spanscore.cli.options import argument
 from spanscore.cli.terminal import print_json
+from spanscore.evaluation import Unscored
 from spanscore.store import listing, ordering
 
 
@@ -59,7 +61,8 @@ def _found(args: argparse.Namespace) -> Iterator[TraceSummary]:
     found = server.of_store(
         args, lambda connection, place: listing.traces(connection, query, server.PAGE, place)
     )
-    return map(messages.summary, found)
+    unscored = Unscored(config.load(args.config).evaluation)
+    return (messages.summary(x, unscored.why(*x)) for x in found)
 
 
 def _as_json(trace: TraceSummary) -> dict[str, Any]:
@@ -77,4 +80,12 @@ def _as_json(trace: TraceSummary) -> dict[str, Any]:
     }
 
 
-_OPTIONAL = ("session_id", "agent_name", "service_name", "user_input", "final_output", "tool_calls")
+_OPTIONAL = (
+    "session_id",
+    "agent_name",
+    "service_name",
+    "user_input",
+    "final_output",
+    "tool_calls",
+    "unscored",
+)

@@ -319,6 +319,15 @@ class AgentTrace:
         """Whose it is; "" without tenants."""
         return tenant_of(self.target.resource)
 
+    @property
+    def has_content(self) -> bool:
+        """Whether anything of what was asked, answered or passed to tools is recorded, be it
+        damaged.
+        """
+        if any(x is not None for x in (self.user_input, self.final_output, self.plan)):
+            return True
+        return any(x.arguments is not None or x.result is not None for x in self.tool_calls or ())
+
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `spanscore inspect --jsonl` prints on one line; some have more.
 

@@ -64,12 +64,12 @@ class ScoreQuery:
     """Which scores are wanted; what is None or False is no condition.
 
     `failing`: only those that do not pass and those that could not be measured; skips are listed
-    only with `skipped`. `since_ns`: only what was stored from then on (Unix ns). `service` and
-    `session_id` are compared as they are, `metric` names a metric or a family of them, such as
-    rubric. `source` is "spanscore", "human" or whoever gave it. `filter` is of
-    `fields.SCORE_FIELDS`. `oldest_first`: first what was stored first. `run`: only what this
-    evaluation run measured; "": only what was evaluated as it came, or that others gave. `tenant`:
-    whose scores; "" is the one tenant of a server without tenants.
+    only with `skipped`. `since_ns`: only what was stored from then on (Unix ns). `trace_id`: of an
+    agent trace or an OTel trace. `service` and `session_id` are compared as they are, `metric`
+    names a metric or a family of them, such as rubric. `source` is "spanscore", "human" or whoever
+    gave it. `filter` is of `fields.SCORE_FIELDS`. `oldest_first`: first what was stored first.
+    `run`: only what this evaluation run measured; "": only what was evaluated as it came, or that
+    others gave. `tenant`: whose scores; "" is the one tenant of a server without tenants.
     """
 
     failing: bool = False
@@ -77,6 +77,7 @@ class ScoreQuery:
     since_ns: int | None = None
     service: str | None = None
     metric: str | None = None
+    trace_id: str | None = None
     session_id: str | None = None
     source: str | None = None
     filter: Filter[Evaluation] | None = None
@@ -90,6 +91,7 @@ class ScoreQuery:
             (self.skipped or score.status != "skipped")
             and (not self.failing or score.is_failing)
             and self.service in {None, score.service_name}
+            and self.trace_id in {None, score.target.trace_id, score.subject_id}
             and self.session_id in {None, score.session_id, score.session_key}
             and self.source in {None, score.evaluator.source or _OURS}
             and self.run == (score.run or "")
@@ -202,6 +204,16 @@ def traces(
         if looked_at >= _MAX_LOOKED_AT or read >= _MAX_READ:
             return Page(items, places[chunk[-1].number])
     return Page(items, None)
+
+
+def turns_of(connection: Connection, trace_id: str, tenant: str = "") -> list[TraceScores]:
+    """The agent traces that the id of an agent trace or an OTel trace stands for."""
+    table = agent_traces.c
+    found = select(table.row.label("number"), table.started_ns.label("value"), table.record)
+    ids = lookup.turns(connection, trace_id, tenant)
+    rows = connection.execute(found.where(table.id.in_(ids)).order_by(table.row)).all()
+    listed = [_Listed(row.number, row.value, row.record) for row in rows]
+    return [turn for _, turn in _with_scores(connection, listed, tenant)]
 
 
 class _Listed(NamedTuple):
@@ -441,6 +453,8 @@ def _text_wanted(record: Column[str], query: ScoreQuery) -> list[Any]:
     found = []
     if query.service is not None:
         found += _contains(record, query.service, "service_name")
+    if query.trace_id is not None:
+        found += _contains(record, query.trace_id, "trace_id", "subject_id")
     if query.session_id is not None:
         found += _contains(record, query.session_id, "session_id", "session_key")
     if query.source not in {None, _OURS}:

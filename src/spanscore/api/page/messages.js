@@ -44,7 +44,7 @@ export function turnRow(message) {
   const scores = (message.scores ?? []).map(scoreOf);
   const start = milliseconds(message.startedNs);
   return {
-    ...verdict(scores), id: message.id, start, took: milliseconds(message.endedNs) - start, calls: message.toolCalls,
+    ...verdict(scores), words: message.unscored, id: message.id, start, took: milliseconds(message.endedNs) - start, calls: message.toolCalls,
     title: firstLine(message.userInput, 240) || (message.agentName ? `A turn of ${message.agentName}` : "No input was recorded"),
     agent: message.agentName, service: message.serviceName, session: message.sessionId,
   };

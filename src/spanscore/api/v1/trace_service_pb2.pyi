@@ -211,6 +211,7 @@ class TraceSummary(_message.Message):
     SCORES_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
+    UNSCORED_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """The id of the agent trace, 32 hex digits."""
     started_ns: _builtins.int
@@ -228,6 +229,8 @@ class TraceSummary(_message.Message):
     name: _builtins.str
     """traces/{trace}, with its id."""
     outcome: _agent_trace_pb2.TurnOutcome.ValueType
+    unscored: _builtins.str
+    """Why it has no score, where it has none: skipped, left out of a sample, or only its session is measured."""
     @_builtins.property
     def trace_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The ids of the OpenTelemetry traces that it was rebuilt from."""
@@ -253,10 +256,11 @@ class TraceSummary(_message.Message):
         scores: _abc.Iterable[_score_pb2.Score] | None = ...,
         name: _builtins.str = ...,
         outcome: _agent_trace_pb2.TurnOutcome.ValueType = ...,
+        unscored: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_final_output", b"_final_output", "_service_name", b"_service_name", "_session_id", b"_session_id", "_tool_calls", b"_tool_calls", "_user_input", b"_user_input", "agent_name", b"agent_name", "final_output", b"final_output", "service_name", b"service_name", "session_id", b"session_id", "tool_calls", b"tool_calls", "user_input", b"user_input"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_final_output", b"_final_output", "_service_name", b"_service_name", "_session_id", b"_session_id", "_tool_calls", b"_tool_calls", "_user_input", b"_user_input", "agent_name", b"agent_name", "ended_ns", b"ended_ns", "final_output", b"final_output", "id", b"id", "model_calls", b"model_calls", "name", b"name", "outcome", b"outcome", "scores", b"scores", "service_name", b"service_name", "session_id", b"session_id", "started_ns", b"started_ns", "tool_calls", b"tool_calls", "trace_ids", b"trace_ids", "user_input", b"user_input"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_final_output", b"_final_output", "_service_name", b"_service_name", "_session_id", b"_session_id", "_tool_calls", b"_tool_calls", "_user_input", b"_user_input", "agent_name", b"agent_name", "ended_ns", b"ended_ns", "final_output", b"final_output", "id", b"id", "model_calls", b"model_calls", "name", b"name", "outcome", b"outcome", "scores", b"scores", "service_name", b"service_name", "session_id", b"session_id", "started_ns", b"started_ns", "tool_calls", b"tool_calls", "trace_ids", b"trace_ids", "unscored", b"unscored", "user_input", b"user_input"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent_name: _TypeAlias = _typing.Literal["agent_name"]  # noqa: Y015
     _WhichOneofArgType__agent_name: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name"]  # noqa: Y015
