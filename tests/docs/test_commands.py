@@ -28,8 +28,10 @@ from scripted_server import ScriptedServer
 from spanscore.api.server import services
 from spanscore.api.servicer import methods
 from spanscore.cli import main, trace_files
+from spanscore.model.score import Evaluation, Evaluator, Failure
 from spanscore.store.config import Config as StoreConfig
-from spanscore.store.store import Store
+from spanscore.store.store import Store, StoredTrace
+from spanscore.testing.traces import agent_trace
 
 BIN = Path(sys.executable).parent
 DEADLINE_S = 300
@@ -84,8 +86,25 @@ def folder(tmp_path_factory):
     for name in ("before.json", "after.json"):
         test = [BIN / "spanscore", "test", "suite.yaml", "traces.jsonl", "--output", name]
         subprocess.run(test, cwd=made, capture_output=True, check=False)
-    Store.open(StoreConfig(url=f"sqlite:///{made}/spanscore.db")).close()  # as a server leaves it
+    store = Store.open(StoreConfig(url=f"sqlite:///{made}/spanscore.db"))  # as a server leaves it
+    failed = agent_trace(user_input="Cancel order 7", final_output="I cannot.")
+    store.commit([StoredTrace(failed, 1, "")], [_failing(failed)])
+    store.close()
     return made
+
+
+def _failing(trace):
+    return Evaluation(
+        scope="trace",
+        subject_id=trace.id,
+        metric="task_completion",
+        outcome=Failure("TimeoutError", "no answer"),
+        threshold=0.5,
+        scale=(0.0, 1.0),
+        evaluator=Evaluator("LLM", "task_completion", "1"),
+        target=trace.target,
+        session_id=None,
+    )
 
 
 @pytest.fixture

@@ -319,7 +319,7 @@ class AgentTrace:
         )
 
     def __repr__(self) -> str:
-        asked, said = (
+        asked, answered = (
             None if x is None else line_of(x, _SHOWN_CHARS)
             for x in (self.user_input, self.final_output)
         )
@@ -327,7 +327,7 @@ class AgentTrace:
         tools = f" tools={', '.join(calls[:_SHOWN_CALLS])!r}" if calls else ""
         more = f" and {len(calls) - _SHOWN_CALLS} more" if len(calls) > _SHOWN_CALLS else ""
         ids = f"{self.target.trace_id[:8]} {self.outcome}"
-        return f"<AgentTrace {ids} input={asked!r}{tools}{more} output={said!r}>"
+        return f"<AgentTrace {ids} input={asked!r}{tools}{more} output={answered!r}>"
 
     @property
     def tenant(self) -> str:
