@@ -374,6 +374,29 @@ def test_what_ci_runs_needs_no_key_once_the_answers_are_recorded(system, tmp_pat
     assert {"report.html", "junit.xml"} <= {x.name for x in tmp_path.iterdir()}
 
 
+LOCAL_JUDGES = re.findall(
+    r"^\| ([\w.]+) \| .* \| `(openai/\S+)` \| `(\S+)` \|$",
+    (ROOT / "docs/local-judge.md").read_text(),
+    re.MULTILINE,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "model", "address"), LOCAL_JUDGES)
+def test_a_local_judge_is_asked_by_its_own_name_without_a_key(
+    name, model, address, tmp_path, environ
+):
+    with_files_of("docs/local-judge.md", tmp_path, environ)
+    text = (tmp_path / "spanscore.yaml").read_text()
+    shown = next(x for _, x, _ in LOCAL_JUDGES if x in text)
+    (tmp_path / "spanscore.yaml").write_text(text.replace(shown, model))
+    traces = shlex.quote(str(ROOT / "examples/recordings/pydantic-ai"))
+    command = f"spanscore eval {traces} -c spanscore.yaml --metric task_completion"
+    done = in_shell(command, tmp_path, without_a_model(environ))
+    assert MODEL_ON_LOOPBACK.fullmatch(address)
+    assert f"Judged by {model}: 4 calls" in done.stdout, done.stderr
+
+
 @pytest.mark.slow
 def test_the_agreement_that_the_judges_page_shows_is_what_comes_out():
     page = (ROOT / "docs/judge.md").read_text()

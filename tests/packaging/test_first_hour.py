@@ -12,7 +12,7 @@ from obliging_model import ObligingModel
 from scripted_server import ScriptedServer
 
 pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
-_KEPT_FROM = ("PYTEST_", "PYTHON", "OPENAI_", "SPANSCORE_", "OTEL_")
+_LEFT_OUT = ("PYTEST_", "PYTHON", "OPENAI_", "SPANSCORE_", "OTEL_")
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def paste(environment, wheel, tmp_path):
 
     def run(commands, **variables):
         path = f"{environment.folder}/bin{os.pathsep}{os.environ['PATH']}"
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(_KEPT_FROM)}
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(_LEFT_OUT)}
         done = subprocess.run(
             ["/bin/bash", "-e", "-c", "\n".join(from_wheel(x, wheel) for x in commands)],
             cwd=tmp_path,
