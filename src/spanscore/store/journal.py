@@ -382,6 +382,8 @@ Work: TypeAlias = Callable[[sqlite3.Connection], Any]
 _COMMIT_BYTES = 32 * 2**20
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 15.0
 _FAULT = "the journal cannot be written"
+_PASSING = (sqlite3.OperationalError, OSError)
+"""Full, locked, I/O error, of the database or of the ledger: the same work may succeed later."""
 
 
 @dataclass(slots=True)
@@ -538,8 +540,7 @@ class Commits:
         owed, self._owed = self._owed, []
         try:
             self._do([*owed, _Task(_rewrite_version)])
-        # full, locked, I/O error: the same some time later
-        except sqlite3.OperationalError as error:
+        except _PASSING as error:
             self._owed = owed
             self._failed(error)
         except Exception as error:  # noqa: BLE001 - as above
@@ -556,7 +557,7 @@ class Commits:
         for task in owed:
             try:
                 self._do([task])
-            except sqlite3.OperationalError:
+            except _PASSING:
                 left.append(task)
             except Exception as error:  # noqa: BLE001 - it would hold up all others for ever
                 _log.error("journal: a change is given up: %s", error)
@@ -581,8 +582,9 @@ class Commits:
     def _succeeded(self) -> None:
         """What is owed may be done now: it is tried at once."""
         if self._ledger.is_long:
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._ledger.shorten()
+            with suppress(sqlite3.Error):  # it is done after a later commit
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._ledger.shorten()
         self.fault = None
         self._wait_s, self._due_s = _FIRST_WAIT_S, 0.0
         if self._complaints.is_over(_FAULT):
