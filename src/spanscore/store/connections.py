@@ -164,6 +164,7 @@ def _reader_of_file(file: str) -> Engine:
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # the driver begins none to read
+        connection.text_factory = _text
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -217,6 +218,13 @@ def _with_limited_statements(engine: Engine) -> Engine:
     return engine
 
 
+def _text(content: bytes) -> str:
+    r"""A text of SQLite's; what is not UTF-8 becomes `\xff`, which no JSON has, so that one damaged
+    record is found when it is decoded, and the driver does not end the whole statement.
+    """
+    return content.decode("utf-8", "backslashreplace")
+
+
 def _in_memory() -> Engine:
     """One connection, which is the database: threads take turns with it."""
     return create_engine(
@@ -251,6 +259,7 @@ def _sqlite(url: URL, config: Config) -> Engine:
     def configure(connection: Any, _record: Any) -> None:
         # the driver's own transactions begin too late to read and write as one
         connection.isolation_level = None
+        connection.text_factory = _text
         for pragma in pragmas:
             connection.execute(f"PRAGMA {pragma}")
 
@@ -364,10 +373,6 @@ def _sorted_errors() -> Iterator[None]:
         what = f"the store cannot be used: {error.orig}"
         if is_damaged(error.orig):
             raise RetryableError(f"{what}; {_REPAIR}", retry_after_s=30.0, why=DAMAGE) from error
-        if "Could not decode to UTF-8" in str(error.orig):
-            raise PermanentError(
-                "a record in the store is damaged: its text is not UTF-8"
-            ) from error
         # locked, disk full, server gone
         if error.connection_invalidated or isinstance(error, _MAY_PASS):
             raise RetryableError(what, retry_after_s=5.0) from error
