@@ -1,16 +1,19 @@
 """A store belongs to one server, and goes on whatever becomes of its file."""
 
+import errno
 import os
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy.exc import DatabaseError
 
 from spanscore.errors import ConfigError, RetryableError
-from spanscore.store import connections, records
+from spanscore.store import connections, database, records, recovery, repair
 from spanscore.store.config import Config
 from spanscore.store.listing import ScoreQuery, TraceQuery
+from spanscore.store.repair import fault_of
 from spanscore.store.store import Store
 
 
@@ -112,8 +115,31 @@ def test_a_damaged_store_is_waited_for_and_says_what_to_do(serving, tmp_path, ma
     serving._database.engine.dispose()
     with (tmp_path / "spanscore.db").open("r+b") as file:
         file.truncate(16384)
-    with pytest.raises(RetryableError, match="spanscore repair"):
+    with pytest.raises(RetryableError, match="spanscore doctor"):
         serving.trace(make.trace(150).id)
+    serving._database._examining.join()
+    assert "spanscore repair" in serving.trouble
+
+
+def test_a_disk_that_failed_at_reading_is_not_taken_for_a_damaged_file(
+    serving, monkeypatch, caplog
+):
+    looks = iter([OSError(errno.EIO, "Input/output error"), None])
+    monkeypatch.setattr(recovery, "disk_error", lambda _: next(looks))
+    monkeypatch.setattr(database, "_EXAMINE_EVERY_S", 0)
+    begun = threading.Event()
+    monkeypatch.setattr(repair, "fault_of", lambda file: begun.wait() and fault_of(file))
+    error = sqlite3.DatabaseError("database disk image is malformed")
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    with pytest.raises(RetryableError, match="the disk failed at reading it"):
+        with serving._database.reading():
+            raise DatabaseError("", None, error)
+    examining = serving._database._examining
+    begun.set()
+    examining.join()
+    assert serving.trouble is None
+    assert "is sound" in caplog.text
+    assert "repair" not in caplog.text
 
 
 def set_a_byte_to_ff(tmp_path, table, number):

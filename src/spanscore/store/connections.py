@@ -274,15 +274,19 @@ def _sqlite(url: URL, config: Config) -> Engine:
 
 
 DAMAGE: Final = "store_damaged"
-"""Why a RetryableError is raised where the file is damaged: it passes only once somebody has
-repaired it.
+"""Why a RetryableError is raised where SQLite reports damage: it passes only once somebody has
+repaired the file, unless the disk failed at reading it.
 """
 
 WRITES: Final = "spanscore_writes"
 """The execution option of a connection that is going to write."""
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_REPAIR = "it is damaged: stop the server and run `spanscore repair` with its configuration"
+REPAIR = "it is damaged: stop the server and run `spanscore repair` with its configuration"
+_DOUBT = (
+    "the disk failed at reading it, or it is damaged: `spanscore doctor` with the server's"
+    " configuration says which"
+)
 _MAX_THREADS = 4
 
 ItemT = TypeVar("ItemT")
@@ -372,7 +376,9 @@ def _sorted_errors() -> Iterator[None]:
     except DBAPIError as error:
         what = f"the store cannot be used: {error.orig}"
         if is_damaged(error.orig):
-            raise RetryableError(f"{what}; {_REPAIR}", retry_after_s=30.0, why=DAMAGE) from error
+            is_certain = getattr(error.orig, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB
+            what = f"{what}; {REPAIR if is_certain else _DOUBT}"
+            raise RetryableError(what, retry_after_s=30.0, why=DAMAGE) from error
         # locked, disk full, server gone
         if error.connection_invalidated or isinstance(error, _MAY_PASS):
             raise RetryableError(what, retry_after_s=5.0) from error

@@ -3,6 +3,7 @@
 import logging
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ from typing import Any, Final, Literal
 from sqlalchemy import Column, Table, delete, exists, func, select
 from sqlalchemy.engine import Connection, Engine
 
-from spanscore.errors import ConfigError, PermanentError, RetryableError
-from spanscore.store import connections, facts, schema
+from spanscore.errors import ConfigError, InputError, PermanentError, RetryableError
+from spanscore.store import connections, facts, repair, schema
 from spanscore.store.config import Config
 from spanscore.store.locks import FileLock, SharedLocks
 from spanscore.store.schema import (
@@ -33,6 +34,8 @@ from spanscore.store.stored_rows import put_rows
 
 _log = logging.getLogger(__name__)
 
+
+_EXAMINE_EVERY_S: Final = 15.0
 
 _ONE_WRITER: Final = (
     "SET LOCAL idle_in_transaction_session_timeout = 15000; SET LOCAL tcp_user_timeout = 15000;"
@@ -67,6 +70,7 @@ class Database:
         self.locks: SharedLocks | None = None
         """What one of the servers on this database does; None where there is only one."""
         self._is_closed = False
+        self._examining: threading.Thread | None = None
         if alone and config.url == connections.MEMORY:
             raise ConfigError(
                 "store.url: a server needs a store that outlives it: sqlite:///FILE, or a"
@@ -88,7 +92,8 @@ class Database:
     def trouble(self) -> str | None:
         """Why the database could not be used when it last was tried; None where it could.
 
-        Damage stays, though another part of the file may be read and written.
+        Damage stays, though another part of the file may be read and written, unless the file is
+        found to be sound.
         """
         faults = self._faults.copy()
         return faults.get("damage") or faults.get("writes") or faults.get("reads")
@@ -148,10 +153,38 @@ class Database:
         try:
             yield
         except RetryableError as error:
-            self._faults["damage" if error.why == connections.DAMAGE else what] = str(error)
+            if error.why == connections.DAMAGE:
+                self._suspect(str(error))
+            else:
+                self._faults[what] = str(error)
             raise
         else:
             self._faults.pop(what, None)
+
+    def _suspect(self, fault: str) -> None:
+        """Note damage that SQLite reports, and have it looked into."""
+        if self._examining is None:
+            self._faults["damage"] = fault
+            self._examining = threading.Thread(target=self._examine, name="damage", daemon=True)
+            self._examining.start()
+
+    def _examine(self) -> None:
+        """Find out whether the file is damaged, once the disk reads it."""
+        while self._file is not None and not self._is_closed:
+            try:
+                fault = repair.fault_of(self._file)
+            except InputError as error:
+                self._faults["damage"] = f"the store cannot be used: {error}"
+                time.sleep(_EXAMINE_EVERY_S)
+                continue
+            if fault is None:
+                self._faults.pop("damage", None)
+                self._examining = None
+                _log.warning("%s is sound: the disk had failed at reading it", self._file)
+            else:
+                self._faults["damage"] = f"{self._file}: {fault}; {connections.REPAIR}"
+                _log.error("%s", self._faults["damage"])
+            return
 
     def _look(self) -> None:
         """Find out whether the file is the one that was opened."""
@@ -171,6 +204,7 @@ class Database:
             self.changed(connection)
         self._identity = _identity(self._file)
         self._faults.pop("damage", None)
+        self._examining = None
         notice = (
             "%s was removed or replaced while it was in use: going on with what is there now,"
             " without what was in it"

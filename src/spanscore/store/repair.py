@@ -68,6 +68,8 @@ def fault_of(file: Path) -> str | None:
     if not file.exists():
         return None
     log = file.with_name(f"{file.name}-wal")
+    if (failed := recovery.disk_error(file)) is not None:
+        raise InputError(f"{file}: cannot be read ({failed}): see to the disk")
     # Closed again, SQLite would remove a log of which it read only a part; where there is none,
     # what it makes stays.
     mode = "ro" if log.exists() and log.stat().st_size else "rw"
