@@ -131,9 +131,9 @@ def test_a_disk_that_failed_at_reading_is_not_taken_for_a_damaged_file(
     monkeypatch.setattr(repair, "fault_of", lambda file: begun.wait() and fault_of(file))
     error = sqlite3.DatabaseError("database disk image is malformed")
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-    with pytest.raises(RetryableError, match="the disk failed at reading it"):
-        with serving._database.reading():
-            raise DatabaseError("", None, error)
+    failing = pytest.raises(RetryableError, match="the disk failed at reading it")
+    with failing, serving._database.reading():
+        raise DatabaseError("", None, error)
     examining = serving._database._examining
     begun.set()
     examining.join()
