@@ -5,7 +5,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -36,6 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 _EXAMINE_EVERY_S: Final = 15.0
+NO_GUARD: Final = nullcontext()
 
 _ONE_WRITER: Final = (
     "SET LOCAL idle_in_transaction_session_timeout = 15000; SET LOCAL tcp_user_timeout = 15000;"
@@ -51,10 +52,17 @@ hangs, or that the network cuts off, keeps the others waiting for 15 s at most.
 class Database:
     """Transactions that write, one at a time, and snapshots. Thread-safe."""
 
-    def __init__(self, config: Config, *, alone: bool) -> None:
+    def __init__(
+        self,
+        config: Config,
+        *,
+        alone: bool,
+        guard: AbstractContextManager[object] = NO_GUARD,
+    ) -> None:
         """Open the database that `config` names, and create its tables where there are none.
 
-        `alone`: keep other servers from a file until `close`; those on PostgreSQL share it. Raises
+        `alone`: keep other servers from a file until `close`; those on PostgreSQL share it.
+        `guard` is held while SQLite works; a thread may hold it several times over. Raises
         ConfigError where it cannot be opened or is another server's.
         """
         self.one_at_a_time = threading.RLock()
@@ -70,6 +78,7 @@ class Database:
         self.locks: SharedLocks | None = None
         """What one of the servers on this database does; None where there is only one."""
         self._is_closed = False
+        self._guard = guard
         self._examining: threading.Thread | None = None
         if alone and config.url == connections.MEMORY:
             raise ConfigError(
@@ -79,7 +88,8 @@ class Database:
         if alone and self._file is not None:
             self._lock = FileLock(self._file, "store", "store.url")
         try:
-            self.engine = connections.connect(config)
+            with guard:
+                self.engine = connections.connect(config)
             if config.url != connections.MEMORY and self._file is None:
                 self.locks = SharedLocks(self.engine)
         except BaseException:
@@ -108,17 +118,18 @@ class Database:
             if self._is_closed:
                 raise RetryableError("the store is closed", retry_after_s=1.0, why="store")
             self._look()
-            try:
-                with connections.transaction(self.engine) as connection:
-                    if self.locks is not None:
-                        connection.exec_driver_sql(_ONE_WRITER)
-                        self.changed(connection)
-                    yield connection
-            except RetryableError as error:
-                if connections.is_full(error.__cause__):
-                    self._log.empty(self.engine)  # the room that it takes may be all there is
-                raise
-            self._log.bound(self.engine)
+            with self._guard:
+                try:
+                    with connections.transaction(self.engine) as connection:
+                        if self.locks is not None:
+                            connection.exec_driver_sql(_ONE_WRITER)
+                            self.changed(connection)
+                        yield connection
+                except RetryableError as error:
+                    if connections.is_full(error.__cause__):
+                        self._log.empty(self.engine)  # the room that it takes may be all there is
+                    raise
+                self._log.bound(self.engine)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -127,7 +138,7 @@ class Database:
             if self._file is not None and _identity(self._file) != self._identity:
                 with self.one_at_a_time:
                     self._look()
-            with connections.snapshot(self.engine) as connection:
+            with self._guard, connections.snapshot(self.engine) as connection:
                 yield connection
 
     def try_again(self) -> None:
@@ -146,7 +157,8 @@ class Database:
         with self.one_at_a_time:
             self._is_closed = True
             self._release()
-            self.engine.dispose()
+            with self._guard:
+                self.engine.dispose()
 
     @contextmanager
     def _noting(self, what: Literal["reads", "writes"]) -> Iterator[None]:
@@ -172,7 +184,8 @@ class Database:
         """Find out whether the file is damaged, once the disk reads it."""
         while self._file is not None and not self._is_closed:
             try:
-                fault = repair.fault_of(self._file)
+                with self._guard:
+                    fault = repair.fault_of(self._file)
             except InputError as error:
                 self._faults["damage"] = f"the store cannot be used: {error}"
                 time.sleep(_EXAMINE_EVERY_S)
@@ -189,7 +202,8 @@ class Database:
     def _look(self) -> None:
         """Find out whether the file is the one that was opened."""
         if _identity(self._file) != self._identity:
-            self._open_anew()
+            with self._guard:
+                self._open_anew()
 
     def _open_anew(self) -> None:
         """Go on with the file that is there now: what is written to one that was removed is lost

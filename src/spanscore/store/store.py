@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -36,7 +37,7 @@ from spanscore.store.annotation import Annotation
 from spanscore.store.calibrations import Labels
 from spanscore.store.config import Config
 from spanscore.store.connections import MEMORY
-from spanscore.store.database import Database, Pruned, prune_step, secret, stored_bytes
+from spanscore.store.database import NO_GUARD, Database, Pruned, prune_step, secret, stored_bytes
 from spanscore.store.given_scores import GivenScores
 from spanscore.store.lookup import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.monitors import MonitorStore, last_read_seq
@@ -95,16 +96,21 @@ class Store:
 
     @classmethod
     def open(
-        cls, config: Config, *, clock_ns: Callable[[], int] = time.time_ns, alone: bool = False
+        cls,
+        config: Config,
+        *,
+        clock_ns: Callable[[], int] = time.time_ns,
+        alone: bool = False,
+        guard: AbstractContextManager[object] = NO_GUARD,
     ) -> "Store":
         """Open the database, and create its tables where there are none.
 
         A server opens a file `alone`: no other can until this one is closed or its process ends.
-        Without that, no other process may write. A PostgreSQL is shared by all that open it. Raises
-        ConfigError where it cannot be opened, was written by a newer spanscore, or is another
-        server's.
+        Without that, no other process may write. A PostgreSQL is shared by all that open it.
+        `guard` is held while SQLite works. Raises ConfigError where it cannot be opened, was
+        written by a newer spanscore, or is another server's.
         """
-        database = Database(config, alone=alone)
+        database = Database(config, alone=alone, guard=guard)
         try:
             return cls(database, config, clock_ns)
         except (RetryableError, PermanentError) as error:
