@@ -1,16 +1,21 @@
 """Forks wait for what spanscore imports, and no longer."""
 
+import functools
+import importlib
+import pkgutil
 import subprocess
 import sys
 import threading
 
 import pytest
 
+from spanscore import assemble, dialects, evaluation, metrics, otlp, turns
 from spanscore.config import Settings
 from spanscore.sdk import forks, scoring_thread
 from spanscore.sdk.in_process_settings import IN_MEMORY
 from spanscore.sdk.thread_resources import open_store
 from spanscore.store.config import Config
+from spanscore.threads import cached_property
 
 
 def test_a_fork_that_gives_up_waiting_leaves_no_other_fork_holding_the_lock(monkeypatch):
@@ -128,3 +133,30 @@ def test_a_fork_does_not_wait_for_an_import_of_what_the_forking_thread_imports(t
         timeout=60,
     ).stdout
     assert printed == "0\n"
+
+
+@pytest.mark.parametrize("package", [assemble, dialects, evaluation, metrics, otlp, turns])
+def test_what_the_scoring_thread_derives_once_takes_no_lock_that_a_fork_leaves_held(package):
+    names = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    modules = [importlib.import_module(x.name) for x in names]
+    kinds = [x for module in modules for x in vars(module).values() if isinstance(x, type)]
+    assert not [
+        (kind, name)
+        for kind in kinds
+        for name, x in vars(kind).items()
+        if isinstance(x, functools.cached_property)
+    ]
+
+
+def test_what_is_derived_once_is_derived_once():
+    class Some:
+        made = 0
+
+        @cached_property
+        def fact(self):
+            """It is known."""
+            self.made += 1
+            return self.made
+
+    some = Some()
+    assert (some.fact, some.fact, Some.fact.__doc__) == (1, 1, "It is known.")
