@@ -151,13 +151,16 @@ class Tally:
 
     `supersedes` is the `tally_uid` of the tally before it, and `label_before` the label of that
     one. `same_revision` is True where both are of one revision, as where a session's run adds a
-    metric to its traces.
+    metric to its traces. `reason` is that of the first that failed. `is_news` is False where no
+    more failed than in the tally before it: a tool's own score is changed then, and no span sent.
     """
 
     results: tuple[Result, ...]
     supersedes: str | None = None
     label_before: str | None = None
     same_revision: bool = False
+    reason: str | None = None
+    is_news: bool = True
 
     @property
     def label(self) -> str | None:

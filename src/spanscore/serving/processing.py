@@ -32,6 +32,7 @@ from spanscore.scoring import Scoring, SessionsFailedError, refuse_misplaced
 from spanscore.serving.completion import Finishing, HoldsBack, Spans
 from spanscore.serving.judge_retries import Rescoring, configured_metrics, open_trials
 from spanscore.serving.leadership import Leadership
+from spanscore.store import records
 from spanscore.store.judge_limits import JudgeLimits
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
@@ -472,6 +473,7 @@ class Processing:
         meter.watch(declared.SESSIONS_OPEN, lambda: len(self._sessions))
         meter.watch(declared.AGENT_TRACES_WITHOUT_CONTENT, lambda: self._content.count)
         meter.watch(declared.STORE_SIZE, lambda: self.store.size_bytes)
+        meter.watch(declared.STORE_DAMAGED_RECORDS, lambda: records.damaged.count)
         meter.watch(declared.STORE_UP, lambda: 0.0 if self.store.trouble else 1.0)
 
     async def _finish_sessions(self, ids: Sequence[str]) -> None:

@@ -318,11 +318,8 @@ def _given_to(scores: Iterable[Evaluation]) -> Iterator[ColumnElement[bool]]:
 
 def _decoded(rows: Sequence[Any]) -> Iterator[_Numbered]:
     for number, record in rows:
-        try:
-            [evaluation] = records.decode_evaluations([record])
-        except (ValueError, LookupError, TypeError):  # a damaged record
-            continue
-        yield number, evaluation
+        for evaluation in records.undamaged(records.decode_evaluation, record):
+            yield number, evaluation
 
 
 def _delete(connection: Connection, numbers: Sequence[int]) -> None:
