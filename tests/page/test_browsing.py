@@ -160,7 +160,8 @@ def test_a_filter_that_cannot_be_right_says_what_to_write(show, server):
 def test_sessions_are_listed_worst_first(show, server):
     page = show(server, "#/sessions")
     shares = [
-        float(x.removesuffix(" %")) for x in page.locator(".row .row-facts").all_inner_texts()
+        float(x.rpartition(" · ")[2].removesuffix(" %"))
+        for x in page.locator(".row .row-facts").all_inner_texts()
     ]
     assert shares == sorted(shares, reverse=True)
     assert shares[0] > 0

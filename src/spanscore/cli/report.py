@@ -3,12 +3,12 @@
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from spanscore import report, sources
-from spanscore.cli import compare, eval, score_files, stored, trace_files  # noqa: A004 - its name
+from spanscore.cli import compare, eval, score_files, server, stored, trace_files  # noqa: A004 - its name
 from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure
 from spanscore.cli.comparison import compare as compared_runs
 from spanscore.cli.measurement import INTERRUPTED, measured
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     stored.check(args)
     settings = eval.configured(args)
     given = read_files(args.path, settings, args)
-    results = given.results()
+    results = replace(given.results(), trace_url=server.trace_url(args))
     baseline = comparison = None
     is_complete = given.is_complete
     if args.baseline and not is_complete:

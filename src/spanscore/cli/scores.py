@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         for score in found:
             print_json({"uid": score.uid, **score.to_json()})
     else:
-        score_lines.print_scores(found, args.limit)
+        score_lines.print_scores(found, args.limit, server.trace_url(args))
     return 0
 
 

@@ -206,6 +206,18 @@ def service(args: argparse.Namespace, name: str) -> Iterator[Ask]:
         yield Ask(getattr(grpc, f"{name}ServiceStub")(channel), args)
 
 
+def trace_url(args: argparse.Namespace) -> str:
+    """`page.trace_url` of the configuration, else of the server; "" where neither has one."""
+    configured = config.load(args.config).page.trace_url
+    if configured or not args.server:
+        return configured
+    from spanscore.api.v1.view_service_pb2 import GetViewerRequest  # noqa: PLC0415 - as above
+
+    with service(args, "View") as ask:
+        url: str = ask("GetViewer", GetViewerRequest()).trace_url
+    return url
+
+
 def pages(ask: Ask, method: str, request: Any, items: str, limit: int) -> Iterator[Any]:
     """The messages in the field `items` of all answers of a method, at most `limit`; 0: all.
 
