@@ -40,6 +40,7 @@ class Serving:
                 "journal": {"path": f"{folder}/journal.db"},
                 "receive": {"grpc": anywhere, "http": anywhere, "health": anywhere},
                 "api": anywhere,
+                "page": {"trace_url": "https://traces.example.com/{trace_id}"},
                 "monitors": {"configured": {"metric": "check.errors_recovered", "floor": 0.5}},
             }
         )

@@ -130,6 +130,19 @@ def test_what_is_not_stored_or_does_not_go_together_is_said(spanscore, words, wh
     assert (code, why in printed.err) == (2, True)
 
 
+@pytest.mark.parametrize("command", ["traces", "scores"])
+def test_lists_and_reports_lead_to_the_traces_in_the_readers_backend(
+    spanscore, place, tmp_path, command
+):
+    config = tmp_path / "page.yaml"
+    config.write_text("page: {trace_url: 'https://traces.example.com/{trace_id}'}")
+    own = ["-c", str(config)] if place[0] == "--store" else []  # a server says it itself
+    code, printed = spanscore(command, "-n", "1", *own)
+    assert (code, "  https://traces.example.com/0000" in printed.out) == (0, True)
+    spanscore("report", *own)
+    assert _report(tmp_path).index["trace_url"] == "https://traces.example.com/{trace_id}"
+
+
 def test_neither_files_nor_a_store_is_an_error(capsys):
     assert main.main(["report"]) == 2
     assert "name a store by --store or a running server by --server" in capsys.readouterr().err

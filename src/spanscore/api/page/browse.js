@@ -140,7 +140,7 @@ function waitIn(main) {
 function rowParts(row, kind) {
   const names = row.words ? h("span", { class: ["names", row.state === "fail" ? "fail-text" : ""] }, row.words) : row.fails.length ? h("span", { class: "fail-text names" }, row.fails.join(", "))
     : row.errors.length ? h("span", { class: "error-word names" }, `not measured: ${row.errors.join(", ")}`)
-      : row.isByTurns ? h("span", { class: "fail-text names" }, "some of its turns fail")
+      : row.isByTurns ? h("span", { class: "fail-text names" }, row.turns === 1 ? "its turn fails" : "some of its turns fail")
         : h("span", { class: "names" }, row.scored ? count(row.scored, "score") : "no scores");
   return [state(row.state),
     h("span", { class: "row-title", dir: "auto" }, row.title),

@@ -25,10 +25,10 @@ export function makeCompare(app) {
   const body = h("article", { class: "page compare" });
   const change = (changes) => app.go("compare", { ...given, ...changes });
   const filters = makeFilters({ id: "compare", has: ["range", "service", "agent", "scores"], fields: "judge_model:\"gpt\" AND tool:search", onchange: change });
-  const choice = (name, label) => h("select", { "aria-label": label, onchange: (event) => change({ [name]: event.target.value }) });
+  const choice = (label) => h("select", { "aria-label": label, onchange: () => change({ a: sides.a.value, b: sides.b.value }) });
   const what = h("select", { "aria-label": "What is compared", onchange: () => change({ of: what.value, a: "", b: "" }) },
     h("option", { value: "" }, "Two versions"), h("option", { value: "runs" }, "Two runs"));
-  const sides = { a: choice("a", "Before"), b: choice("b", "After") };
+  const sides = { a: choice("Before"), b: choice("After") };
   const tools = h("div", { class: "page-tools", "data-key": "tools", "data-own": "" }, exportButtons("comparison", async function* exported() { yield rows.map(exportedRow); }, app));
   filters.element.querySelector(".selects").append(what, sides.a, sides.b);
   replace(main, h("div", { class: "wide-filters" }, filters.element), body);
