@@ -51,7 +51,7 @@ def test_facts_are_those_of_the_newest_scores(population, seed):
         score_procedures.c.run,
         score_facts.c.value,
         score_facts.c.label,
-        score_facts.c.evaluated_ns,
+        score_facts.c.happened_ns,
     ).join(score_procedures, score_procedures.c.id == score_facts.c.procedure)
     found = population.store.read(lambda connection: connection.execute(joined).all())
     assert sorted(map(tuple, found), key=repr) == expected

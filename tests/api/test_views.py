@@ -21,6 +21,7 @@ class StoreBackend(Store):
     """A store as the service's backend, without a judge."""
 
     has_judge = False
+    trace_url = "https://traces.example.com/{trace_id}"
 
     def why_unscored(self, trace, scores):
         return "" if scores else "left out"
@@ -127,6 +128,7 @@ def test_who_looks_is_shown_with_what_they_may_do(service):
         service.get_viewer(pb.GetViewerRequest(), Call(tenant="acme", scopes=frozenset({"read"})))
     )
     assert (viewer.tenant, list(viewer.scopes), viewer.has_judge) == ("acme", ["read"], False)
+    assert viewer.trace_url == StoreBackend.trace_url
 
 
 def test_who_may_do_all_has_every_scope(service):

@@ -58,6 +58,7 @@ NOT_RUN = {
     "curl -s 'http://127.0.0.1:9411": "asks a Zipkin: make ui-zipkin CHECK=1 does",
     "spanscore eval 'jaeger://localhost": "asks a Jaeger: tests/live/ui/test_sources.py does",
     "spanscore inspect 'jaeger+https://": "asks a Jaeger: tests/live/ui/test_sources.py does",
+    "spanscore compare --server": "asks a server with two runs: tests/cli/test_stored.py does",
     "spanscore report 's3://": "asks an object store: tests/sources does, of one in memory",
     "otelcol-contrib": "tests/live/collector starts the collector with each of the examples",
     ".venv/bin/pytest tests/golden -k parley": "tests/dialects/test_installed.py follows that page",

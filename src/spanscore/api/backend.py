@@ -31,6 +31,11 @@ class Backend(Lists, Stored, Protocol):
         ...
 
     @property
+    def trace_url(self) -> str:
+        """`page.trace_url` of the configuration."""
+        ...
+
+    @property
     def has_judge(self) -> bool:
         """Whether a model is configured that judges."""
         ...

@@ -352,6 +352,7 @@ class ViewService(Servicer):
             scopes=sorted(SCOPES if "admin" in call.scopes else call.scopes),
             tenant=call.tenant,
             has_judge=self._backend.has_judge,
+            trace_url=self._backend.trace_url,
         )
 
     @needs("read")

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         for score in found:
             print_json({"uid": score.uid, **score.to_json()})
-    elif not score_lines.print_scores(found, args.limit):
+    elif not score_lines.print_scores(found, args.limit, server.trace_url(args)):
         console().print(styled(printable(_why_none(args))))
     return 0
 

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         for trace in found:
             print_json(_as_json(trace))
     else:
-        score_lines.print_traces(found, args.limit)
+        score_lines.print_traces(found, args.limit, server.trace_url(args))
     return 0
 
 

@@ -266,6 +266,11 @@ class Pipeline:
         return self._settings.judge.required
 
     @property
+    def trace_url(self) -> str:
+        """`page.trace_url` of the configuration."""
+        return self._settings.page.trace_url
+
+    @property
     def has_judge(self) -> bool:
         """Whether a model is configured that judges."""
         return any(x.models for x in self._settings.judges)

@@ -41,12 +41,13 @@ _Context: TypeAlias = tuple[int, int | None]
 
 
 class _OfSubject(NamedTuple):
-    """What the scores of one trace or session have in common."""
+    """What the scores of one trace or session have in common, and when it happened."""
 
     context: int
     cluster: int
     subject: int
-    tags: int | None = None
+    tags: int | None
+    happened_ns: int
 
 
 class _Places:
@@ -66,6 +67,7 @@ class _Places:
             shared.update(found.shared)
         self._turns = Turns(shared=shared)
         self._scored: dict[str, Scored] = {}
+        self._started_ns = placement.started_ns(connection, ids)
         for turn, scored in placement.read_and_keep(connection, ids):
             self._turns.add(turn)
             self._scored[turn.id] = scored
@@ -74,9 +76,8 @@ class _Places:
         """That of a score."""
         turn = self._turns.turn_of(score)
         if turn is None:
-            return _OfSubject(
-                dimensions.context(Scored.by(score, _UNKNOWN)), cluster(score), subject(score)
-            )
+            context = dimensions.context(Scored.by(score, _UNKNOWN))
+            return _OfSubject(context, cluster(score), subject(score), None, _happened_ns(score))
         scored = self._scored[turn.id]
         alone, session = (
             cluster_of(scored.tenant, "trace", key(turn.id)),
@@ -85,7 +86,9 @@ class _Places:
         of_session = (
             alone if session is None else cluster_of(scored.tenant, "session", key(session))
         )
-        return _OfSubject(dimensions.context(scored), of_session, alone, dimensions.tags(scored))
+        happened_ns = self._started_ns.get(turn.id) or _happened_ns(score)
+        context, tags = dimensions.context(scored), dimensions.tags(scored)
+        return _OfSubject(context, of_session, alone, tags, happened_ns)
 
 
 def put(
@@ -252,7 +255,12 @@ def _of_subject(
         scored = Scored.by(score, of_trace or _UNKNOWN)
         known = dimensions.context(scored), dimensions.tags(scored)
     context, tags = known
-    return _OfSubject(context, cluster(score), subject(score), tags)
+    return _OfSubject(context, cluster(score), subject(score), tags, _happened_ns(score))
+
+
+def _happened_ns(score: Evaluation) -> int:
+    """When what was scored began; where that is not known, when it was scored."""
+    return score.target.start_ns or score.evaluated_at_ns
 
 
 def _row(
@@ -261,15 +269,20 @@ def _row(
     score: Evaluation,
     of_subjects: Mapping[tuple[str, str], _OfSubject],
 ) -> _Row:
-    *place, tags = of_subjects[score.scope, score.subject_id]
-    made = dimensions.procedure(score)
-    return (made, score.evaluated_at_ns, number, *place, *_verdict(score), None, tags)
+    place = of_subjects[score.scope, score.subject_id]
+    return _facts_of(dimensions, number, score, place, None)
 
 
 def _external_row(dimensions: Dimensions, number: int, score: Evaluation, places: _Places) -> _Row:
-    *place, tags = places.of(dimensions, score)
-    made = dimensions.procedure(score)
-    return (made, score.evaluated_at_ns, number, *place, *_verdict(score), _series(score), tags)
+    return _facts_of(dimensions, number, score, places.of(dimensions, score), _series(score))
+
+
+def _facts_of(
+    dimensions: Dimensions, number: int, score: Evaluation, place: _OfSubject, series: str | None
+) -> _Row:
+    *ids, tags, happened_ns = place
+    found = (dimensions.procedure(score), happened_ns, number, *ids, *_verdict(score))
+    return (*found, series, tags, score.evaluated_at_ns)
 
 
 def _verdict(score: Evaluation) -> tuple[float | None, str | None, int | None]:
@@ -292,7 +305,7 @@ def _place_external(connection: Connection, named: Named, changed: int) -> None:
     moved = []
     for row, score in given:
         place = places.of(dimensions, score)
-        if place != (row.context, row.cluster, row.subject, row.tags):
+        if place != (row.context, row.cluster, row.subject, row.tags, row.happened_ns):
             moved.append((row.row, place))
     dimensions.write(connection)
     for number, place in moved:

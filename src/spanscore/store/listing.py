@@ -1,11 +1,22 @@
 """Scores and agent traces, page by page."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import Column, ColumnElement, Row, Select, Table, exists, or_, select, tuple_
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Row,
+    Select,
+    Table,
+    exists,
+    func,
+    or_,
+    select,
+    tuple_,
+)
 from sqlalchemy.engine import Connection
 
 from spanscore.filters import Field, Fields, Filter
@@ -118,6 +129,12 @@ class TraceQuery:
     order: Order = NEWEST_FIRST
     tenant: str = ""
 
+    @property
+    def has_conditions(self) -> bool:
+        """Whether any but `failing` is set."""
+        conditions = (self.since_ns, self.service, self.session_id, self.filter)
+        return any(x is not None for x in conditions)
+
     def wants(self, found: TraceScores) -> bool:
         """Whether an agent trace is wanted, but for the time at which it was stored."""
         trace = found.trace
@@ -148,10 +165,14 @@ _OLDEST = Place(-1, -1)
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[ItemT]):
-    """Some of what is wanted, newest first, and where the next page begins; None after the last."""
+    """Some of what is wanted, newest first, and where the next page begins; None after the last.
+
+    `total`: how many there are on all pages, where that is known.
+    """
 
     items: list[ItemT]
     next: Place | None
+    total: int | None = None
 
 
 def scores(
@@ -183,7 +204,33 @@ def scores(
 def traces(
     connection: Connection, query: TraceQuery, limit: int, after: Place | None = None
 ) -> Page[TraceScores]:
-    """At most `limit` agent traces, in the order that is asked for."""
+    """At most `limit` agent traces, in the order that is asked for; the first page has their
+    number, unless there are conditions.
+    """
+    page = _traces(connection, query, limit, after)
+    if after is not None or query.has_conditions:
+        return page
+    total: int = connection.execute(_number_of(query)).scalar_one()
+    return replace(page, total=total)
+
+
+def _number_of(query: TraceQuery) -> Select[Any]:
+    """How many agent traces a tenant has, or how many of them fail by the facts of their scores."""
+    if not query.failing:
+        own = stored_rows.is_of(measures_table, query.tenant)
+        return select(func.count()).select_from(measures_table).where(*own)
+    made = score_procedures.c
+    is_own = (made.tenant == query.tenant, made.scope == "trace", made.run == "")
+    return (
+        select(func.count(score_facts.c.subject.distinct()))
+        .join(score_procedures, made.id == score_facts.c.procedure)
+        .where(*is_own, made.source.is_(None), _FAILS)
+    )
+
+
+def _traces(
+    connection: Connection, query: TraceQuery, limit: int, after: Place | None
+) -> Page[TraceScores]:
     sessions: list[str] | None = None
     if query.session_id is not None:
         sessions = lookup.session_keys(connection, key(query.session_id), query.tenant)
@@ -417,10 +464,11 @@ def _own_wanted(query: ScoreQuery) -> list[Any]:
     ]
 
 
+_FAILS = or_(score_facts.c.passing == 0, score_procedures.c.status == "failed")
 _IS_FAILING = exists().where(
     score_facts.c.number == evaluations.c.seq,
     score_procedures.c.id == score_facts.c.procedure,
-    or_(score_facts.c.passing == 0, score_procedures.c.status == "failed"),
+    _FAILS,
 )
 """That a score does not pass, or could not be measured, by its facts: its record need not be
 decoded to know that.

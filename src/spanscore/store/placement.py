@@ -129,6 +129,15 @@ def candidates(
     return Candidates(sorted(ids), frozenset(shared))
 
 
+def started_ns(connection: Connection, ids: Collection[str]) -> dict[str, int]:
+    """When each of these agent traces began, by id."""
+    found: dict[str, int] = {}
+    for some in chunks(sorted(ids)):
+        query = select(agent_traces.c.id, agent_traces.c.started_ns)
+        found.update(map(tuple, connection.execute(query.where(agent_traces.c.id.in_(some)))))
+    return found
+
+
 def turns(connection: Connection, scores: Collection[Evaluation], tenant: str | None) -> Turns:
     """The turns that these scores may be of."""
     found = candidates(connection, scores, tenant)
@@ -189,6 +198,7 @@ _WITH_FACTS = (
         score_facts.c.cluster,
         score_facts.c.subject,
         score_facts.c.tags,
+        score_facts.c.happened_ns,
     )
     .join(score_facts, score_facts.c.number == -external_scores.c.row)
     .where(external_scores.c.scope == "trace")

@@ -193,7 +193,7 @@ score_facts = Table(
     "score_facts",
     tables,
     Column("procedure", _BIG, primary_key=True, autoincrement=False),
-    Column("evaluated_ns", _BIG, primary_key=True, autoincrement=False),
+    Column("happened_ns", _BIG, primary_key=True, autoincrement=False),
     Column("number", _BIG, primary_key=True, autoincrement=False, index=True),
     Column("context", _BIG, nullable=False),
     Column("cluster", _BIG, nullable=False),
@@ -203,6 +203,7 @@ score_facts = Table(
     Column("passing", Integer),
     Column("series", String(16)),
     Column("tags", _BIG),
+    Column("evaluated_ns", _BIG, nullable=False),
     sqlite_with_rowid=False,
 )
 """What analytics reads: a narrow row for the newest score of each subject, metric and run, written
@@ -210,7 +211,8 @@ with the score.
 
 - `procedure`, `context`: what it has in common with many others, see `score_procedures` and
   `score_contexts`.
-- `evaluated_ns`: when it was measured or given, Unix ns.
+- `happened_ns`: when the turn that was scored began, the last one of a session, Unix ns; where that
+  is not known, `evaluated_ns`, when it was measured or given.
 - `number`: `seq` of the evaluation; for a score that somebody else gave minus its `row` in
   `external_scores`.
 - `cluster`: a hash of what is independent of the others, its session or a trace that belongs to
@@ -630,8 +632,9 @@ def version_of(connection: Connection, url: str) -> int | None:
     database = inspect(connection)
     if database.has_table(versions.name):
         found: int | None = connection.execute(select(versions.c.version)).scalar()
-        # unreleased versions also began with 1, and lacked the latest tables
-        if found == VERSION and database.has_table(judge_slots.name):
+        # unreleased versions also began with 1, and lacked the latest columns
+        columns = database.get_columns(score_facts.name)
+        if found == VERSION and any(x["name"] == "happened_ns" for x in columns):
             return found
     elif tables.tables.keys() & database.get_table_names():
         found = None

@@ -185,9 +185,7 @@ def extremes(connection: Connection, conditions: Sequence[Any]) -> Extremes:
 
 
 class Times(NamedTuple):
-    """When the first and the last of some scores were measured, Unix ns; None where there are
-    none.
-    """
+    """When the first and the last turn that was scored began, Unix ns; None where there is none."""
 
     first: int | None
     last: int | None
@@ -195,9 +193,9 @@ class Times(NamedTuple):
 
 def times(connection: Connection, conditions: Sequence[Any]) -> Times:
     """Those of the scores that meet conditions on `score_facts`."""
-    query = select(
-        func.min(score_facts.c.evaluated_ns), func.max(score_facts.c.evaluated_ns)
-    ).where(*conditions)
+    query = select(func.min(score_facts.c.happened_ns), func.max(score_facts.c.happened_ns)).where(
+        *conditions
+    )
     return Times(*connection.execute(query).one())
 
 

@@ -40,7 +40,7 @@ async function viewOf(method, name, more = {}) {
 function reportApp(view, app, given) {
   const rows = new Map((view.turns ?? []).map((row) => [row.id, row]));
   return {
-    index: { turns: view.turns ?? [], metrics: view.metrics ?? [], baseline: null },
+    index: { turns: view.turns ?? [], metrics: view.metrics ?? [], baseline: null, trace_url: app.viewer.traceUrl },
     turnNamed: (id) => rows.get(id) ?? null,
     open(place) {
       if (place.session !== undefined) app.go("sessions", { session: place.session });
