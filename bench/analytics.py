@@ -34,7 +34,7 @@ from spanscore.store import connections, records
 from spanscore.store.config import Config
 from spanscore.store.connections import snapshot, transaction
 from spanscore.store.dimensions import Dimensions, OfTrace, Scored, hashed
-from spanscore.store.schema import scores
+from spanscore.store.schema import scores as scores_table
 from spanscore.store.store import Store
 from spanscore.store.stored_rows import put_rows
 
@@ -198,7 +198,7 @@ def fill(engine: Engine, scores: int) -> None:
     filling = Filling(scores)
     for stored in filling.chunks():
         with transaction(engine) as connection:
-            write(connection, scores, stored)
+            write(connection, scores_table, stored)
     with transaction(engine) as connection:
         filling.finish(connection)
         connection.execute(text("ANALYZE"))

@@ -33,6 +33,15 @@ def test_the_default_ports_leave_those_of_collector_jaeger_and_phoenix_alone():
     assert settings.receive.health.endpoint == "127.0.0.1:13133"
 
 
+@pytest.mark.parametrize(
+    "url", ["https://traces.example.com/", "javascript:alert('{trace_id}')", "/trace/{trace_id}"]
+)
+def test_the_address_of_a_trace_is_one_of_http_with_a_place_for_its_id(url):
+    assert parse("page: {trace_url: 'http://t/{trace_id}'}").page.trace_url == "http://t/{trace_id}"
+    with pytest.raises(ConfigError, match=r"page\.trace_url: .*http:// or https:// .*\{trace_id\}"):
+        parse(f'page: {{trace_url: "{url}"}}')
+
+
 def test_durations_and_sizes_have_units():
     settings = parse("assemble: {complete_after: 1m30s, max_trace_bytes: 4MiB}")
     assert (settings.assemble.complete_after, settings.assemble.max_trace_bytes) == (

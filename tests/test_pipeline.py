@@ -408,3 +408,59 @@ def budget_left(running):
         for x in running.meter.collect()
         if x.metric is declared.JUDGE_BUDGET_LEFT
     )
+
+
+def http_request():
+    made = ExportTraceServiceRequest()
+    resource = made.resource_spans.add()
+    resource.resource.attributes.add(key="service.name").value.string_value = "web\nshop"
+    resource.scope_spans.add().spans.add(name="GET", trace_id=b"h" * 16, span_id=b"s" * 8)
+    return made
+
+
+def test_spans_without_genai_are_logged_once_with_their_services(settings, caplog):
+    caplog.set_level("INFO", "spanscore")
+
+    async def send(running):
+        await accept(running, http_request())
+        await reached(running, lambda x: x.get("traces_finished"))
+        other = http_request()
+        other.resource_spans[0].scope_spans[0].spans[0].trace_id = b"i" * 16
+        await accept(running, other)
+
+    served(settings, send, lambda x: x.get("traces_finished") == 2)
+    (line,) = [x.getMessage() for x in caplog.records if "hold no GenAI" in x.getMessage()]
+    assert line == (
+        "1 spans of 1 traces hold no GenAI attributes, so nothing of them is scored;"
+        " services: 'web\\nshop'"
+    )
+
+
+def why_not_stored(settings, message, until):
+    found = []
+
+    async def send(running):
+        await accept(running, message)
+        await reached(running, until)
+        trace_id = message.resource_spans[0].scope_spans[0].spans[0].trace_id.hex()
+        found.append(running.why_not_stored(trace_id))
+        found.append(running.why_not_stored(trace_id, tenant="other"))
+        await running._processing.finish_everything()
+
+    served(settings, send, lambda x: x.get("traces_finished"))
+    return found
+
+
+def test_of_an_open_trace_it_is_known_when_it_is_scored(settings):
+    slow = settings.assemble.model_copy(update={"complete_after": 10**12, "whole_after": 10**12})
+    settings = settings.model_copy(update={"assemble": slow})
+    found = why_not_stored(settings, request(), lambda _: True)
+    assert found == [
+        "it is open: it is scored when it has been quiet for 1000s (assemble.complete_after)",
+        "",
+    ]
+
+
+def test_of_a_trace_without_genai_that_is_known(settings):
+    found = why_not_stored(settings, http_request(), lambda x: x.get("traces_finished"))
+    assert found == ["none of its spans holds GenAI attributes", ""]

@@ -10,7 +10,14 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import WithDefaultSchema
 
@@ -90,6 +97,24 @@ class Api(Options):
     """The same as JSON over HTTP. Not set: by its defaults, where the port is free."""
 
 
+class Page(Options):
+    """What is shown to people: on the page, in reports, and by `scores` and `traces`."""
+
+    trace_url: str = ""
+    """The address of a trace in your tracing backend, with `{trace_id}` where its id goes, such as
+    `https://jaeger.example.com/trace/{trace_id}`. Not set: traces have no links.
+    """
+
+    @field_validator("trace_url")
+    @classmethod
+    def _is_a_url(cls, url: str) -> str:
+        if url and not (re.fullmatch(r"https?://\S+", url) and "{trace_id}" in url):
+            raise ValueError(
+                "write an http:// or https:// address with {trace_id} where the trace's id goes"
+            )
+        return url
+
+
 _EXTENSION_TYPES = ("bearertokenauth", "headers_setter")
 
 
@@ -144,6 +169,9 @@ class Settings(Options):
 
     api: Api = Api()
     """The control service."""
+
+    page: Page = Page()
+    """What is shown to people: on the page, in reports, and by `scores` and `traces`."""
 
     monitors: dict[Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")], Monitor] = (
         Field(default={}, max_length=1000)

@@ -15,15 +15,6 @@ _MAX_KNOWN = 1000
 _MAX_NAMED = 3
 
 
-def has_content(trace: AgentTrace) -> bool:
-    """Whether anything of what was asked, answered or passed to tools is recorded, be it
-    damaged.
-    """
-    if trace.user_input is not None or trace.final_output is not None or trace.plan is not None:
-        return True
-    return any(x.arguments is not None or x.result is not None for x in trace.tool_calls or ())
-
-
 @dataclass(frozen=True, slots=True)
 class Silent:
     """Instrumentations that record no content, by the name of their scope; `how` turns it on, where
@@ -93,7 +84,7 @@ class ContentNotes:
         if _is_alone(trace):
             return
         sender = _sender(trace)
-        if has_content(trace):
+        if trace.has_content:
             if sender not in self._known or self._known[sender] is not None:
                 self._note(ContentNote(sender))
         else:
@@ -132,7 +123,7 @@ class ContentWatch:
         if _is_alone(trace):
             return
         sender = _sender(trace)
-        if has_content(trace):
+        if trace.has_content:
             self._has_content(sender)
         elif self._is_new(sender):
             self._lacks_content(sender, _silent(reading))

@@ -17,6 +17,9 @@ from google.protobuf.message_factory import GetMessageClass
 from spanscore.errors import InputError
 from spanscore.model import headers
 
+CHANNEL_OPTIONS: Final = (("grpc.max_receive_message_length", 256 * 2**20),)
+"""Of a client's channel: an agent trace may be large."""
+
 _FILE: Final = """
 name: "google/rpc/status.proto" package: "google.rpc" syntax: "proto3"
 dependency: "google/protobuf/any.proto" dependency: "google/protobuf/duration.proto"

@@ -9,7 +9,7 @@ from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
-from spanscore.errors import OutputError
+from spanscore.errors import InputError, OutputError
 from spanscore.local_files import NO_ROOM
 
 _NO_ROOM_FOR_TABLES = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
@@ -54,6 +54,27 @@ def temporary_folder(prefix: str) -> Path:
         return Path(tempfile.mkdtemp(prefix=prefix))
     except OSError as error:
         raise no_temporary_space(error.strerror or str(error)) from error
+
+
+def kept_folder(keep: Path | None, prefix: str) -> Path:
+    """Make the new folder `keep`, or a temporary one where that is None.
+
+    Raises InputError where `keep` holds anything or cannot be made, OutputError where no temporary
+    one can be.
+    """
+    if keep is None:
+        return temporary_folder(prefix)
+    if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise InputError(f"--keep {keep}: is there already; name a new folder")
+    try:
+        keep.mkdir(parents=True, mode=0o700, exist_ok=True)
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise
+        raise InputError(
+            f"--keep {keep}: cannot be made ({error.strerror}); name another folder"
+        ) from None
+    return keep.absolute()
 
 
 @contextmanager

@@ -11,9 +11,35 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Final, Generic, NamedTuple, ParamSpec, Self, TypeVar, overload
 
 ResultT = TypeVar("ResultT")
+FactT = TypeVar("FactT")
+
+
+class cached_property(Generic[FactT]):  # noqa: N801 - it is used as a decorator
+    """A property that is computed once: functools.cached_property, without the lock it takes before
+    Python 3.12, which a fork may leave held for ever.
+    """
+
+    def __init__(self, compute: Callable[[Any], FactT]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> FactT: ...
+
+    def __get__(self, instance: object | None, owner: type) -> Self | FactT:
+        if instance is None:
+            return self
+        fact = instance.__dict__[self._name] = self._compute(instance)
+        return fact
 
 
 class Loop:

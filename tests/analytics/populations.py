@@ -91,7 +91,8 @@ def row_of(score, trace):
         weight=1 / score.sampling,
         cluster=trace.session_id or trace.id,
         subject=score.subject_id,
-        at_ns=score.evaluated_at_ns,
+        at_ns=trace.started_ns,
+        given_ns=score.evaluated_at_ns,
         service=trace.service_name,
         agent=trace.agent_name,
         environment=resource.get("deployment.environment.name"),
@@ -157,5 +158,5 @@ class Population:
         )
         self.store.put_external([score])
         before = self.newest.get((trace.id, "helpful", None, author))
-        if before is None or before.at_ns <= at_ns:
+        if before is None or before.given_ns <= at_ns:
             self.newest[trace.id, "helpful", None, author] = row_of(score, trace)

@@ -52,7 +52,7 @@ def test_facts_are_those_of_the_newest_scores(population, seed):
             score_procedures.c.run,
             scores.c.value,
             scores.c.label,
-            scores.c.evaluated_ns,
+            scores.c.happened_ns,
         )
         .join(score_procedures, score_procedures.c.id == scores.c.procedure)
         .where(COUNTED)

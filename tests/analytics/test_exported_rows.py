@@ -90,6 +90,7 @@ class Exported:
         return score | {
             "source": score["evaluator"]["source"] or "spanscore",
             "subject": id_,
+            "began_ns": trace.started_ns,
             "cluster": (trace.session_id or id_) if of_trace else id_,
             "weight": 1 / score["sampling"],
             "passed": {"pass": True, "fail": False}.get(score["label"]),
@@ -236,8 +237,8 @@ def test_a_trend_has_the_rows_of_each_time(exported, unit, name):
         "--since", limits[0], "--until", limits[1],
     )  # fmt: skip
     expected = by_metric(
-        [x for x in exported.rows if since <= x["evaluated_at_ns"] < until],
-        lambda x: [(time_of(x["evaluated_at_ns"]),)],
+        [x for x in exported.rows if since <= x["began_ns"] < until],
+        lambda x: [(time_of(x["began_ns"]),)],
     )
     points = {
         (*key_of(trend)[:3], (time_of(int(point["start_ns"])),)): point["summary"]
@@ -286,7 +287,7 @@ def test_a_distribution_is_of_the_exported_rows(exported):
 def test_two_periods_and_two_versions_differ_as_the_exported_rows_do(exported):
     middle = START_NS + 60 * DAY_NS
     of_periods = exported.analytics("compare", "--at", written(middle))
-    require_compared(of_periods, exported.rows, lambda x: x["evaluated_at_ns"] >= middle)
+    require_compared(of_periods, exported.rows, lambda x: x["began_ns"] >= middle)
     versions = ("--before", 'version = "1"', "--after", 'version = "2"')
     found = exported.analytics("compare", *versions)
     require_compared(found, exported.rows, lambda x: x["version"] == "2")

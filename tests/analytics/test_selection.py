@@ -32,10 +32,8 @@ def summarize(population, selection, group_by=()):
 def test_what_is_not_selected_changes_no_figure(population, selection):
     before = summarize(population, selection)
     resource = {"service.name": "shop", "service.version": "3"}
-    target = replace(population.traces[0].target, resource=resource)
-    population.measure(
-        999, "task_completion", 0.0, evaluated_at_ns=2 * 10**18, target=target, **RARELY
-    )
+    target = replace(population.traces[0].target, resource=resource, start_ns=2 * 10**18)
+    population.measure(999, "task_completion", 0.0, target=target, **RARELY)
     assert summarize(population, selection) == before
 
 

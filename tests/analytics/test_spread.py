@@ -204,7 +204,7 @@ def test_sessions_are_ranked_by_how_much_of_them_fails(population):
         lambda connection: sessions.worst(
             connection, Selection(filter="source = spanscore"), 1000, 0
         )
-    )
+    ).ranked
     assert len(found) == len(expected)
     rates = [-1.0 if x.fail_rate is None else x.fail_rate for x in found]
     assert rates == sorted(rates, reverse=True)
@@ -233,7 +233,7 @@ def test_ranks_have_pages(population):
     def page(limit, offset):
         return population.store.read(
             lambda connection: sessions.worst(connection, Selection(), limit, offset)
-        )
+        ).ranked
 
     everything = page(1000, 0)
     assert [*page(7, 0), *page(7, 7)] == everything[:14]

@@ -25,6 +25,12 @@ ADA = score_pb.Evaluator(source="human", author="ada")
 class StoreBackend(Store):
     """A store as the services' backend."""
 
+    def why_unscored(self, trace, scores):
+        return "" if scores else "left out"
+
+    def why_not_stored(self, trace_id, *, tenant):
+        return ""
+
     def evaluations(self, *, run="", **subject):
         return [*super().evaluations(run=run, **subject), *self.external_scores(**subject)]
 

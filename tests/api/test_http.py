@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 import socket
 import ssl
@@ -220,9 +221,15 @@ def test_what_is_no_request_is_an_invalid_argument(body):
     assert (status, error["code"]) == (400, "invalid_argument")
 
 
-def test_a_request_that_is_too_large_is_refused():
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+@pytest.mark.parametrize("more_bytes", [1, 2**20])
+def test_a_request_that_is_too_large_is_told_so(encoding, more_bytes):
+    body = b" " * (MAX_REQUEST_BYTES + more_bytes)
+    sent = gzip.compress(body) if encoding == "gzip" else body
     with _serving() as url:
-        assert _ask(url + LIST, b" " * (MAX_REQUEST_BYTES + 1))[0] == 429
+        status, error = _ask(url + LIST, sent, **{"Content-Encoding": encoding})
+    assert (status, error["code"]) == (413, "invalid_argument")
+    assert f"more than {MAX_REQUEST_BYTES} bytes" in error["message"]
 
 
 def test_what_is_not_there_is_named():

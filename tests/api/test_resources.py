@@ -17,7 +17,7 @@ from spanscore.api.v1 import trace_service_pb2 as pb
 from spanscore.errors import FieldError, InputError, NotFoundError
 from spanscore.evaluation.config import Overrides
 from spanscore.model.score import Evaluation, Evaluator, Score
-from spanscore.model.trace import AgentTrace, Target
+from spanscore.model.trace import AgentTrace, Target, Usage
 from spanscore.store.config import Config
 from spanscore.store.listing import Page, Place
 from spanscore.store.store import Store, StoredTrace
@@ -60,6 +60,12 @@ class StoreBackend(Store):
     def sessions(self, session_id, *, tenant):
         return super().sessions(self.session_keys(session_id, tenant=tenant), tenant=tenant)
 
+    def why_unscored(self, trace, scores):
+        return "" if scores else "left out"
+
+    def why_not_stored(self, trace_id, *, tenant):
+        return ""
+
     async def evaluate(self, *, tenant, trace_id=None, session_id=None, overrides=None):
         self.asked = (trace_id, session_id, overrides)
         return self.evaluations(trace_id=trace_id, session_id=session_id, tenant=tenant)
@@ -92,6 +98,35 @@ def test_a_trace_is_got_by_the_name_that_its_list_gives(traces):
         _ask(traces.get_trace(pb.GetTraceRequest(name=newest.name), CALL)).user_input
         == "question 3"
     )
+
+
+def test_the_first_page_of_all_has_their_number_and_one_with_a_condition_has_none(traces):
+    def listed(method, request):
+        found = _ask(method(request, CALL))
+        return found.total_size if found.HasField("total_size") else None
+
+    of_traces = [
+        pb.ListTracesRequest(page_size=1),
+        pb.ListTracesRequest(failing=True),
+        pb.ListTracesRequest(filter="latency > 1s"),
+    ]
+    assert [listed(traces.list_traces, x) for x in of_traces] == [3, 1, None]
+    of_sessions = [pb.ListSessionsRequest(), pb.ListSessionsRequest(filter="trace_count > 1")]
+    assert [listed(traces.list_sessions, x) for x in of_sessions] == [2, None]
+
+
+def test_lists_have_the_question_the_user_and_the_tokens(tmp_path):
+    store = StoreBackend.open(Config(url=f"sqlite:///{tmp_path}/store.db"))
+    first = replace(_trace(1, "s", user_input="Hi?", user_id="ada"), usage=Usage(10, 4))
+    second = replace(_trace(2, "s", user_input="And then?"), usage=Usage(5, None), started_ns=2)
+    store.commit([StoredTrace(x, 1, "") for x in (first, second)], [])
+    service = TraceService(store)
+    [newest, oldest] = _ask(service.list_traces(pb.ListTracesRequest(), CALL)).traces
+    assert (oldest.user_id, oldest.input_tokens, oldest.output_tokens) == ("ada", 10, 4)
+    assert not newest.HasField("output_tokens")
+    [found] = _ask(service.list_sessions(pb.ListSessionsRequest(), CALL)).sessions
+    assert (found.user_input, found.input_tokens, found.output_tokens) == ("Hi?", 15, 4)
+    store.close()
 
 
 def test_of_a_trace_only_the_fields_that_the_mask_names_are_given(traces):

@@ -80,6 +80,12 @@ class FakeBackend:
         known = session_id == "session-42" or trace_id in {_TRACE.id, _OTEL_ID}
         return [_evaluation("coherence", 0.75)] if known else []
 
+    def why_unscored(self, trace, scores):
+        return "" if scores else "left out"
+
+    def why_not_stored(self, trace_id, *, tenant):
+        return ""
+
     def list_scores(self, query, limit, after=None):
         self.listed.append((query, limit, after))
         return Page([_evaluation("newest", 0.1)], Place(3, 4))
@@ -175,6 +181,21 @@ def test_a_trace_that_is_not_stored_is_not_found_and_says_why_it_may_be(traces):
     code, text = _refused(traces.GetTrace, GetTraceRequest(trace_id="f" * 32))
     assert code == grpc.StatusCode.NOT_FOUND
     assert "may not be complete yet" in text
+
+
+def test_a_trace_that_is_not_stored_is_not_found_with_the_cause_that_is_known(monkeypatch, traces):
+    monkeypatch.setattr(FakeBackend, "why_not_stored", lambda *_, tenant: f"it is open{tenant}")
+    _, text = _refused(traces.GetTrace, GetTraceRequest(trace_id="f" * 32))
+    assert text.endswith(": it is open")
+
+
+def test_a_trace_without_scores_is_listed_with_the_cause(monkeypatch, traces, scores):
+    monkeypatch.setattr(FakeBackend, "evaluations", lambda *_, **__: [])
+    page = Page([TraceScores(_TRACE, [])], None)
+    monkeypatch.setattr(FakeBackend, "list_traces", lambda *_: page)
+    (listed,) = traces.ListTraces(ListTracesRequest()).traces
+    found = scores.ListScores(ListScoresRequest(trace_id=_OTEL_ID))
+    assert (listed.unscored, found.unscored) == ("left out", "left out")
 
 
 def test_what_is_no_id_is_an_invalid_argument(traces):

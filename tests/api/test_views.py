@@ -21,6 +21,13 @@ class StoreBackend(Store):
     """A store as the service's backend, without a judge."""
 
     has_judge = False
+    trace_url = "https://traces.example.com/{trace_id}"
+
+    def why_unscored(self, trace, scores):
+        return "" if scores else "left out"
+
+    def why_not_stored(self, trace_id, *, tenant):
+        return ""
 
     def sessions(self, session_id, *, tenant):
         return super().sessions(self.session_keys(session_id, tenant=tenant), tenant=tenant)
@@ -121,6 +128,7 @@ def test_who_looks_is_shown_with_what_they_may_do(service):
         service.get_viewer(pb.GetViewerRequest(), Call(tenant="acme", scopes=frozenset({"read"})))
     )
     assert (viewer.tenant, list(viewer.scopes), viewer.has_judge) == ("acme", ["read"], False)
+    assert viewer.trace_url == StoreBackend.trace_url
 
 
 def test_who_may_do_all_has_every_scope(service):

@@ -20,14 +20,18 @@ sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("judge", "rep
 
 
 class Serving:
-    """A server in a thread of its own, with five traces in its store."""
+    """A server in a thread of its own, with these traces and scores, else five traces, in its
+    store.
+    """
 
-    def __init__(self, folder):
+    def __init__(self, folder, traces=None, scores=()):
         url = f"sqlite:///{folder}/store.db"
+        self.store = f"{folder}/store.db"
         store = Store.open(Config(url=url))
-        traces = [agent_trace(service_name="shop", tool_calls=()) for _ in range(5)]
+        if traces is None:
+            traces = [agent_trace(service_name="shop", tool_calls=()) for _ in range(5)]
         self.ids = [x.id for x in traces]
-        store.commit([StoredTrace(x, 1, "") for x in traces], [])
+        store.commit([StoredTrace(x, 1, "") for x in traces], scores)
         store.close()
         anywhere = {"endpoint": "127.0.0.1:0"}
         self._settings = Settings.model_validate(
@@ -36,6 +40,7 @@ class Serving:
                 "journal": {"path": f"{folder}/journal.db"},
                 "receive": {"grpc": anywhere, "http": anywhere, "health": anywhere},
                 "api": anywhere,
+                "page": {"trace_url": "https://traces.example.com/{trace_id}"},
                 "monitors": {"configured": {"metric": "check.errors_recovered", "floor": 0.5}},
             }
         )
@@ -63,3 +68,17 @@ def serving(tmp_path_factory):
     server = Serving(tmp_path_factory.mktemp("server"))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="module")
+def serving_with(tmp_path_factory):
+    """Starts a server that has these traces and scores."""
+    servers = []
+
+    def start(traces, scores):
+        servers.append(Serving(tmp_path_factory.mktemp("server"), traces, scores))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()

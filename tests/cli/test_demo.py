@@ -15,6 +15,7 @@ from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, Score
 from spanscore.api.v1.score_service_pb2 import ListScoresResponse
 from spanscore.cli import demo, trace_files
 from spanscore.cli.backend import from_environment
+from spanscore.cli.main import main
 from spanscore.errors import SpanscoreError
 from spanscore.otlp import files
 
@@ -58,6 +59,14 @@ def test_without_a_model_in_the_environment_recorded_answers_judge_and_that_is_s
 def test_a_model_with_a_key_judges(output):
     environ = {"SPANSCORE_JUDGE_MODEL": "openai/gpt-4o-mini", "OPENAI_API_KEY": "sk-1"}
     assert demo._judge(environ, output) == {"model": "openai/gpt-4o-mini"}
+
+
+def test_a_model_on_a_server_of_ones_own_judges_without_a_key(output):
+    environ = {
+        "SPANSCORE_JUDGE_MODEL": "hosted_vllm/qwen",
+        "HOSTED_VLLM_API_BASE": "http://127.0.0.1:1/v1",
+    }
+    assert demo._judge(environ, output) == {"model": "hosted_vllm/qwen"}
 
 
 def test_a_model_without_any_key_is_not_asked_and_that_is_said(output):
@@ -157,9 +166,8 @@ def test_the_demo_closes_with_what_fails(done):
 
 def test_the_demos_output_is_plain_and_fits_80_columns(done):
     assert "\x1b" not in done.stdout
-    assert [
-        line for line in done.stdout.splitlines() if len(line) > 80 and "in the file" not in line
-    ] == []
+    paths = str(_scores_file(done).parent)
+    assert [x for x in done.stdout.splitlines() if len(x) > 80 and paths not in x] == []
 
 
 def test_the_demos_scores_are_in_the_file_that_it_names(done):
@@ -173,3 +181,32 @@ def test_the_demos_scores_are_in_the_file_that_it_names(done):
 
 def test_the_demo_leaves_no_database_behind(done):
     assert list(_scores_file(done).parent.glob("*.db*")) == []
+
+
+@pytest.mark.slow
+def test_the_demo_ends_with_three_ways_in_for_ones_own_agent(done):
+    closing = done.stdout.partition("\nNext, your own agent")[2]
+    assert [
+        x in closing for x in ("spanscore.instrument(", "spanscore serve", "spanscore eval ")
+    ] == [True] * 3
+
+
+@pytest.mark.slow
+def test_the_demo_names_the_spans_that_it_sent_in_a_file(done):
+    sent = Path(re.search(r"spanscore eval (.+)", done.stdout)[1])
+    ids = re.findall(r"^trace (\w+)$", done.stdout, re.MULTILINE)
+    assert {x.trace_ids[0] for x in trace_files.agent_traces([sent])} == set(ids)
+
+
+def test_a_folder_with_something_in_it_is_not_written_to(tmp_path, capsys):
+    (tmp_path / "mine.txt").touch()
+    assert main(["demo", "--keep", str(tmp_path)]) == 2
+    assert "name a new folder" in capsys.readouterr().err
+
+
+def test_without_what_a_server_needs_the_demo_names_the_extra_at_once(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "grpc_health", None)
+    assert main(["demo"]) == 2
+    assert capsys.readouterr().err == (
+        "spanscore: error: this takes what a server needs: pip install 'spanscore[server]'\n"
+    )

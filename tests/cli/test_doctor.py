@@ -24,6 +24,10 @@ from spanscore.cli import demo
 from spanscore.cli.checks import cause_of
 from spanscore.cli.checks.delivery import Probe
 from spanscore.cli.main import main
+from spanscore.model.score import Evaluation, Evaluator, Score
+from spanscore.model.trace import Target
+from spanscore.store.config import Config
+from spanscore.store.store import Store
 
 KEY = "test-key-0123456789abcdef"
 DAY = "Thu, 01 Jan 1970 00:00:00 GMT"
@@ -234,6 +238,33 @@ def test_a_damaged_store_fails_and_names_the_repair(examine, tmp_path):
         1,
         "FAIL",
         True,
+    )
+
+
+def test_a_score_whose_record_is_damaged_is_named(examine, tmp_path):
+    url = f"sqlite:///{tmp_path}/store.db"
+    store = Store.open(Config(url=url))
+    score = Evaluation(
+        scope="trace",
+        subject_id="0c",
+        metric="plan_quality",
+        outcome=Score(0.5, "so"),
+        threshold=0.5,
+        scale=(0.0, 1.0),
+        evaluator=Evaluator("CODE", "rules", "1"),
+        target=Target("0a" * 16, "0b" * 8, 1, 2, {"service.name": "shop"}),
+        session_id="7",
+    )
+    store.commit([], [score])
+    store.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as db, db:
+        damaged = "UPDATE scores SET record = CAST(replace(record, 'shop', x'ff') AS TEXT)"
+        db.execute(damaged)
+    code, found = examine(settings={"store": {"url": url}})
+    assert (code, found["store"]["status"]) == (0, "warn")
+    assert (
+        f"score (trace_id {'0a' * 16}, session_id 7, metric plan_quality)"
+        in (found["store"]["message"])
     )
 
 

@@ -8,10 +8,11 @@ import pytest
 from spanscore.cli import server
 from spanscore.cli.main import main
 from spanscore.model.headers import TENANT, with_headers
-from spanscore.model.score import Evaluation, Evaluator, Score, Undelivered
+from spanscore.model.score import Evaluation, Evaluator, Score, Skip, Undelivered
 from spanscore.model.trace import Target
 from spanscore.store.config import Config
-from spanscore.store.store import Store
+from spanscore.store.store import Store, StoredTrace
+from spanscore.testing.traces import agent_trace
 
 _TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
@@ -181,7 +182,53 @@ def test_a_time_that_no_store_can_keep_is_the_nearest_one_that_it_can(moment):
     ],
 )
 def test_where_nothing_meets_the_conditions_that_is_said(store, run, words):
-    assert run(*words)[1] == "no score is there that meets the conditions\n"
+    assert run(*words)[1] == "No matching scores.\n"
+
+
+def test_where_only_skipped_ones_match_their_number_is_said(store, run):
+    skipped = replace(_score("faithfulness"), outcome=Skip("no model is configured"))
+    store.commit([], [skipped])
+    assert run("--metric", "faithfulness")[1] == "No matching scores (1 skipped: --skipped).\n"
+
+
+def test_the_scores_of_a_trace_are_listed_with_what_was_skipped(store, run):
+    skipped = replace(_score("faithfulness"), outcome=Skip("no model is configured"))
+    store.commit(
+        [],
+        [
+            skipped,
+            replace(_score("x"), target=Target("e" * 32, "0b" * 8, 1, 2), subject_id="d" * 32),
+        ],
+    )
+    code, out, _ = run("--trace", _TRACE.upper())
+    named = [line.split()[1:3] for line in out.splitlines() if "trace" in line]
+    assert (code, sorted(named)) == (
+        0,
+        [["fail", "plan_adherence"], ["fail", "task_completion"], ["skipped", "faithfulness"]],
+    )
+
+
+def test_a_trace_without_scores_says_why(store, run, tmp_path):
+    trace = agent_trace()
+    store.commit([StoredTrace(trace, 1, "")], [])
+    with (tmp_path / "spanscore.yaml").open("a") as file:
+        file.write("evaluation: {sampling: 0}\n")
+    found = run("--trace", trace.trace_ids[0])
+    assert found == (
+        0,
+        "No score: left out of the sample: evaluation.sampling has 0 of the traces evaluated\n",
+        "",
+    )
+
+
+def test_a_trace_that_is_not_stored_may_be_known_to_a_server(store, run):
+    code, _, err = run("--trace", "f" * 32)
+    assert (code, "nothing is stored under it" in err, "--server" in err) == (2, True, True)
+
+
+def test_a_server_says_why_a_trace_has_no_score(serving, capsys):
+    assert main(["scores", "--server", serving.address, "--trace", serving.ids[0]]) == 0
+    assert capsys.readouterr().out.startswith("No score: nothing was measured when it was stored")
 
 
 def test_the_limit_says_that_there_may_be_more(store, run):

@@ -118,3 +118,47 @@ def test_traces_are_listed_in_the_order_that_is_asked_for(run, field):
 def test_an_order_that_there_is_not_is_refused_with_those_that_there_are(run, capsys):
     assert main(["traces", "--store", "nowhere.db", "--order-by", "cost"]) == 2
     assert "there is stored_ns, started_ns, latency, tokens, tool_errors" in capsys.readouterr().err
+
+
+def test_a_trace_without_scores_says_why(run, tmp_path):
+    store = Store.open(Config(url=f"sqlite:///{tmp_path}/spanscore.db"))
+    store.commit([StoredTrace(_trace(3), 1, "")], [])
+    store.close()
+    line = run("--limit", "1")[1].splitlines()[1].strip()
+    assert line.startswith("no score: nothing was measured when it was stored")
+    assert json.loads(run("--limit", "1", "--json")[1])["unscored"] == line.partition(": ")[2]
+
+
+def test_one_trace_is_listed_by_its_id(run):
+    assert [x for x in run("--trace", f"{1:032X}")[1].splitlines() if "trace " in x] == [
+        x for x in run()[1].splitlines() if f"{1:032x}" in x
+    ]
+
+
+def test_a_trace_that_is_not_there_is_an_error(run, capsys):
+    assert run("--trace", "f" * 32)[0] == 2
+
+
+def test_failing_traces_become_cases_of_a_suite_with_their_recordings(run, tmp_path, capsys):
+    suite = tmp_path / "failed.yaml"
+    code, out = run("--failing", "--suite", str(suite))
+    assert (code, out.startswith("1 of 1 cases are new in ")) == (0, True)
+    assert run("--failing", "--suite", str(suite))[1].startswith("0 of 1 cases are new")
+    assert main(["test", str(suite), str(suite.with_suffix(".jsonl"))]) == 1
+    assert "expected_answer is still to be filled in" in capsys.readouterr().out
+
+
+def test_where_nothing_fails_no_suite_is_written(run, tmp_path):
+    suite = tmp_path / "failed.yaml"
+    found = run("--failing", "--service", "other", "--suite", str(suite))
+    assert "nothing was written" in found[1]
+    assert not suite.exists()
+
+
+def test_a_servers_traces_become_cases(serving, tmp_path, capsys):
+    suite = tmp_path / "failed.yaml"
+    words = ["traces", "--server", serving.address, "--suite", str(suite)]
+    assert main([*words, "--trace", serving.ids[0]]) == 0
+    assert capsys.readouterr().out.startswith("1 of 1 cases are new")
+    assert main(words) == 0
+    assert capsys.readouterr().out.startswith("4 of 5 cases are new")

@@ -5,6 +5,7 @@ it.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -17,7 +18,8 @@ from spanscore.dialects import registry
 from spanscore.dialects.reading import Dialect, Quirk
 from spanscore.errors import ConfigError
 
-PAGE = (Path(__file__).parents[2] / "docs/add-a-dialect.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/add-a-dialect.md").read_text(encoding="utf-8")
 
 
 def shown(language):
@@ -74,6 +76,8 @@ def test_an_installed_quirk_corrects_the_spans_of_a_convention():
 def test_the_installed_dialect_is_the_pages():
     _parley, barley = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert barley == (INSTALLED / "barley_spanscore/__init__.py").read_text(encoding="utf-8")
+    _spans, records = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    assert records == (INSTALLED / "logs.json").read_text(encoding="utf-8")
 
 
 FACTS = {
@@ -97,6 +101,33 @@ def test_the_pages_dialect_is_found_and_reads(trace, fact):
 def test_the_pages_dialect_opens_its_framework_s_envelope(trace):
     (call,) = trace["tool_calls"]
     assert (call["name"], call["arguments"], call["result"]) == ("stock_level", {"sku": "00042"}, 0)
+
+
+@pytest.mark.slow
+def test_the_pages_files_keep_to_the_project_s_rules_where_it_has_them_put(tmp_path):
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    folder = tmp_path / "src/spanscore/dialects/frameworks"
+    names = ["parley.py", "barley.py"]
+    for name, text in zip(names, re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL), strict=True):
+        (folder / name).write_text(text, encoding="utf-8")
+    files = [folder / x for x in names]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
+    for command in (
+        ["lint-imports"],
+        ["ruff", "check", *files],
+        ["ruff", "format", "--check", *files],
+    ):
+        program = Path(sys.executable).with_name(command[0])
+        done = subprocess.run(
+            [program, *command[1:]],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
 
 
 def dialect(name):

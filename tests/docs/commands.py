@@ -18,6 +18,7 @@ PROGRAMS = (
     "make",
     "pip",
     "python",
+    "pytest",
     ".venv/bin/python",
     ".venv/bin/pytest",
     "grpcurl",
@@ -29,6 +30,7 @@ PROGRAMS = (
 _FENCED = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 _INDENTED = re.compile(r"(?<=\n\n)((?:    [^\n]+\n)+)")
 _COMMENT = re.compile(r"(?:^|\s+)#(?: .*)?$")
+_FILE = re.compile(r"# (\.?[\w/.-]+\.\w+)\n")
 _INLINE = re.compile(r"`(spanscore [a-z][^`|]+)`")
 
 
@@ -43,6 +45,12 @@ class Block(NamedTuple):
     def id(self) -> str:
         """What a test of it is called by."""
         return f"{self.page}: {self.text.strip().splitlines()[0].strip()[:60]}"
+
+    @property
+    def file(self) -> str | None:
+        """The name of the file that it is, which is its first line; None where it is none."""
+        found = _FILE.match(self.text)
+        return found[1] if found else None
 
     @property
     def commands(self) -> list[str]:

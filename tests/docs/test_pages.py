@@ -2,6 +2,7 @@
 configurations are accepted.
 """
 
+import ast
 import re
 import runpy
 import tomllib
@@ -96,3 +97,24 @@ def test_each_page_is_in_the_index_by_task():
     index = (ROOT / "docs/pages.md").read_text()
     names = {x.name for x in (ROOT / "docs").glob("*.md")} - {"pages.md"}
     assert {x for x in names if f"]({x})" not in index} == set()
+
+
+TABLE = re.compile(r"^\| (?:you see|the reason says) .*\n\|[-|]+\n((?:\|.*\n)+)", re.MULTILINE)
+SAID = re.compile(r"`([A-Z]\w+Error|[^`]+ [^`]+)`")
+OF_LITELLM = {"APIConnectionError", "InternalServerError"}
+
+
+def test_each_message_that_troubleshooting_names_is_one_of_the_code():
+    rows = "".join(TABLE.findall((ROOT / "docs/troubleshooting.md").read_text())).splitlines()
+    named = {x for row in rows for x in SAID.findall(row.split(" | ")[0])}
+    code = "\n".join(texts(x) for x in (ROOT / "src").rglob("*.py"))
+    assert named > OF_LITELLM
+    unknown = {x for x in named if not all(part.strip() in code for part in x.split("…"))}
+    assert unknown == OF_LITELLM
+
+
+def texts(path):
+    """The text of a module, and each text in it as it is once its pieces are put together."""
+    source = path.read_text(encoding="utf-8")
+    constants = [x for x in ast.walk(ast.parse(source)) if isinstance(x, ast.Constant)]
+    return "\n".join([source, *(x.value for x in constants if isinstance(x.value, str))])

@@ -9,7 +9,7 @@ from spanscore.model.trace import Target
 LABELS = {"fail": 0.0, "pass": 1.0}
 
 
-def made(metric, how="pass", scope="trace", subject="t", **facts):
+def made(metric, how="pass", scope="trace", subject="t", reason="", **facts):
     outcomes = {
         "error": Failure("JudgeTimeoutError", "no answer"),
         "skip": Skip("no plan", "not_applicable"),
@@ -21,7 +21,7 @@ def made(metric, how="pass", scope="trace", subject="t", **facts):
         scope=scope,
         subject_id=subject,
         metric=metric,
-        outcome=outcomes.get(how) or Score(LABELS[how], ""),
+        outcome=outcomes.get(how) or Score(LABELS[how], reason),
         threshold=threshold,
         scale=(0.0, 1.0),
         evaluator=Evaluator("CODE", "x", "1"),
@@ -95,15 +95,26 @@ def test_each_subject_has_a_tally_of_its_own():
     ]
 
 
-def test_a_metric_of_a_trace_that_a_session_measures_has_a_tally_only_where_something_failed():
+def test_a_metric_of_a_trace_that_a_session_measures_counts_and_is_news_where_it_failed():
     before = tallied([made("a")], (), {}, run="trace")
     session = made("reliability", scope="session", subject="s")
-    for how, names in (("pass", []), ("fail", ["loops", "a"])):
+    for how, names in (("pass", ["a", "loops"]), ("fail", ["loops", "a"])):
         found = tallied([made("loops", how), session], before, {}, run="session")
-        of_trace = next(x for x in found if x.scope == "trace")
-        assert (
-            [x.metric for x in of_trace.tally.results] == names if names else of_trace.tally is None
-        )
+        tally = next(x for x in found if x.scope == "trace").tally
+        assert ([x.metric for x in tally.results], tally.is_news) == (names, how == "fail")
+
+
+def test_a_tally_takes_the_place_of_the_last_that_was_news():
+    before = tallied([made("a")], (), {}, run="trace")
+    added = tallied([made("loops")], before, {}, run="session")
+    (again,) = tallied([made("a", "fail", revision=2)], [*before, *added], {}, run="trace")
+    assert again.tally.supersedes == before[0].tally_uid
+
+
+def test_a_tally_has_the_reason_of_the_first_that_failed_also_of_one_scored_before():
+    before = tallied([made("a", "fail", reason="no flight"), made("b")], (), {}, run="trace")
+    (again,) = tallied([made("b", "fail", reason="late", revision=2)], before, {}, run="trace")
+    assert (before[0].tally.reason, again.tally.reason) == ("no flight", "no flight")
 
 
 def test_a_session_that_rests_on_no_signal_is_no_verdict():

@@ -54,15 +54,18 @@ async def test_phoenix_gets_an_annotation_of_the_span_and_of_its_trace(make):
 
 
 async def test_phoenix_gets_how_all_metrics_came_out_under_a_name_that_sorts_first(make):
-    tally = Tally(
-        (Result("task_completion", 0.1, "fail", 0.5), Result("coherence", 0.42, "pass", 0.17))
-    )
+    results = Result("task_completion", 0.1, "fail", 0.5), Result("coherence", 0.42, "pass", 0.17)
+    tally = Tally(results, reason="The user has no flight.")
     async with phoenix() as (sink, tool):
         await sink.file([make.score(tally=tally)])
     summary = min(tool.bodies("POST", "/v1/trace_annotations")[0]["data"], key=lambda x: x["name"])
     assert (summary["name"], summary["result"]["label"]) == ("_spanscore", "fail")
     assert "score" not in summary["result"]
-    assert summary["result"]["explanation"].startswith("1 of 2 failed: task_completion")
+    assert summary["result"]["explanation"].splitlines() == [
+        "1 of 2 failed: task_completion: The user has no flight.",
+        "task_completion = 0.10 (fail)",
+        "coherence = 0.42 (pass)",
+    ]
 
 
 async def test_phoenix_gets_four_digits(make):

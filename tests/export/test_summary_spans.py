@@ -160,3 +160,9 @@ def test_what_has_no_score_leaves_in_no_form(make, cause):
     )
     assert (*left, len(user_span.attributes)) == (b"", b"", b"", 0)
     assert not skipped.is_shown
+
+
+def test_what_is_no_news_has_no_span_of_its_own(make):
+    score = make.score(tally=Tally(tuple(PASSED), is_news=False))
+    assert [x.span_id.hex() for x in sent(score)] == [score.uid]
+    assert not spans.has_any(score, "summary")

@@ -2,9 +2,14 @@
 
 import sys
 import tarfile
+from pathlib import Path
 
 import pytest
 from installed import ROOT, Environment, build, run
+
+# importlib mode adds no folder to the path: what reads pages, and the model that answers
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS / x) for x in ("docs", "judge", "judged")]
 
 
 @pytest.fixture(scope="session")

@@ -2,15 +2,20 @@
 keys.
 """
 
+import csv
+import io
+import json
 import re
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from contrast import LOW_CONTRAST
 from filled_store import S, score, turn
 from harness.browser import until
 
+from spanscore.model.score import JudgeUsage, Score
 from spanscore.store.config import Config
 from spanscore.store.store import Store, StoredTrace
 
@@ -61,6 +66,18 @@ def test_a_failing_metric_has_its_pass_rate_with_n_and_an_interval(show, server)
         r"[89]\d(\.\d)? % 8\d(\.\d)? % to 9\d(\.\d)? % n = \d+ scores in 100 sessions",
         " ".join(text.split()),
     )
+
+
+def test_a_turn_without_a_score_says_why(show, serve):
+    served = serve(evaluation={"sampling": 0}).start()
+    _write(served, (turn(0, time.time_ns(), failing=False),))
+    page = show(served, "#/traces")
+    row = page.locator(".row").first
+    row.wait_for()
+    assert "left out of the sample" in row.inner_text()
+    _open_turn(page)
+    assert "No score: left out of the sample" in page.locator(".remarks").first.inner_text()
+    assert page.complaints == []
 
 
 def test_trends_have_each_metric_with_intervals_as_a_picture_and_as_a_table(show, server):
@@ -126,6 +143,155 @@ def test_a_reason_leads_to_the_turn_and_the_steps_that_it_rests_on(show, server)
     assert "turn=" in page.url
 
 
+def test_a_metric_of_which_the_newest_scores_have_none_shows_its_newest_reasons(show, serve):
+    served = serve()
+    now = time.time_ns() - 60 * S
+    old = turn(1, now - 9 * S, failing=True)
+    _write(served, (old, score(old, "confidence", 0.0, "It is not sure of the date.")))
+    for number in range(2, 6):
+        trace = turn(number, now, failing=True)
+        noise = [score(trace, f"noisy.m{x}", 0.0, "Noise.") for x in range(100)]
+        _write(served, (trace, *noise))
+    page = show(served.start())
+    part = page.locator(".reasons-part", has=page.get_by_text("confidence", exact=True))
+    part.locator(".why", has_text="It is not sure of the date.").wait_for()
+    assert "1 failing" in part.inner_text()
+
+
+def test_a_list_says_how_many_there_are_and_in_which_order(show, large_server):
+    page = show(large_server, "#/traces")
+    page.locator(".found", has_text="50,000 turns, the newest first").wait_for()
+    page = show(large_server, "#/failing")
+    assert until(lambda: re.search(r"^\d,\d{3} turns, the", page.locator(".found").inner_text()))
+
+
+def test_a_row_has_the_user_the_tokens_and_what_judging_cost(show, serve):
+    served = serve()
+    trace = turn(7, time.time_ns() - 60 * S, failing=False)
+    usage = JudgeUsage(1, 900, 100, 0.0021)
+    _write(served, (trace, replace(score(trace, "task_completion", 1.0, "Yes."), usage=usage)))
+    page = show(served.start(), "#/traces")
+    row = page.locator(".row").inner_text()
+    assert "user user-7 · 3,361 tokens · judged for 0.002 USD" in row
+
+
+@pytest.mark.parametrize("order", ["", "?order=newest"])
+def test_a_session_of_one_turn_shows_its_question_and_a_longer_one_its_id(show, serve, order):
+    served = serve()
+    now = time.time_ns() - 60 * S
+    alone = turn(1, now, failing=True, session_id="of one", user_input="Is it open?")
+    two = [turn(x, now, failing=False, session_id="of two") for x in (2, 3)]
+    nowhere = turn(4, now, failing=False, session_id=None, user_input="And tomorrow?")
+    for trace in (alone, *two, nowhere):
+        _write(served, (trace, score(trace, "task_completion", 0.0, "No.")))
+    page = show(served.start(), f"#/sessions{order}")
+    expected = {"Is it open?", "of two"} | (set() if order else {"And tomorrow?"})
+    assert set(_titles(page)) == expected
+
+
+def test_a_trend_is_by_when_turns_began_and_not_by_when_they_were_scored(show, serve):
+    served = serve()
+    now = time.time_ns()
+    for number in (1, 2, 3):
+        trace = turn(number, now - number * 86_400 * S, failing=False)
+        made = score(trace, "task_completion", 1.0, "Yes.")
+        _write(served, (trace, replace(made, evaluated_at_ns=now)))
+    page = show(served.start(), "#/trends?range=7d", ready=".trend")
+    assert page.locator(".trend .point").count() == 3
+
+
+def test_a_turn_leads_to_its_trace_in_the_readers_backend(show, serve):
+    served = serve(page={"trace_url": "https://traces.example.com/{trace_id}?tab=1"})
+    trace = turn(1, time.time_ns() - 60 * S, failing=False)
+    _write(served, (trace, score(trace, "task_completion", 1.0, "Yes.")))
+    page = show(served.start(), f"#/traces?turn={trace.id}", ready=".page.turn")
+    links = page.locator(".page.turn a")
+    address = f"https://traces.example.com/{trace.trace_ids[0]}?tab=1"
+    assert {x.get_attribute("href") for x in links.all()} == {address}
+    assert [x.get_attribute("rel") for x in links.all()] == ["noreferrer"] * 2
+
+
+def _saved(page, name):
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name=name).click()
+    return waiting.value.suggested_filename, Path(waiting.value.path()).read_text()
+
+
+def test_what_is_listed_is_saved_as_csv_in_which_no_text_is_a_formula(show, serve):
+    served = serve()
+    trace = turn(1, time.time_ns() - 60 * S, failing=True, user_input='=1+1, "x"')
+    _write(served, (trace, score(trace, "task_completion", 0.25, "No.")))
+    page = show(served.start(), "#/traces")
+    name, text = _saved(page, "CSV")
+    [row] = csv.DictReader(io.StringIO(text))
+    assert name == "spanscore-traces.csv"
+    assert (row["id"], row["input"], row["score.task_completion"]) == (
+        trace.id,
+        '\'=1+1, "x"',
+        "0.25",
+    )
+
+
+def test_all_that_is_listed_is_saved_as_json_lines_and_nothing_else(show, server):
+    page = show(server, "#/traces?service=shop")
+    _, text = _saved(page, "JSON Lines")
+    rows = [json.loads(x) for x in text.splitlines()]
+    assert len(rows) == 133
+    assert {x["service"] for x in rows} == {"shop"}
+
+
+def test_points_of_trends_are_saved(show, server):
+    page = show(server, "#/trends?range=24h", ready=".trend")
+    _, text = _saved(page, "JSON Lines")
+    assert {"metric", "from", "value", "n"} <= json.loads(text.splitlines()[0]).keys()
+
+
+def _versions(served, *versions):
+    """Twelve turns of each version, of which those of the last one fail."""
+    now = time.time_ns() - 60 * S
+    for number in range(12 * len(versions)):
+        version = versions[number % len(versions)]
+        bad = version == versions[-1]
+        trace = turn(number, now, failing=bad, session_id=f"s{number}")
+        target = replace(trace.target, resource={"service.version": version})
+        trace = replace(trace, target=target)
+        made = score(trace, "task_completion", 0.0 if bad else 1.0, "It is so.")
+        runs = [
+            replace(made, run=x * 32, outcome=Score(y, "")) for x, y in (("a", 0.9), ("b", 0.1))
+        ]
+        _write(served, (trace, made, *runs))
+
+
+def test_the_last_two_versions_are_compared_unless_others_are_chosen(show, serve):
+    served = serve()
+    _versions(served, "1.2", "1.9", "1.10")
+    page = show(served.start(), "#/compare", ready=".differences tbody tr")
+    assert page.locator("h1").inner_text() == "1.10 against 1.9"
+    row = page.locator(".differences tbody tr").inner_text()
+    assert ("100 %" in row, "worse" in row) == (True, True)
+    page.get_by_label("After").select_option("1.2")
+    page.locator("h1", has_text="1.2 against 1.9").wait_for()
+    page.locator(".verdict", has_text="cannot tell").wait_for()
+    assert "b=1.2" in page.url
+    assert page.complaints == []
+
+
+def test_two_evaluation_runs_are_compared(show, serve):
+    served = serve()
+    _versions(served, "1")
+    page = show(served.start(), f"#/compare?of=runs&a={'a' * 32}&b={'b' * 32}", ready="tbody tr")
+    row = page.locator(".differences tbody tr").inner_text()
+    assert "worse" in row
+    assert "12 sessions in both" in row
+
+
+def test_one_version_has_nothing_to_be_compared_with(show, serve):
+    served = serve()
+    _versions(served, "1")
+    page = show(served.start(), "#/compare", ready=".all-well")
+    page.locator(".all-well", has_text="Fewer than two versions are recorded").wait_for()
+
+
 def test_a_metric_lists_the_turns_that_fail_in_it(show, server):
     page = show(server)
     page.locator(".reasons-part .metric button", has_text="tool_correctness").click()
@@ -160,7 +326,8 @@ def test_a_filter_that_cannot_be_right_says_what_to_write(show, server):
 def test_sessions_are_listed_worst_first(show, server):
     page = show(server, "#/sessions")
     shares = [
-        float(x.removesuffix(" %")) for x in page.locator(".row .row-facts").all_inner_texts()
+        float(x.rpartition(" · ")[2].removesuffix(" %"))
+        for x in page.locator(".row .row-facts").all_inner_texts()
     ]
     assert shares == sorted(shares, reverse=True)
     assert shares[0] > 0
@@ -292,6 +459,7 @@ def test_fifty_thousand_turns_are_filtered(show, large_server):
         "#/traces",
         "#/sessions",
         "#/trends?range=24h",
+        "#/compare?of=runs",
         "#/runs?new=1",
         "#/monitors?new=1",
     ],

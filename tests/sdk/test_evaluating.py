@@ -181,3 +181,47 @@ def test_the_names_of_spans_of_a_configuration_hold(tmp_path):
     file.write_text("assemble: {utility_spans: ['chat *']}")
     found = spanscore.evaluate(FOLDER, config=file, metrics=["check.answer_present"])
     assert {call.utility for trace in found.traces for call in trace.model_calls} == {True}
+
+
+def test_two_texts_are_scored_without_spans():
+    pairs = [{"input": "hello", "output": "Good day."}] * 2
+    report = spanscore.evaluate(pairs, metrics=["check.answer_present"])
+    assert [(x.user_input, x.final_output) for x in report.traces] == [("hello", "Good day.")] * 2
+    assert [x.value for x in report] == [1.0, 1.0]
+    assert len({x.subject_id for x in report}) == 2
+
+
+def test_the_same_texts_have_the_same_ids():
+    pairs = [{"input": "hello", "output": "Good day."}]
+    one, other = (spanscore.evaluate(pairs, metrics="check.answer_present") for _ in range(2))
+    assert one.traces[0].id == other.traces[0].id
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"input": "a"}, "item 0 has the keys input; two texts"),
+        ({"input": "a", "output": "b", "x": 1}, "item 0 has the keys input, output, x"),
+        ({"input": "a", "output": 3}, "item 0: output is of type int; give a text"),
+    ],
+)
+def test_what_is_no_pair_of_texts_is_refused(given, problem):
+    with pytest.raises(InputError, match=problem):
+        spanscore.evaluate([given])
+
+
+def test_a_trace_and_a_failing_score_are_each_one_readable_line():
+    pairs = [{"input": "hello \x1b[2J " * 50, "output": ""}]
+    report = spanscore.evaluate(pairs, metrics="check.answer_present")
+    trace, score = repr(report.traces[0]), repr(report.failing[0])
+    assert trace.startswith(f"<AgentTrace {report.traces[0].target.trace_id[:8]} unknown input='he")
+    assert trace.endswith(" output=''>")
+    assert score.startswith("<Evaluation 'check.answer_present' 0.00 'fail' of trace ")
+    assert max(map(len, (trace, score))) < 300
+    assert "\x1b" not in trace
+
+
+def test_the_tools_of_a_trace_are_named_in_its_line():
+    trace = spanscore.evaluate(FOLDER, metrics="loop_detection").traces[0]
+    names = ", ".join(x.name for x in trace.tool_calls)
+    assert f"tools={names!r}" in repr(trace)

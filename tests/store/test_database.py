@@ -1,15 +1,19 @@
 """A store belongs to one server, and goes on whatever becomes of its file."""
 
+import errno
 import os
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy.exc import DatabaseError
 
 from spanscore.errors import ConfigError, RetryableError
-from spanscore.store import connections
+from spanscore.store import connections, database, records, recovery, repair
 from spanscore.store.config import Config
+from spanscore.store.listing import ScoreQuery, TraceQuery
+from spanscore.store.repair import fault_of
 from spanscore.store.store import Store
 
 
@@ -111,8 +115,60 @@ def test_a_damaged_store_is_waited_for_and_says_what_to_do(serving, tmp_path, ma
     serving._database.engine.dispose()
     with (tmp_path / "spanscore.db").open("r+b") as file:
         file.truncate(16384)
-    with pytest.raises(RetryableError, match="spanscore repair"):
+    with pytest.raises(RetryableError, match="spanscore doctor"):
         serving.trace(make.trace(150).id)
+    serving._database._examining.join()
+    assert "spanscore repair" in serving.trouble
+
+
+def test_a_disk_that_failed_at_reading_is_not_taken_for_a_damaged_file(
+    serving, monkeypatch, caplog
+):
+    looks = iter([OSError(errno.EIO, "Input/output error"), None])
+    monkeypatch.setattr(recovery, "disk_error", lambda _: next(looks))
+    monkeypatch.setattr(database, "_EXAMINE_EVERY_S", 0)
+    begun = threading.Event()
+    monkeypatch.setattr(repair, "fault_of", lambda file: begun.wait() and fault_of(file))
+    error = sqlite3.DatabaseError("database disk image is malformed")
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    failing = pytest.raises(RetryableError, match="the disk failed at reading it")
+    with failing, serving._database.reading():
+        raise DatabaseError("", None, error)
+    examining = serving._database._examining
+    begun.set()
+    examining.join()
+    assert serving.trouble is None
+    assert "is sound" in caplog.text
+    assert "repair" not in caplog.text
+
+
+def set_a_byte_to_ff(tmp_path, table, number):
+    """In the record of a row of an SQLite file."""
+    damaged = "CAST(replace(record, 'shop', 'sho' || x'ff') AS TEXT)"
+    with sqlite3.connect(tmp_path / "spanscore.db") as db:
+        db.execute(f"UPDATE {table} SET record = {damaged} WHERE rowid = {number}")  # noqa: S608 - names of the schema
+    db.close()
+
+
+def test_a_byte_that_is_no_text_costs_one_trace_and_is_named(serving, tmp_path, make, caplog):
+    traces = [make.trace(n, session_id="s") for n in range(3)]
+    serving.commit([make.stored(x) for x in traces], [make.score(x) for x in traces])
+    set_a_byte_to_ff(tmp_path, "agent_traces", 2)
+    set_a_byte_to_ff(tmp_path, "evaluations", 3)
+    met = records.damaged.count
+    for _ in range(2):
+        listed = serving.list_traces(TraceQuery(), 10).items
+        assert [x.trace.id for x in listed] == [traces[2].id, traces[0].id]
+        assert [x.subject_id for x in serving.list_scores(ScoreQuery(), 10).items] == [
+            traces[1].id,
+            traces[0].id,
+        ]
+        assert len(serving.sessions(["s"])[0].session.traces) == 2
+    assert records.damaged.count == met + 2
+    assert [x.getMessage().partition(": ")[2] for x in caplog.records] == [
+        f"agent trace (trace_id {traces[1].trace_ids[0]}, session_id s)",
+        f"score (trace_id {traces[2].trace_ids[0]}, session_id s, metric coherence)",
+    ]
 
 
 @pytest.mark.parametrize("record", ["{", b"\xff\xfe"])

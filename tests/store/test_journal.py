@@ -1,5 +1,6 @@
 """The journal keeps what it acknowledged, within its bounds."""
 
+import errno
 import os
 import sqlite3
 
@@ -7,7 +8,7 @@ import pytest
 
 from spanscore.errors import ConfigError, RetryableError
 from spanscore.store import journal as commits
-from spanscore.store import quarantine
+from spanscore.store import ledger, quarantine
 from spanscore.store.config import JournalConfig
 from spanscore.store.departures import Leaving
 from spanscore.store.journal import Journal
@@ -220,10 +221,11 @@ def test_listing_without_a_journal_says_so(config):
 
 def test_only_the_owner_reads_the_journal(config, journal):
     journal.quarantine("traces", b"x", "not protobuf", 0).result()
-    files = [
-        path for path in config.path.parent.glob(f"{config.path.name}*") if path.suffix != ".lock"
-    ]
-    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    modes = {
+        x.name: x.stat().st_mode & 0o777 for x in config.path.parent.glob(f"{config.path.name}*")
+    }
+    assert "journal.db.lock" in modes
+    assert set(modes.values()) == {0o600}
 
 
 class Refusing:
@@ -231,7 +233,12 @@ class Refusing:
 
     def __init__(self, db):
         self._db = db
-        self.refuses = False
+        self.refuses = self.refuses_to_empty = False
+
+    def execute(self, statement, *values):
+        if self.refuses_to_empty and "TRUNCATE" in statement:
+            raise sqlite3.OperationalError("database or disk is full")
+        return self._db.execute(statement, *values)
 
     def __getattr__(self, name):
         return getattr(self._db, name)
@@ -293,6 +300,30 @@ def test_a_change_that_fails_whatever_the_disk_does_holds_up_no_other(journal, d
     disk.refuses = False
     removed.result(30)
     assert hopeless.exception(30) is not None
+
+
+def test_requests_are_removed_once_a_full_disk_takes_the_ledgers_records(
+    journal, disk, monkeypatch
+):
+    rows = [journal.append("traces", b"12345", 0).result() for _ in range(3)]
+    refusals = [errno.ENOSPC] * 6
+
+    def write_all(*args):
+        if refusals:
+            raise OSError(refusals.pop(), "No space left on device")
+        return written(*args)
+
+    written = ledger._write_all
+    monkeypatch.setattr(ledger, "_write_all", write_all)
+    for removed in [journal.delete([row]) for row in rows]:
+        removed.result(30)
+    assert (journal.size_bytes, journal.trouble, journal.read(rows)) == (0, None, [])
+
+
+def test_a_journal_whose_log_cannot_be_emptied_goes_on(journal, disk, monkeypatch):
+    monkeypatch.setattr(ledger.Ledger, "is_long", True)
+    disk.refuses_to_empty = True
+    assert [journal.append("traces", b"x", 0).result(30) for _ in range(2)] == [1, 2]
 
 
 def test_the_server_that_has_the_journal_is_named_with_its_process(journal, config):

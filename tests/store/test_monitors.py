@@ -54,6 +54,14 @@ def put(store, make, number, value, *, session=None, at_ns=10**18, **facts):
     store.commit([make.stored(trace)], [score])
 
 
+def test_a_damaged_score_holds_up_no_monitor(look, any_store, make, sql):
+    for number, value in enumerate((0.5, 0.75)):
+        put(any_store, make, number, value)
+    sql("UPDATE scores SET record = '{' WHERE number = 1")
+    look()
+    assert look.sessions[-1] == [(0.75,)]
+
+
 def test_a_look_is_made_once(look):
     assert look(5 * MINUTE)
     assert not look(5 * MINUTE)

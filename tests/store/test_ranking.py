@@ -87,5 +87,21 @@ def test_a_session_that_only_people_scored_is_named_by_its_turn(store, make, ses
     store.commit([make.stored(one), make.stored(other)], [])
     store.put_external([given(make, 1, **named)])
     with store._database.reading() as connection:
-        [found] = worst(connection, Selection(), 10, 0)
+        [found] = worst(connection, Selection(), 10, 0).ranked
     assert (found.example.subject_id, found.example.session_key) == (other.id, session)
+
+
+def test_the_worst_sessions_have_their_first_turn_and_how_many_turns_they_have(store, make):
+    traces = [make.trace(number, session_id="s") for number in (2, 1)]
+    alone = make.trace(3)
+    everything = [*traces, alone]
+    scores = [make.score(x, session_id=x.session_id) for x in everything]
+    store.commit([make.stored(x) for x in everything], scores)
+    with store._database.reading() as connection:
+        found = worst(connection, Selection(), 1, 0), worst(connection, Selection(), 1, 1)
+    assert [x.total for x in found] == [2, 2]
+    [one], [other] = (x.ranked for x in found)
+    assert {one.first.id: one.traces, other.first.id: other.traces} == {
+        min(traces, key=lambda x: x.started_ns).id: 2,
+        alone.id: 1,
+    }

@@ -1,5 +1,6 @@
 """A journal whose files were damaged gives back what they still have, and says what it lacks."""
 
+import errno
 import logging
 import os
 import shutil
@@ -7,8 +8,9 @@ import sqlite3
 
 import pytest
 
-from spanscore.errors import ConfigError
-from spanscore.store import quarantine, repair
+from spanscore.errors import ConfigError, InputError, RetryableError
+from spanscore.store import journal as commits
+from spanscore.store import quarantine, recovery, repair
 from spanscore.store.config import JournalConfig
 from spanscore.store.journal import Journal
 from spanscore.store.recovery import Lost
@@ -132,6 +134,67 @@ def test_what_had_been_removed_does_not_come_back_with_an_older_database(tmp_pat
     again = Journal(JournalConfig(path=tmp_path / "journal.db"))
     assert ([request.row for request in again.replay()], again.lost) == (rows[2:], {})
     again.close()
+
+
+class Failing:
+    """A connection for which the disk failed `times` at reading, which SQLite reports as damage."""
+
+    def __init__(self, db, times):
+        self._db = db
+        self._left = times
+
+    def __getattr__(self, name):
+        return getattr(self._db, name)
+
+    def execute(self, *statement):
+        self._left -= 1
+        if self._left < 0:
+            return self._db.execute(*statement)
+        error = sqlite3.DatabaseError("database disk image is malformed")
+        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise error
+
+
+def test_a_request_that_the_disk_does_not_read_now_is_not_lost(reopen, monkeypatch):
+    journal = reopen()
+    failed = OSError(errno.EIO, "Input/output error")
+    monkeypatch.setattr(recovery, "disk_error", lambda _: failed)
+    journal._reader = Failing(journal._reader, 1)
+    with pytest.raises(RetryableError, match="Input/output error"):
+        journal.read([1])
+    assert (len(journal.read([1])), journal.lost) == (1, {})
+
+
+def test_a_request_that_the_disk_reads_again_is_not_lost(reopen):
+    journal = reopen()
+    journal._reader = Failing(journal._reader, 1)
+    assert (len(journal.read([1])), journal.lost) == (1, {})
+
+
+def test_a_request_is_removed_once_the_disk_reads_again(reopen, monkeypatch):
+    monkeypatch.setattr(commits, "_FIRST_WAIT_S", 0.0)
+    monkeypatch.setattr(commits, "_LONGEST_WAIT_S", 0.01)
+    looks = iter([OSError(errno.EIO, "Input/output error")])
+    monkeypatch.setattr(recovery, "disk_error", lambda _: next(looks, None))
+    journal = reopen()
+    commit = journal._commits._do
+    failures = iter(range(3))
+
+    def fail(batch):
+        if next(failures, None) is not None:
+            Failing(None, 1).execute()
+        return commit(batch)
+
+    monkeypatch.setattr(journal._commits, "_do", fail)
+    journal.delete([1]).result(30)
+    assert journal.read([1]) == []
+
+
+def test_a_file_that_the_disk_does_not_read_is_not_called_damaged(killed, monkeypatch):
+    failed = OSError(errno.EIO, "Input/output error")
+    monkeypatch.setattr(recovery, "disk_error", lambda _: failed)
+    with pytest.raises(InputError, match="see to the disk"):
+        repair.fault_of(killed / "journal.db")
 
 
 def test_a_request_that_was_changed_on_disk_is_put_aside_and_counted(reopen, killed, caplog):

@@ -351,6 +351,21 @@ def test_what_came_before_its_trace_counts_with_the_turn_once_that_is_there(stor
     assert (person.cluster, person.model) == (own.cluster, "gpt-4o")
 
 
+def test_a_score_counts_when_its_turn_began_and_not_when_it_was_made(store, make, rows):
+    trace = make.trace()
+    store.commit([make.stored(trace)], [make.score(trace, evaluated_at_ns=9 * 10**18)])
+    assert [x.happened_ns for x in rows()] == [trace.target.start_ns]
+
+
+def test_what_a_person_gave_counts_when_it_was_given_until_its_turn_is_there(store, make, rows):
+    trace = make.trace()
+    nowhere = Target(trace.trace_ids[0], "", 0, 0)
+    store.put_external([make.score(trace, **given(trace, 1.0, 9, target=nowhere))])
+    assert [x.happened_ns for x in rows()] == [9]
+    store.commit([make.stored(trace)], [make.score(trace)])
+    assert [x.happened_ns for x in rows()] == [trace.started_ns, trace.target.start_ns]
+
+
 def test_of_what_one_person_gave_the_last_counts_in_whatever_order_it_comes(store, make, rows):
     trace = make.trace()
     for value, at_ns in ((0.0, 5), (1.0, 9), (0.5, 7)):

@@ -15,9 +15,9 @@ _SUITES = (_DOCS / "suites.md").read_text(encoding="utf-8")
 _AGENTIC = (_DOCS / "agentic.md").read_text(encoding="utf-8")
 
 
-def test_a_shown_suite_is_accepted():
-    [shown] = re.findall(r"```yaml suite\n(.*?)```", _SUITES, re.DOTALL)
-    assert suites.parse(shown).name == "travel-assistant"
+def test_the_shown_suites_are_accepted():
+    shown = re.findall(r"```yaml suite\n(.*?)```", _SUITES, re.DOTALL)
+    assert [suites.parse(x).name for x in shown] == ["travel-assistant", "failed"]
 
 
 @pytest.mark.parametrize("model", [Suite, Case, Turn, ExpectedTool])

@@ -12,7 +12,7 @@ from spanscore.filters import And, Comparison, Field, Fields, Node, Not, parse, 
 from spanscore.model.trace import TURN_OUTCOMES
 from spanscore.store import selections, session_ranks
 from spanscore.store.selections import Context, Procedure
-from spanscore.store.session_ranks import Ranked
+from spanscore.store.session_ranks import Worst
 from spanscore.store.sums import CONTEXT_FIELDS, Groups, Scores
 
 OURS: Final = "spanscore"
@@ -57,8 +57,8 @@ _Wants: TypeAlias = Callable[[Any], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The scores that a question is about: those of a tenant, measured from `start_ns` to before
-    `end_ns` (Unix ns).
+    """The scores that a question is about: those of a tenant, of what happened from
+    `start_ns` to before `end_ns` (Unix ns).
 
     `filter` is of `FILTER_FIELDS`. `run`: those of an evaluation run; "": what was scored as it
     came, and what others gave.
@@ -275,7 +275,7 @@ def _names(node: Node) -> Iterator[str]:
                 yield from _names(part)
 
 
-def worst(connection: Connection, selection: Selection, limit: int, offset: int) -> list[Ranked]:
+def worst(connection: Connection, selection: Selection, limit: int, offset: int) -> Worst:
     """The sessions with the greatest share of failing scores first; see `store.ranking.worst`.
 
     Raises FieldError where the selection cannot be right.

@@ -16,6 +16,7 @@ from spanscore.analytics.selection import Selection
 from spanscore.analytics.summary import Missing, Series, Summary, Unit
 from spanscore.api import requests
 from spanscore.api.convert import SCOPE, STATUS, encode_score
+from spanscore.api.listing import cut
 from spanscore.api.requests import id_in, moment, name_of, shown, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import analytics_service_pb2 as pb
@@ -176,8 +177,14 @@ def rank(
     found = sessions.worst(
         connection, selection(request.selection, call.tenant), limit + 1, max(0, offset)
     )
-    token = requests.token(request, call, (max(0, offset) + limit,)) if len(found) > limit else ""
-    return pb.RankSessionsResponse(sessions=map(session, found[:limit]), next_page_token=token)
+    has_more = len(found.ranked) > limit
+    return pb.RankSessionsResponse(
+        sessions=map(session, found.ranked[:limit]),
+        next_page_token=requests.token(request, call, (max(0, offset) + limit,))
+        if has_more
+        else "",
+        total_size=found.total,
+    )
 
 
 def history(
@@ -346,6 +353,11 @@ def session(found: Ranked) -> pb.RankedSession:
         )
         if of.session_id is not None:
             message.session_id = text_of(of.session_id)
+    if found.first is not None:
+        message.trace_count = found.traces
+        for field in ("user_input", "user_id"):
+            if (text := getattr(found.first, field)) is not None:
+                setattr(message, field, cut(text))
     return message
 
 

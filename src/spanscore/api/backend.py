@@ -31,6 +31,11 @@ class Backend(Lists, Stored, Protocol):
         ...
 
     @property
+    def trace_url(self) -> str:
+        """`page.trace_url` of the configuration."""
+        ...
+
+    @property
     def has_judge(self) -> bool:
         """Whether a model is configured that judges."""
         ...
@@ -62,6 +67,12 @@ class Backend(Lists, Stored, Protocol):
 
     def trace(self, trace_id: str, *, tenant: str) -> AgentTrace | None:
         """The agent trace stored under `trace_id`; None where there is none."""
+        ...
+
+    def why_not_stored(self, trace_id: str, *, tenant: str) -> str:
+        """Why nothing is stored of an OTel trace, where that is known; else "". Called in the event
+        loop.
+        """
         ...
 
     def evaluations(
@@ -102,7 +113,7 @@ async def find_trace(backend: Backend, trace_id: str, *, tenant: str) -> AgentTr
     """The agent trace under an id. Raises NotFoundError."""
     trace = await in_thread(backend.trace, trace_id, tenant=tenant)
     if trace is None:
-        raise not_found(trace_id)
+        raise not_found(trace_id, backend.why_not_stored(trace_id, tenant=tenant))
     return trace
 
 

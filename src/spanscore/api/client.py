@@ -47,6 +47,7 @@ from spanscore.errors import (
     StateError,
 )
 from spanscore.rpc import (
+    CHANNEL_OPTIONS,
     STATUS_TRAILER,
     TENANT_HEADER,
     BadRequest,
@@ -76,8 +77,6 @@ _METHODS: Final = {
 }
 
 
-_MAX_ANSWER_BYTES: Final = 256 * 2**20
-_OPTIONS: Final = (("grpc.max_receive_message_length", _MAX_ANSWER_BYTES),)
 RequestT = TypeVar("RequestT")
 
 
@@ -136,7 +135,7 @@ class Client:
         token needs none.
         """
         channel = (
-            grpc.insecure_channel(endpoint, _OPTIONS)
+            grpc.insecure_channel(endpoint, CHANNEL_OPTIONS)
             if ca_file is None
             else _secure(grpc, endpoint, ca_file)
         )
@@ -203,7 +202,10 @@ class AsyncClient:
         self._asking = asking = _Asking(
             _metadata(token, tenant, tenant_header), timeout_s, sleep or asyncio.sleep
         )
-        how = {"options": _OPTIONS, "interceptors": [_AsyncAsking(asking), _AsyncStreaming(asking)]}
+        how = {
+            "options": CHANNEL_OPTIONS,
+            "interceptors": [_AsyncAsking(asking), _AsyncStreaming(asking)],
+        }
         if ca_file is None:
             self._channel = grpc.aio.insecure_channel(endpoint, **how)
         else:
@@ -247,7 +249,7 @@ def _metadata(token: str | None, tenant: str | None, header: str) -> list[tuple[
 
 def _secure(module: Any, endpoint: str, ca_file: str | Path) -> Any:
     return module.secure_channel(
-        endpoint, grpc.ssl_channel_credentials(Path(ca_file).read_bytes()), _OPTIONS
+        endpoint, grpc.ssl_channel_credentials(Path(ca_file).read_bytes()), CHANNEL_OPTIONS
     )
 
 

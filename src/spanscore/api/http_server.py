@@ -202,6 +202,10 @@ App: TypeAlias = Callable[[_Scope, _Receive, Send], Awaitable[None]]
 """An ASGI application."""
 
 _DOCUMENT: Final = "/openapi.json"
+_TOO_LARGE: Final = 429
+"""What connectrpc answers a request that is too large, and nothing else here: who gets that sends
+the same again.
+"""
 _HTTP_STATUSES: Final = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403}
 
 _IDLE_S: Final = 75
@@ -426,7 +430,7 @@ class _Front:
             await answer(send, 408, late, [(b"connection", b"close")])
             return
         services = await self._connect_services()
-        await services(scope, request, self._explaining(path, send))
+        await services(scope, request, self._explaining(path, receive, send))
 
     async def _connect_services(self) -> App:
         """The methods as connectrpc answers them: to import it takes longer than all else of this
@@ -439,17 +443,23 @@ class _Front:
                 )
         return self._services
 
-    def _explaining(self, path: str, send: Send) -> Send:
+    def _explaining(self, path: str, receive: _Receive, send: Send) -> Send:
         """Sends what connectrpc answers; where it refuses a request without a word, with the
-        reason.
+        reason, and one that is too large as 413.
         """
         is_refused = False
 
         async def explain(message: dict[str, Any]) -> None:
             nonlocal is_refused
-            if message["type"] == "http.response.start" and message["status"] in {405, 415}:
+            is_start = message["type"] == "http.response.start"
+            if is_start and message["status"] in {405, 415}:
                 is_refused = True
                 await self._refuse(path, message["status"], send, message.get("headers", ()))
+            elif is_start and message["status"] == _TOO_LARGE:
+                is_refused = True
+                await _drop_body(receive)
+                why = f"the request has more than {MAX_REQUEST_BYTES} bytes: send it in parts"
+                await answer(send, 413, error("invalid_argument", why, "REQUEST_TOO_LARGE"))
             elif not is_refused:
                 await send(message)
 

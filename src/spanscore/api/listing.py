@@ -35,9 +35,11 @@ from spanscore.store.session_lists import (
     SESSION_FIELDS,
     SessionQuery,
     ended_ns,
+    first_input,
     newest,
     own_scores,
     started_ns,
+    tokens,
 )
 
 ResponseT = TypeVar(
@@ -75,6 +77,10 @@ class Lists(Protocol):
         self, query: TraceQuery, limit: int, after: Place | None = None
     ) -> Page[TraceScores]:
         """A page of agent traces, newest first."""
+        ...
+
+    def why_unscored(self, trace: AgentTrace, scores: Sequence[Evaluation]) -> str:
+        """Why a stored trace with these scores has none; else ""."""
         ...
 
     def list_sessions(
@@ -135,9 +141,14 @@ def _is_rising(order: Sequence[Order], *, usual: bool = False) -> bool:
 
 
 def scores_of_subject(
-    found: Sequence[Evaluation], request: score_pb.ListScoresRequest, call: Call
+    found: Sequence[Evaluation],
+    request: score_pb.ListScoresRequest,
+    call: Call,
+    unscored: str = "",
 ) -> score_pb.ListScoresResponse:
-    """A page of one subject's scores, which are `found`. Raises as `scores`."""
+    """A page of one subject's scores, which are `found`; `unscored`: why there are none. Raises as
+    `scores`.
+    """
     query = _score_query(request, call)
     wanted = [x for x in found if query.wants(x) and x.evaluated_at_ns >= (query.since_ns or 0)]
     order = _score_order(request)
@@ -152,7 +163,9 @@ def scores_of_subject(
     )
     end = max(0, start) + len(shown)
     token = requests.token(request, call, (end,)) if end < len(wanted) else ""
-    return score_pb.ListScoresResponse(scores=shown, next_page_token=token)
+    return score_pb.ListScoresResponse(
+        scores=shown, next_page_token=token, unscored=text_of(unscored)
+    )
 
 
 def traces(
@@ -172,7 +185,8 @@ def traces(
 
     def read(limit: int) -> tuple[trace_pb.ListTracesResponse, Place | None]:
         page = lists.list_traces(query, limit, place)
-        return trace_pb.ListTracesResponse(traces=map(summary, page.items)), page.next
+        found = (summary(x, lists.why_unscored(*x)) for x in page.items)
+        return trace_pb.ListTracesResponse(traces=found, total_size=page.total), page.next
 
     return _fitting(read, request, call)
 
@@ -190,7 +204,10 @@ def sessions(
 
     def read(limit: int) -> tuple[trace_pb.ListSessionsResponse, Place | None]:
         page = lists.list_sessions(query, limit, place)
-        return trace_pb.ListSessionsResponse(sessions=map(encode_session, page.items)), page.next
+        found = trace_pb.ListSessionsResponse(
+            sessions=map(encode_session, page.items), total_size=page.total
+        )
+        return found, page.next
 
     return _fitting(read, request, call)
 
@@ -235,8 +252,8 @@ def _score_query(request: score_pb.ListScoresRequest, call: Call) -> ScoreQuery:
     )
 
 
-def summary(found: TraceScores) -> trace_pb.TraceSummary:
-    """An agent trace in few words, with its scores."""
+def summary(found: TraceScores, unscored: str) -> trace_pb.TraceSummary:
+    """An agent trace in few words, with its scores, or `unscored`: why it has none."""
     trace = found.trace
     return trace_pb.TraceSummary(
         name=name_of("traces", trace.id),
@@ -247,12 +264,16 @@ def summary(found: TraceScores) -> trace_pb.TraceSummary:
         session_id=text_of(trace.session_id),
         agent_name=text_of(trace.agent_name),
         service_name=text_of(trace.service_name),
-        user_input=_cut(trace.user_input),
-        final_output=_cut(trace.final_output),
+        user_input=cut(trace.user_input),
+        final_output=cut(trace.final_output),
         tool_calls=_count(trace),
         model_calls=len(trace.model_calls),
         outcome=OUTCOMES[trace.outcome],
         scores=map(encode_score, found.scores),
+        unscored=text_of(unscored),
+        input_tokens=trace.usage.input_tokens,
+        output_tokens=trace.usage.output_tokens,
+        user_id=text_of(trace.user_id),
     )
 
 
@@ -260,7 +281,8 @@ def _count(trace: AgentTrace) -> int | None:
     return None if trace.tool_calls is None else len(trace.tool_calls)
 
 
-def _cut(text: str | None) -> str | None:
+def cut(text: str | None) -> str | None:
+    """A text as lists have it."""
     return None if text is None else text_of(shortened(text, _MAX_CHARS))
 
 
@@ -290,4 +312,7 @@ def encode_session(record: SessionRecord) -> trace_pb.Session:
         user_id=text_of(newest(record, "user_id")),
         scores=map(encode_score, own_scores(record)),
         failing=any(x.is_failing for x in record.scores),
+        user_input=cut(first_input(record)),
+        input_tokens=tokens(record, "input_tokens"),
+        output_tokens=tokens(record, "output_tokens"),
     )

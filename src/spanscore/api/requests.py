@@ -34,9 +34,9 @@ _MAX_REQUEST_ID_CHARS = 64
 _MAX_SOUGHT_CHARS = 4096
 
 
-def not_found(name: str) -> NotFoundError:
-    """The error for a trace or session that is not there."""
-    why = "it may not be complete yet, be past its retention, or hold no GenAI spans"
+def not_found(name: str, why: str = "") -> NotFoundError:
+    """The error for a trace or session that is not there; `why`, where that is known."""
+    why = why or "it may not be complete yet, be past its retention, or hold no GenAI spans"
     return NotFoundError(f"nothing is stored under {shown(name)}: {why}")
 
 

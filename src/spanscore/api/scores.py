@@ -5,7 +5,7 @@ from functools import partial
 from google.protobuf.empty_pb2 import Empty
 
 from spanscore.api import listing, score_drafts
-from spanscore.api.backend import Backend, require_subject
+from spanscore.api.backend import Backend, find_trace, require_subject
 from spanscore.api.convert import encode_given, encode_score
 from spanscore.api.requests import id_in, shown, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
@@ -50,11 +50,13 @@ class ScoreService(Servicer):
             session_id=session,
             **of_run,
         )
-        if not found:
-            await require_subject(
-                self._backend, tenant=call.tenant, trace_id=trace, session_id=session
-            )
-        return await in_thread(listing.scores_of_subject, found, request, call)
+        unscored = ""
+        if trace is not None and all(x.status == "skipped" for x in found):
+            known = await find_trace(self._backend, trace, tenant=call.tenant)
+            unscored = "" if of_run else self._backend.why_unscored(known, found)
+        elif not found:
+            await require_subject(self._backend, tenant=call.tenant, session_id=session)
+        return await in_thread(listing.scores_of_subject, found, request, call, unscored)
 
     @needs("write")
     async def create_score(self, request: pb.CreateScoreRequest, call: Call) -> score_pb.Score:

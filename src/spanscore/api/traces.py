@@ -352,6 +352,7 @@ class ViewService(Servicer):
             scopes=sorted(SCOPES if "admin" in call.scopes else call.scopes),
             tenant=call.tenant,
             has_judge=self._backend.has_judge,
+            trace_url=self._backend.trace_url,
         )
 
     @needs("read")
@@ -367,9 +368,11 @@ class ViewService(Servicer):
             from spanscore.report.details import trace_view  # noqa: PLC0415 - a server without viewers needs none of it
 
             scores = self._backend.evaluations(trace_id=trace.id, run=run, tenant=call.tenant)
+            shown = trace_view(trace, scores)
+            if not run:
+                shown["unscored"] = self._backend.why_unscored(trace, scores)
             return view_pb.TraceView(
-                name=name_of("traces", trace.id),
-                view_json=text_of(dumps(trace_view(trace, scores))),
+                name=name_of("traces", trace.id), view_json=text_of(dumps(shown))
             )
 
         return await in_thread(view)

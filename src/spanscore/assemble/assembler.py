@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Literal
 
 from spanscore.assemble import fragments
 from spanscore.assemble.config import Config
@@ -69,8 +70,9 @@ class Cut:
     `key` is as `keys` has it. `genai` False: no request with it can contain GenAI spans.
     `reopened`: it was cut before, and then grew. `is_early`: it is still open, and scored only if
     what is read shows that nothing is missing (`Assembler.accept`). `size_bytes`: of its spans,
-    encoded. `after_ns`, where not 0: when the trace was cut before, too long ago to be re-opened;
-    what started since is turns of their own, what did not is late.
+    encoded; `items`: how many spans and log records. `after_ns`, where not 0: when the trace was
+    cut before, too long ago to be re-opened; what started since is turns of their own, what did not
+    is late.
     """
 
     key: bytes
@@ -80,6 +82,7 @@ class Cut:
     reopened: bool
     is_early: bool = False
     size_bytes: int = field(default=0, compare=False)
+    items: int = field(default=0, compare=False)
     after_ns: int = 0
 
     trace_id: str = field(init=False, repr=False, compare=False)
@@ -218,6 +221,7 @@ class Assembler:
             closed.genai,
             reopened=True,
             size_bytes=closed.size_bytes,
+            items=closed.items,
             after_ns=closed.after_ns,
         )
 
@@ -227,6 +231,18 @@ class Assembler:
         """
         cut = self.recut(key, now_ns)
         self._ready += [] if cut is None else [cut]
+
+    def state(self, key: bytes) -> "Completeness | Literal['unread', 'cut'] | None":
+        """Of an open trace as what it is cut once it is quiet; `unread`: it was let go, since it
+        holds no GenAI spans; `cut`: it was handed out; None: it is not known.
+        """
+        for traces, _, completeness in self._by_patience():
+            if key in traces:
+                return completeness
+        closed = self._closed.get(key)
+        if closed is None:
+            return None
+        return "cut" if closed.genai else "unread"
 
     def is_genai(self, key: bytes) -> bool:
         """Whether what has come of an open trace may contain GenAI spans."""
@@ -382,6 +398,7 @@ class Assembler:
                 trace.genai,
                 trace.reopened,
                 size_bytes=trace.size_bytes,
+                items=trace.items,
                 after_ns=trace.after_ns,
             )
         )
@@ -414,6 +431,7 @@ class Assembler:
                 trace.reopened,
                 is_early=True,
                 size_bytes=trace.size_bytes,
+                items=trace.items,
                 after_ns=trace.after_ns,
             )
         )

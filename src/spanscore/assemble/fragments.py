@@ -3,11 +3,12 @@
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from spanscore.model.span import Attributes
 from spanscore.otlp import codec
+from spanscore.threads import cached_property
 
 _log = logging.getLogger(__name__)
 

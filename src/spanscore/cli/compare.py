@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore import config
 from spanscore.calibration import PassRate
-from spanscore.cli import score_files, score_summary
+from spanscore.cli import score_files, score_summary, server, stored
 from spanscore.cli.comparison import (
     LATENCY,
     PASS_RATE,
@@ -61,8 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         argument(parser, spec, text, type=float, default=default)
 
     add_config(parser, "the configuration, whose store has the calibrations")
-    argument(parser, "run_a RUN_A", "the run to compare with: what is there now", type=Path)
+    text = "the run to compare with: a file, or with --store or --server an evaluation run, runs/ID"
+    argument(parser, "run_a RUN_A", text, type=Path)
     argument(parser, "run_b RUN_B", "the run that is to be no worse", type=Path)
+    server.add_place(parser)
     limit("--max-pass-rate-drop SHARE", "the pass rate falls", limits.pass_rate_drop)
     limit("--max-score-drop POINTS", "a mean score of 100 falls", limits.score_drop)
     limit("--max-latency-rise SHARE", "the mean latency rises", limits.latency_rise)
@@ -77,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
         _at_least_nothing("--max-score-drop", args.max_score_drop),
         _at_least_nothing("--max-latency-rise", args.max_latency_rise),
     )
-    a, b = score_files.read_two(args.run_a, args.run_b)
+    server.check_place(args)
+    a, b = score_files.of_two(*((x, _content(args, x)) for x in (args.run_a, args.run_b)))
     found = compare(a, b, limits=limits, certain=args.certain)
     if not found.cases:
         raise InputError(f"{a.name} and {b.name}: no case is in both; {_why_none(a)}")
@@ -98,6 +101,13 @@ def run(args: argparse.Namespace) -> int:
     for text in found.regressions:
         print(f"spanscore: regression: {printable(text)}", file=sys.stderr)
     return 1 if found.regressions else 0
+
+
+def _content(args: argparse.Namespace, path: Path) -> score_files.Content:
+    """What a file, or an evaluation run, contains."""
+    if not stored.is_run(args, path):
+        return score_files.content(path)
+    return [x.to_json() for x in stored.scores_of_run(args, path)]
 
 
 def _at_least_nothing(option: str, value: float) -> float:

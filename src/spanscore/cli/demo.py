@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import os
 import secrets
+import shlex
 import signal
 import socket
 import subprocess
@@ -42,21 +43,26 @@ from spanscore.errors import InputError, SpanscoreError
 from spanscore.evaluation.config import FAMILY
 from spanscore.judge.cache import load as load_recorded
 from spanscore.model.trace import Session
-from spanscore.otlp import codec, files
+from spanscore.otlp import codec, files, json
 from spanscore.rebuild import rebuild_all
-from spanscore.temporary_files import temporary_folder
+from spanscore.temporary_files import kept_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _RECORDING = "pydantic-ai"
 _STATUS = {STATUS_SCORED: "scored", STATUS_SKIPPED: "skipped", STATUS_FAILED: "failed"}
+_REACHED_BY = ("_API_KEY", "_API_BASE")
+"""How variables end that name a provider's key, or a server of one's own, which needs none."""
+
 _RECORDED_TIMEOUT_S, _MODEL_TIMEOUT_S = 45.0, 300.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    argument(parser, "--keep", "keep the server's journal and store as well")
+    argument(
+        parser, "--keep FOLDER", "keep there what was sent, the scores and all files of the server"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,14 +70,18 @@ def run(args: argparse.Namespace) -> int:
 
     Returns the exit code.
     """
+    import grpc_health.v1  # noqa: F401, PLC0415 - what a server needs: if it is missing, this says so
+
     output = console()
-    folder = temporary_folder("spanscore-demo-")
+    folder = kept_folder(args.keep, "spanscore-demo-")
     ports = Ports.free()
     backend = _backend(output)
     judge = _judge(os.environ, output)
     requests = recorded_requests(recordings() / _RECORDING, time.time_ns())
     traces = rebuild_all(span for request in requests for span in codec.spans(request))
     sessions = trace_files.sessions(traces)
+    sent = folder / "traces.jsonl"
+    local_files.write(sent, "".join(f"{json.encode(x)}\n" for x in requests).encode())
     settings = configuration(folder, ports, judge, backend)
     with running(folder, ports, settings) as control:
         output.print(
@@ -100,10 +110,24 @@ def run(args: argparse.Namespace) -> int:
         _print_session(output, session, found[session.session_id])
     _print_summary(output, [score for session in sessions for score in found[session.session_id]])
     _print_destinations(output, folder, backend)
-    if not args.keep:
+    output.print(_NEXT)
+    for command in ("inspect", "eval"):
+        output.print(f"    spanscore {command} {shlex.quote(str(sent))}", soft_wrap=True)
+    if args.keep is None:
         for path in folder.glob("*.db*"):
             path.unlink()
     return 0
+
+
+_NEXT = """
+Next, your own agent (docs/quickstart.md):
+  in its process, after OpenTelemetry is set up
+    import spanscore
+    spanscore.instrument(metrics=["check"])  # or judge="gpt-4o-mini"
+  as a server, to which the agents or your collector send (docs/collector.md)
+    spanscore config init
+    spanscore serve -c spanscore.yaml  # OTLP on 4327 and 4328
+  from a file of spans, such as these"""
 
 
 def _backend(output: "Console") -> Backend | None:
@@ -122,7 +146,7 @@ def _judge(environ: Mapping[str, str], output: "Console") -> dict[str, Any]:
     """
     model = environ.get("SPANSCORE_JUDGE_MODEL")
     if model:
-        if any(name.endswith("_API_KEY") and value for name, value in environ.items()):
+        if any(name.endswith(_REACHED_BY) and value for name, value in environ.items()):
             output.print(f"Judge: {model}")
             return {"model": model}
         output.print(f"Judge: {model} has no key here, such as OPENAI_API_KEY")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spanscore.cli import trace_files
+from spanscore.cli import stored, trace_files
 from spanscore.cli.options import add_judge, argument
 from spanscore.cli.terminal import (
     console,
@@ -56,7 +56,8 @@ from spanscore.worker_processes import MAX_WORKERS, WorkerPool
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    argument(parser, "path PATH", trace_files.PLACE_HELP, type=sources.place, nargs="+")
+    argument(parser, "path PATH", trace_files.PLACE_HELP, type=sources.place, nargs="*")
+    stored.add_arguments(parser)
     add_judge(parser)
     argument(parser, "--metric NAME", "measure only this, such as rubric", repeated=True)
     argument(parser, "--threshold X", "the score from which on the label is pass")
@@ -80,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.verbose:
         trace_files.print_requests()
+    stored.check(args)
     settings = configured(args)
     gates = [_gate(text, settings) for text in args.fail_under]
     wanted = _wanted(args.metric, args, settings)
@@ -88,12 +90,7 @@ def run(args: argparse.Namespace) -> int:
     require_providers(settings, measurable(wanted, settings.evaluation))
     terminal.require_writable(args.output)
     if args.dry_run:
-        traces = trace_files.agent_traces(
-            args.path,
-            settings.assemble.session_scope,
-            settings.evaluation.span_attributes,
-            settings.assemble.stitch_off,
-        )
+        traces = _traces(args, settings)
         engine = open_engine(settings)
         return print_plan(
             engine,
@@ -110,6 +107,17 @@ def run(args: argparse.Namespace) -> int:
     score_summary.print_unscored(summary.outcomes, but=None if args.jsonl else "no_judge")
     verdict = _verdict(gates, summary, settings, any_failed=args.fail_on == "failed")
     return INTERRUPTED if is_stopped else verdict
+
+
+def _traces(args: argparse.Namespace, settings: Settings) -> list[AgentTrace]:
+    if not args.path:
+        return stored.read(args).traces
+    return trace_files.agent_traces(
+        args.path,
+        settings.assemble.session_scope,
+        settings.evaluation.span_attributes,
+        settings.assemble.stitch_off,
+    )
 
 
 def _workers(text: str) -> int:
@@ -159,15 +167,7 @@ async def _stream(
         Display(jsonl=args.jsonl, only_failing=args.failing) as display,
         _pool(args.workers) as pool,
     ):
-        recordings = Recordings(
-            args.path,
-            settings.assemble.session_scope,
-            warn=display.print_line,
-            progress=display.read,
-            attributes=settings.evaluation.span_attributes,
-            stitch_off=settings.assemble.stitch_off,
-            pool=pool,
-        )
+        recordings = _recordings(args, settings, pool, display)
         workers = (
             None
             if pool is None or not recordings.are_large
@@ -184,6 +184,24 @@ async def _stream(
     if not args.jsonl:
         score_summary.print_summary(display.output, settings, summary)
     return summary, scoring.is_stopped
+
+
+def _recordings(
+    args: argparse.Namespace, settings: Settings, pool: WorkerPool | None, display: Display
+) -> Recordings:
+    if not args.path:
+        found = stored.read(args)
+        given = [x for x in found.scores if x.evaluator.source is not None]
+        return Recordings.of_traces(found.traces, given)
+    return Recordings(
+        args.path,
+        settings.assemble.session_scope,
+        warn=display.print_line,
+        progress=display.read,
+        attributes=settings.evaluation.span_attributes,
+        stitch_off=settings.assemble.stitch_off,
+        pool=pool,
+    )
 
 
 def _workers_of(

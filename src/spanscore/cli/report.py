@@ -3,12 +3,12 @@
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from spanscore import report, sources
-from spanscore.cli import compare, eval, score_files, trace_files  # noqa: A004 - the command's name
+from spanscore.cli import compare, eval, score_files, server, stored, trace_files  # noqa: A004 - its name
 from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure
 from spanscore.cli.comparison import compare as compared_runs
 from spanscore.cli.measurement import INTERRUPTED, measured
@@ -33,8 +33,10 @@ _MIB = 2**20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     argument(
-        parser, "path PATH", f"{trace_files.PLACE_HELP}; or scores", type=sources.place, nargs="+"
+        parser, "path PATH", f"{trace_files.PLACE_HELP}; or scores", type=sources.place, nargs="*"
     )
+    argument(parser, "--failing", "only stored traces that do not pass or were not measured")
+    stored.add_arguments(parser)
     argument(parser, "-o/--output FILE", "default: %(default)s", default=Path("report.html"))
     argument(parser, "--baseline PATH", "a run to compare with", repeated=True, type=sources.place)
     argument(parser, "--redact", "replace secrets and personal data, as in what a judge is sent")
@@ -48,9 +50,10 @@ def run(args: argparse.Namespace) -> int:
     Returns the exit code: 130 where Ctrl-C ended the scoring; what was scored by then is in it.
     """
     require_writable(args.output)
+    stored.check(args)
     settings = eval.configured(args)
     given = read_files(args.path, settings, args)
-    results = given.results()
+    results = replace(given.results(), trace_url=server.trace_url(args))
     baseline = comparison = None
     is_complete = given.is_complete
     if args.baseline and not is_complete:
@@ -97,26 +100,19 @@ _OF_A_TRACE = {"trace_ids", "opening_span_id", "model_calls", "target"}
 
 @dataclass(slots=True)
 class Given:
-    """What files contain: agent traces, scores, those that others gave apart, and the run of a
+    """What is given or stored: agent traces, scores, those that others gave apart, and the run of a
     suite.
 
     `is_complete`: False where Ctrl-C ended the scoring of the traces.
     """
 
-    paths: Sequence[Place]
+    name: str
     traces: list[AgentTrace] = field(default_factory=list)
     scores: list[report.Score] = field(default_factory=list)
     external: list[Evaluation] = field(default_factory=list)
     run: dict[str, Any] | None = None
     notes: list[str] = field(default_factory=list)
     is_complete: bool = True
-
-    @property
-    def name(self) -> str:
-        """What the files are called."""
-        return ", ".join(x.name or str(x) for x in self.paths[:3]) + (
-            ", …" if len(self.paths) > 3 else ""
-        )
 
     @property
     def content(self) -> score_files.Content:
@@ -142,21 +138,15 @@ class Given:
 
 
 def read_files(paths: Sequence[Place], settings: Settings, args: argparse.Namespace) -> Given:
-    """What is in `paths`; traces of which no score is there are scored as `spanscore eval` does.
+    """What is in `paths`, else what is stored; traces of which no score is there are scored as
+    `spanscore eval` does.
 
     Raises InputError where a file cannot be read, or there is nothing in them.
     """
-    given = Given(paths)
-    telemetry: list[Place] = []
-    for path in paths:
-        if isinstance(path, Location):
-            telemetry.append(path)
-        elif score_files.is_readable(path):
-            _take_scores(given, path)
-        elif _has_agent_traces(path):
-            given.traces += _agent_traces(path)
-        else:
-            telemetry.append(path)
+    given = Given(_named(paths) or stored.name(args, failing=args.failing))
+    if not paths:
+        _take_stored(given, stored.read(args, failing=args.failing))
+    telemetry = [path for path in paths if not _is_taken(given, path, args)]
     if telemetry:
         _take_telemetry(given, telemetry, settings)
     joined = external.join(given.external, given.traces)
@@ -164,6 +154,33 @@ def read_files(paths: Sequence[Place], settings: Settings, args: argparse.Namesp
     if given.traces and not given.scores and given.run is None:
         _score(given, settings, args)
     return given
+
+
+def _is_taken(given: Given, path: Place, args: argparse.Namespace) -> bool:
+    """Take what an evaluation run or a file contains, unless that is telemetry."""
+    if stored.is_run(args, path):
+        _take_stored(given, stored.of_run(args, path))
+    elif isinstance(path, Location):
+        return False
+    elif score_files.is_readable(path):
+        _take_scores(given, path)
+    elif _has_agent_traces(path):
+        given.traces += _agent_traces(path)
+    else:
+        return False
+    return True
+
+
+def _named(paths: Sequence[Place]) -> str:
+    """What files, URLs and evaluation runs are called."""
+    names = [x.name or str(x) for x in paths[:3]]
+    return ", ".join(names) + (", …" if len(paths) > len(names) else "")
+
+
+def _take_stored(given: Given, found: stored.Found) -> None:
+    given.traces += found.traces
+    given.scores += [x for x in found.scores if x.evaluator.source is None]
+    given.external += [x for x in found.scores if x.evaluator.source is not None]
 
 
 def _take_scores(given: Given, path: Path) -> None:

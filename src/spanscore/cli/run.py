@@ -22,12 +22,11 @@ from spanscore.errors import InputError
 from spanscore.evaluation.config import Config as Measured
 from spanscore.evaluation.procedure import narrowed
 from spanscore.export.config import Config as Export
-from spanscore.local_files import NO_ROOM
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.offline import metric_names
-from spanscore.temporary_files import temporary_folder
+from spanscore.temporary_files import kept_folder
 
 if TYPE_CHECKING:
     from spanscore.cli.one_run import OneRun
@@ -61,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     # what a server warns of is in the scores and remarks here
     logging.getLogger("spanscore").setLevel(logging.ERROR)
     settings = _configured(args)
-    folder = _folder(args.keep)
+    folder = kept_folder(args.keep, "spanscore-run-")
     try:
         return asyncio.run(_run(args, command, settings, folder, environ))
     except ProgramError as error:
@@ -89,22 +88,6 @@ def _only(settings: Settings, wanted: Sequence[str]) -> Measured:
     """
     names = [x for name in wanted for x in metric_names(name, settings)]
     return narrowed(settings.evaluation, dict.fromkeys(names))
-
-
-def _folder(keep: Path | None) -> Path:
-    if keep is None:
-        return temporary_folder("spanscore-run-")
-    if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
-        raise InputError(f"--keep {keep}: is there already; name a new folder")
-    try:
-        keep.mkdir(parents=True, mode=0o700, exist_ok=True)
-    except OSError as error:
-        if error.errno in NO_ROOM:
-            raise
-        raise InputError(
-            f"--keep {keep}: cannot be made ({error.strerror}); name another folder"
-        ) from None
-    return keep.absolute()
 
 
 async def _run(

@@ -89,18 +89,11 @@ class Run:
             self.verdicts += [verdict] if (verdict := Verdict.of_json(score)) else []
 
 
-def read_two(a: Path, b: Path) -> tuple[Run, Run]:
-    """Both runs, their units under keys that pair them.
-
-    Raises InputError where a file cannot be used.
-    """
-    return of_two((a, content(a)), (b, content(b)))
-
-
 def of_two(a: tuple[Path, Content], b: tuple[Path, Content]) -> tuple[Run, Run]:
-    """Both runs of what `content` gave, each with the name of its file.
+    """Both runs of what `content` gave, each with its name; their units are under keys that pair
+    them.
 
-    Raises InputError as `read_two`.
+    Raises InputError where one cannot be used.
     """
     one, other = _measured(a[1]), _measured(b[1])
     if isinstance(one, dict) and isinstance(other, dict):

@@ -17,22 +17,31 @@ _INDENT = 13
 _MAX_NAMES = 6
 
 
-def print_scores(scores: Iterable[Evaluation], limit: int) -> None:
-    """Print the scores; `limit` is how many were asked for, 0: all."""
+def print_scores(scores: Iterable[Evaluation], limit: int, trace_url: str = "") -> int:
+    """Print the scores, and return how many; `limit` is how many were asked for, 0: all;
+    `trace_url` as configured.
+    """
     output, count = console(), 0
     for score in scores:
         _print_score(output, score)
+        _print_link(output, trace_url, score.target.trace_id)
         count += 1
-    _print_end(output, count, limit, "score")
+    if count == limit != 0:
+        _print_newest(output, count)
+    return count
 
 
-def print_traces(traces: Iterable[TraceSummary], limit: int) -> None:
-    """Print the traces; `limit` is how many were asked for, 0: all."""
+def print_traces(traces: Iterable[TraceSummary], limit: int, trace_url: str = "") -> None:
+    """Print the traces; `limit` and `trace_url` are as of `print_scores`."""
     output, count = console(), 0
     for trace in traces:
         _print_trace(output, trace)
+        _print_link(output, trace_url, trace.trace_ids[0] if trace.trace_ids else "")
         count += 1
-    _print_end(output, count, limit, "trace")
+    if not count:
+        output.print("no trace is there that meets the conditions")
+    elif count == limit:
+        _print_newest(output, count)
 
 
 def _print_score(output: "Console", score: Evaluation) -> None:
@@ -73,6 +82,8 @@ def _print_trace(output: "Console", trace: TraceSummary) -> None:
         names = ", ".join(on_one_line(x.metric, 40) for x in failing[:_MAX_NAMES])
         more = f" and {len(failing) - _MAX_NAMES} more" if len(failing) > _MAX_NAMES else ""
         _print_below(output, f"failing: {names}{more}", "red")
+    if trace.unscored:
+        _print_below(output, f"no score: {trace.unscored}", "yellow")
 
 
 def _verdict(scores: int, failing: int, passing: int) -> str:
@@ -94,11 +105,15 @@ def _print_below(output: "Console", text: str, style: str = "") -> None:
         output.print(styled(" " * _INDENT + on_one_line(text, room), style), soft_wrap=True)
 
 
-def _print_end(output: "Console", count: int, limit: int, what: str) -> None:
-    if not count:
-        output.print(f"no {what} is there that meets the conditions")
-    elif count == limit:
-        output.print(f"the newest {count:,}; --limit shows more")
+def _print_link(output: "Console", trace_url: str, trace_id: str) -> None:
+    """Print the address of a trace on a line by itself, whole, however long it is."""
+    if trace_url and trace_id:
+        url = trace_url.replace("{trace_id}", on_one_line(trace_id, 64))
+        output.print(styled(" " * _INDENT + url, "dim"), soft_wrap=True)
+
+
+def _print_newest(output: "Console", count: int) -> None:
+    output.print(f"the newest {count:,}; --limit shows more")
 
 
 def _of(score: Evaluation) -> str:

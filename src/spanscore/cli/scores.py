@@ -12,7 +12,15 @@ from spanscore.api.v1.score_service_pb2 import ListScoresRequest
 from spanscore.cli import score_actions, score_lines, server
 from spanscore.cli.options import argument
 from spanscore.cli.score_summary import number
-from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, styled, utc
+from spanscore.cli.terminal import (
+    console,
+    on_one_line,
+    plain_table,
+    print_json,
+    printable,
+    styled,
+    utc,
+)
 from spanscore.errors import InputError
 from spanscore.model.score import Evaluation
 from spanscore.store import undelivered
@@ -31,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = f"More: spanscore scores ({' | '.join(ACTIONS)}), each with --help."
     server.add_arguments(parser)
     server.add_conditions(parser, "scores")
+    argument(parser, "--trace ID", "only of this trace, also what was skipped, and why it has none")
     argument(parser, "--metric NAME", "only of this metric, or of a family of them such as rubric")
     argument(parser, "--source NAME", "only from spanscore, human, programmatic or another source")
     argument(parser, "--run ID", "only what this evaluation run scored", default="")
@@ -52,13 +61,48 @@ def run(args: argparse.Namespace) -> int:
     if args.exporter:
         raise InputError("--exporter: goes with --undelivered, --resend or --forget")
     server.check(args)
+    if args.trace and args.session:
+        raise InputError("--trace and --session: give one of them")
+    args.skipped = args.skipped or bool(args.trace)
     found = _of_run(args, _found(args)) if args.run else _found(args)
     if args.json:
         for score in found:
             print_json({"uid": score.uid, **score.to_json()})
-    else:
-        score_lines.print_scores(found, args.limit)
+    elif not score_lines.print_scores(found, args.limit, server.trace_url(args)):
+        console().print(styled(printable(_why_none(args))))
     return 0
+
+
+def _why_none(args: argparse.Namespace) -> str:
+    """Why no score is listed. Raises InputError where there is no such trace."""
+    if args.trace and not args.run and (reason := _unscored(args)):
+        return f"No score: {reason}"
+    if args.skipped or args.failing:
+        return "No matching scores."
+    wanted = argparse.Namespace(**{**vars(args), "skipped": True, "limit": _MAX_COUNTED})
+    count = sum(1 for _ in _found(wanted))
+    at_least = "at least " if count == _MAX_COUNTED else ""
+    return f"No matching scores{f' ({at_least}{count:,} skipped: --skipped)' if count else ''}."
+
+
+def _unscored(args: argparse.Namespace) -> str:
+    """Why the trace has no score; "" where it has one that does not meet the conditions."""
+    if args.server:
+        with server.service(args, "Score") as ask:
+            reason: str = ask("ListScores", ListScoresRequest(trace_id=args.trace)).unscored
+            return reason
+    from spanscore.evaluation import Unscored  # noqa: PLC0415 - as below
+    from spanscore.store import listing  # noqa: PLC0415 - as below
+
+    turns = server.read(args, lambda x: listing.turns_of(x, args.trace, args.tenant or ""))
+    if not turns:
+        raise InputError(
+            f"--trace {args.trace}: nothing is stored under it: it may not be complete yet, be past"
+            " its retention, or hold no GenAI spans; --server HOST:PORT asks the running server,"
+            " which knows"
+        )
+    why = Unscored(config.load(args.config).evaluation).why
+    return next(filter(None, (why(*x) for x in turns)), "")
 
 
 def _run_id(args: argparse.Namespace) -> str:
@@ -108,6 +152,7 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
     )
 
     query = listing.ScoreQuery(
+        trace_id=args.trace and args.trace.strip().lower(),
         failing=args.failing,
         skipped=args.skipped,
         since_ns=server.since_ns(args.since),
@@ -135,27 +180,32 @@ def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
         service_name=args.service,
         metric=args.metric,
         source=args.source,
+        trace_id=args.trace,
         session_id=args.session,
         run=f"runs/{_run_id(args)}" if args.run else "",
     )
-    limit = args.limit if args.session is None else 0
+    is_of_subject = bool(args.trace or args.session)
+    limit = 0 if is_of_subject else args.limit
     found = map(
         decode_score,
         server.of_server(args, "Score", request, "ListScores", "scores", limit),
     )
-    if args.session is None:
+    if not is_of_subject:
         return found
     wanted = (x for x in found if args.skipped or x.status != "skipped")
     newest = sorted(wanted, key=lambda x: x.evaluated_at_ns, reverse=True)
     return islice(newest, args.limit or None)
 
 
+_MAX_COUNTED = 1000
+"""Skipped scores that are counted where no other is there."""
+
 _MAX_SHOWN, _MAX_GROUPS = 50, 20
 """Scores of one exporter and reason that are shown, and such groups of them; --json lists all."""
 _MAX_ERROR_CHARS = 300
 _OF_LISTS = (
     *("store", "server", "token_file", "ca_file"),
-    *("tenant", "failing", "skipped", "since", "service", "session", "metric", "source"),
+    *("tenant", "failing", "skipped", "since", "service", "session", "metric", "source", "trace"),
 )
 """Options of the lists of scores; taken for nothing here, they would have more forgotten than was
 meant.

@@ -17,7 +17,7 @@ from spanscore.cli.options import add_config, add_json, add_limit, argument
 from spanscore.cli.terminal import print_json
 from spanscore.errors import ConfigError, InputError, SpanscoreError
 from spanscore.model.options import duration_ns
-from spanscore.rpc import TENANT_HEADER, authorization, tenant_named
+from spanscore.rpc import CHANNEL_OPTIONS, TENANT_HEADER, authorization, tenant_named
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -43,6 +43,11 @@ _BAD_INPUT = frozenset(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options that say where to read."""
     add_config(parser, "the server's configuration, for its store")
+    add_place(parser)
+
+
+def add_place(parser: argparse.ArgumentParser) -> None:
+    """Declare these but for the configuration."""
     where = parser.add_mutually_exclusive_group()
     argument(where, "--store URL", "the store itself: a file, or a URL such as store.url has")
     argument(where, "--server HOST:PORT", "ask a running server's control service (api.endpoint)")
@@ -52,19 +57,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_conditions(parser: argparse.ArgumentParser, what: str) -> None:
-    """Declare the options that say which `what` are wanted."""
+    """Declare the options that say which `what` are wanted, and `--json`."""
     argument(parser, "--failing", f"only {what} that do not pass or were not measured")
+    add_selection(parser, what)
+    add_json(parser)
+
+
+def add_selection(parser: argparse.ArgumentParser, what: str, *, limit: int = 50) -> None:
+    """Declare the options that say which `what` are wanted."""
     argument(parser, "--since TIME", f"only {what} stored since: 24h, or 2026-05-01T12:00 (UTC)")
     argument(parser, "--service NAME", "only of the service with this service.name")
     argument(parser, "--session ID", "only of this session")
-    add_limit(parser)
-    add_json(parser)
+    add_limit(parser, limit)
 
 
 def check(args: argparse.Namespace) -> None:
     """Refuse options that do not go together. Raises InputError."""
     if args.limit < 0:
         raise InputError(f"--limit {args.limit}: give a number of at least 0; 0 shows all")
+    check_place(args)
+
+
+def check_place(args: argparse.Namespace) -> None:
+    """Refuse options of a server where none is named. Raises InputError."""
     if not args.server and (args.token_file or args.ca_file):
         raise InputError("--token-file and --ca-file: go with --server")
 
@@ -168,6 +183,17 @@ class Ask:
         timeout_s = None if is_stream else _TIMEOUT_S
         return getattr(self._stub, method)(request, timeout=timeout_s, metadata=self._metadata)
 
+    def or_none(self, method: str, request: Any) -> Any:
+        """The answer of a method; None where the server has nothing of that name."""
+        import grpc  # noqa: PLC0415 - which reading a store does not need
+
+        try:
+            return self(method, request)
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            return None
+
 
 @contextmanager
 def service(args: argparse.Namespace, name: str) -> Iterator[Ask]:
@@ -178,6 +204,18 @@ def service(args: argparse.Namespace, name: str) -> Iterator[Ask]:
     with _answering(args) as channel:
         grpc = importlib.import_module(f"spanscore.api.v1.{name.lower()}_service_pb2_grpc")
         yield Ask(getattr(grpc, f"{name}ServiceStub")(channel), args)
+
+
+def trace_url(args: argparse.Namespace) -> str:
+    """`page.trace_url` of the configuration, else of the server; "" where neither has one."""
+    configured = config.load(args.config).page.trace_url
+    if configured or not args.server:
+        return configured
+    from spanscore.api.v1.view_service_pb2 import GetViewerRequest  # noqa: PLC0415 - as above
+
+    with service(args, "View") as ask:
+        url: str = ask("GetViewer", GetViewerRequest()).trace_url
+    return url
 
 
 def pages(ask: Ask, method: str, request: Any, items: str, limit: int) -> Iterator[Any]:
@@ -247,9 +285,11 @@ def _channel(args: argparse.Namespace) -> Any:
     import grpc  # noqa: PLC0415 - as above
 
     if args.ca_file is None:
-        return grpc.insecure_channel(args.server)
+        return grpc.insecure_channel(args.server, CHANNEL_OPTIONS)
     return grpc.secure_channel(
-        args.server, grpc.ssl_channel_credentials(_content(args.ca_file, "--ca-file"))
+        args.server,
+        grpc.ssl_channel_credentials(_content(args.ca_file, "--ca-file")),
+        CHANNEL_OPTIONS,
     )
 
 

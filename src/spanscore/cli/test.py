@@ -27,7 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from spanscore import config, dialects, suites
-from spanscore.cli import measurement, trace_files
+from spanscore.cli import measurement, stored, trace_files
 from spanscore.cli.terminal import console, print_json, progress, require_writable, write_file
 from spanscore.config import Settings
 from spanscore.errors import InputError
@@ -37,12 +37,15 @@ from spanscore.model.span import Attributes, Span
 from spanscore.model.trace import AgentTrace
 from spanscore.offline.summary import counted
 from spanscore.receive.auth import open_authenticators
+from spanscore.suites.matches import AttributesOf, own_attributes
+from spanscore.suites.run import Prepared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     argument(parser, "suite SUITE", "a suite; else what the traces state", type=Path, nargs="?")
     argument(parser, "path PATH", trace_files.PATH_HELP, type=Path, nargs="*")
+    stored.add_arguments(parser)
     argument(parser, "--schema", "print the JSON schema of a suite file and do nothing else")
     add_judge(parser)
     argument(parser, "--fail-under SHARE", "exit 1 if fewer of the cases pass; default: 1")
@@ -59,25 +62,13 @@ def run(args: argparse.Namespace) -> int:
         print_json(suites.json_schema())
         return 0
     _sort_paths(args)
+    stored.check(args)
     require_writable(args.output, args.junit, args.export)
     least = 1.0 if args.fail_under is None else _share("--fail-under", args.fail_under)
     given = None if args.suite is None else suites.load(args.suite)
     settings = measurement.with_cache(config.load(args.config), args)
     dialects.configure(settings.span_names)
-    telemetry = trace_files.loaded(args.path)
-    traces = trace_files.rebuilt(
-        telemetry,
-        args.path,
-        settings.assemble.session_scope,
-        stitch_off=settings.assemble.stitch_off,
-    )
-    prepared = suites.prepare(
-        given or suites.suite_of(traces),
-        traces,
-        attributes_of=attributes_of(telemetry.spans),
-        skip_unmatched=args.skip_unmatched,
-        name=str(args.suite or args.path[0]),
-    )
+    prepared = _prepared(args, given, settings)
     require_models(settings, args.model)
     with progress("scoring", prepared.trials) as done:
         found = asyncio.run(
@@ -99,9 +90,34 @@ def run(args: argparse.Namespace) -> int:
     return _verdict(found, least, settings)
 
 
+def _prepared(args: argparse.Namespace, suite: suites.Suite | None, settings: Settings) -> Prepared:
+    """The suite, else what the traces state, with what was recorded or stored for it."""
+    attributes: AttributesOf
+    if not args.path:
+        traces, attributes = stored.read(args).traces, own_attributes
+    else:
+        telemetry = trace_files.loaded(args.path)
+        attributes = attributes_of(telemetry.spans)
+        traces = trace_files.rebuilt(
+            telemetry,
+            args.path,
+            settings.assemble.session_scope,
+            stitch_off=settings.assemble.stitch_off,
+        )
+    return suites.prepare(
+        suite or suites.suite_of(traces),
+        traces,
+        attributes_of=attributes,
+        skip_unmatched=args.skip_unmatched,
+        name=str(args.suite or (args.path[0] if args.path else stored.name(args))),
+    )
+
+
 def _sort_paths(args: argparse.Namespace) -> None:
     """Move what stands in the suite's place to the recordings, where it is one of them."""
     if args.suite is None:
+        if stored.is_given(args):
+            return
         raise InputError(
             "give a suite and what was recorded: spanscore test SUITE PATH...; see spanscore test"
             " --help"
@@ -109,7 +125,7 @@ def _sort_paths(args: argparse.Namespace) -> None:
     is_suite = args.suite.suffix in _OF_SUITES or (args.path and not _is_recording(args.suite))
     if not is_suite:
         args.suite, args.path = None, [args.suite, *args.path]
-    elif not args.path:
+    elif not args.path and not stored.is_given(args):
         raise InputError(
             f"give what was recorded, too: spanscore test {args.suite} PATH...; see spanscore test"
             " --help"

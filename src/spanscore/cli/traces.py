@@ -2,21 +2,33 @@
 
 import argparse
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from spanscore import config, suites
 from spanscore.api import listing as messages
+from spanscore.api.convert import decode_trace
 from spanscore.api.decoder import decode_score
-from spanscore.api.v1.trace_service_pb2 import ListTracesRequest, TraceSummary
+from spanscore.api.v1.score_service_pb2 import ListScoresRequest
+from spanscore.api.v1.trace_service_pb2 import GetTraceRequest, ListTracesRequest, TraceSummary
 from spanscore.cli import score_lines, server
 from spanscore.cli.options import argument
 from spanscore.cli.terminal import print_json
+from spanscore.errors import InputError
+from spanscore.evaluation import Unscored
+from spanscore.model.trace import AgentTrace
 from spanscore.store import listing, ordering
+from spanscore.suites import drafts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     server.add_arguments(parser)
     server.add_conditions(parser, "traces")
+    argument(parser, "--trace ID", "only of this trace")
+    argument(
+        parser, "--suite FILE", "add what is listed as cases to this suite, recordings beside it"
+    )
     argument(
         parser, "--order-by FIELD", 'such as "latency desc"; else the newest first', default=""
     )
@@ -25,16 +37,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """List the traces. Returns the exit code."""
     server.check(args)
+    if args.suite and args.json:
+        raise InputError("--suite and --json: give one of them")
     found = _found(args)
-    if args.json:
+    if args.suite:
+        print(_added(args, found))
+    elif args.json:
         for trace in found:
             print_json(_as_json(trace))
     else:
-        score_lines.print_traces(found, args.limit)
+        score_lines.print_traces(found, args.limit, server.trace_url(args))
     return 0
 
 
+def _added(args: argparse.Namespace, found: Iterator[TraceSummary]) -> str:
+    """Add the traces to the suite; what to do next."""
+    path = Path(args.suite)
+    patterns = config.load(args.config).judge.redact.patterns
+    name = suites.load(path).name if path.exists() else path.stem
+    drafted = [
+        drafts.draft(_whole(args, x), map(decode_score, x.scores), patterns, name) for x in found
+    ]
+    if not drafted:
+        return "no trace is there that meets the conditions; nothing was written"
+    count = drafts.add(path, drafted, name)
+    beside = drafts.recording_of(path)
+    return (
+        f"{count} of {len(drafted)} cases are new in {path}, recorded in {beside}. Fill in what is"
+        f" expected (TODO), then: spanscore test {path} {beside}"
+    )
+
+
+def _whole(args: argparse.Namespace, summary: TraceSummary) -> AgentTrace:
+    """The trace of a summary. Raises InputError where it was deleted meanwhile."""
+    if args.server:
+        with server.service(args, "Trace") as ask:
+            return decode_trace(ask("GetTrace", GetTraceRequest(trace_id=summary.id)))
+    turns = server.read(args, lambda x: listing.turns_of(x, summary.id, args.tenant or ""))
+    if not turns:
+        raise InputError(f"trace {summary.id}: it was deleted meanwhile; list the traces again")
+    return turns[0].trace
+
+
 def _found(args: argparse.Namespace) -> Iterator[TraceSummary]:
+    if args.trace:
+        return _of_trace(args)
     since_ns = server.since_ns(args.since)
     if args.server:
         request = ListTracesRequest(
@@ -59,7 +106,27 @@ def _found(args: argparse.Namespace) -> Iterator[TraceSummary]:
     found = server.of_store(
         args, lambda connection, place: listing.traces(connection, query, server.PAGE, place)
     )
-    return map(messages.summary, found)
+    unscored = Unscored(config.load(args.config).evaluation)
+    return (messages.summary(x, unscored.why(*x)) for x in found)
+
+
+def _of_trace(args: argparse.Namespace) -> Iterator[TraceSummary]:
+    """The turns of one trace. Raises InputError where nothing is stored of it."""
+    if args.server:
+        with server.service(args, "Trace") as ask:
+            trace = decode_trace(ask("GetTrace", GetTraceRequest(trace_id=args.trace)))
+        with server.service(args, "Score") as ask:
+            answer = ask("ListScores", ListScoresRequest(trace_id=trace.id))
+        scores = [decode_score(x) for x in answer.scores]
+        yield messages.summary(listing.TraceScores(trace, scores), answer.unscored)
+        return
+    turns = server.read(args, lambda x: listing.turns_of(x, args.trace, args.tenant or ""))
+    if not turns:
+        raise InputError(
+            f"--trace {args.trace}: nothing is stored under it; spanscore scores --trace says more"
+        )
+    unscored = Unscored(config.load(args.config).evaluation)
+    yield from (messages.summary(x, unscored.why(*x)) for x in turns)
 
 
 def _as_json(trace: TraceSummary) -> dict[str, Any]:
@@ -77,4 +144,12 @@ def _as_json(trace: TraceSummary) -> dict[str, Any]:
     }
 
 
-_OPTIONAL = ("session_id", "agent_name", "service_name", "user_input", "final_output", "tool_calls")
+_OPTIONAL = (
+    "session_id",
+    "agent_name",
+    "service_name",
+    "user_input",
+    "final_output",
+    "tool_calls",
+    "unscored",
+)

@@ -395,8 +395,8 @@ def tallied(
 
     `before` are the newest evaluations of the same subjects so far. What failed ranks first, then
     by weight, then in the order of `new`. `run` is what was evaluated: a session's run measures
-    single metrics of its traces too, and these have a tally only where it differs from the one
-    before in what failed. None: both were.
+    single metrics of its traces too, and the tally of these is news only where it differs from the
+    one before in what failed. None: both were.
     """
     known: dict[_Subject, dict[str, Evaluation]] = {}
     for evaluation in before:
@@ -407,9 +407,9 @@ def tallied(
         old = known.get(subject, {})
         whole = [*{**old, **{x.metric: x for x in ranked}}.values()] if old else ranked
         is_news = run in {None, subject[0]} or _unfavourable(whole) != _unfavourable(old.values())
-        if ranked[0].is_shown and is_news:
+        if ranked[0].is_shown:
             now = _by_rank(whole, weights) if old else ranked
-            tally = _tally([*old.values()], now, ranked[0].revision)
+            tally = _tally([*old.values()], now, ranked[0].revision, is_news=is_news)
             if tally.results or tally.supersedes:
                 ranked[0] = changed(ranked[0], tally=tally)
         found += [x if x.rank == rank else changed(x, rank=rank) for rank, x in enumerate(ranked)]
@@ -431,14 +431,27 @@ def _urgency(evaluation: Evaluation) -> int:
     return {"fail": 0, "pass": 3}.get(evaluation.label or "", 2)
 
 
-def _tally(before: Sequence[Evaluation], now: Iterable[Evaluation], revision: int) -> Tally:
+def _tally(
+    before: Sequence[Evaluation], now: Sequence[Evaluation], revision: int, *, is_news: bool
+) -> Tally:
+    found = Tally(
+        _results(now),
+        reason=next((x.reason for x in now if x.label == "fail"), None),
+        is_news=is_news,
+    )
     latest = max(
-        (x for x in before if x.tally), key=lambda x: (x.revision, x.evaluated_at_ns), default=None
+        (x for x in before if x.tally and x.tally.is_news),
+        key=lambda x: (x.revision, x.evaluated_at_ns),
+        default=None,
     )
     if latest is None or latest.tally is None:
-        return Tally(_results(now))
-    is_same = latest.revision == revision
-    return Tally(_results(now), latest.tally_uid, latest.tally.label, is_same)
+        return found
+    return replace(
+        found,
+        supersedes=latest.tally_uid,
+        label_before=latest.tally.label,
+        same_revision=latest.revision == revision,
+    )
 
 
 def _results(evaluations: Iterable[Evaluation]) -> tuple[Result, ...]:

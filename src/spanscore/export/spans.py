@@ -81,7 +81,12 @@ def request(
 def has_any(evaluation: Evaluation, which: Which) -> bool:
     """Whether an evaluation has a span of its own, or that of the summary."""
     is_own = evaluation.is_shown and _is_among(evaluation, which)
-    return not evaluation.inline and (evaluation.tally is not None or is_own)
+    return not evaluation.inline and (_news(evaluation) is not None or is_own)
+
+
+def _news(evaluation: Evaluation) -> Tally | None:
+    """The tally that is sent with an evaluation."""
+    return evaluation.tally if evaluation.tally is not None and evaluation.tally.is_news else None
 
 
 def _spans(
@@ -90,10 +95,8 @@ def _spans(
     """The summary of all, where this evaluation has it, and the evaluation's own span."""
     if evaluation.inline:
         return
-    if evaluation.tally is not None:
-        yield _placed(evaluation, placement, evaluation.tally_uid, 0) + _tallied(
-            evaluation, evaluation.tally
-        )
+    if (tally := _news(evaluation)) is not None:
+        yield _placed(evaluation, placement, evaluation.tally_uid, 0) + _tallied(evaluation, tally)
     if evaluation.is_shown and _is_among(evaluation, which):
         placed = _placed(evaluation, placement, evaluation.uid, evaluation.rank + 1)
         yield placed + _content(evaluation, max_text_length)

@@ -79,6 +79,13 @@ def tally_summary(found: Tally) -> str:
     return f"{tally(found)}: {failed}" if failed else tally(found)
 
 
+def tally_reason(found: Tally) -> str:
+    """How all metrics came out, and why the first of them failed."""
+    if not found.reason:
+        return tally_summary(found)
+    return f"{tally(found)}: {found.failed[0].metric}: {found.reason}"
+
+
 def tally_lines(found: Tally) -> list[str]:
     """Each result of a tally in a line, in the order in which they matter."""
     return [
@@ -101,7 +108,7 @@ def tallied(evaluation: Evaluation) -> list[Evaluation]:
     if found is None or not found.judged:
         return [evaluation]
     passed = 1 - len(found.failed) / len(found.judged)
-    outcome = Score(passed, "\n".join([tally_summary(found), *tally_lines(found)]), {}, found.label)
+    outcome = Score(passed, "\n".join([tally_reason(found), *tally_lines(found)]), {}, found.label)
     name = _TALLIES[evaluation.scope]
     own = Evaluator("CODE", name, evaluation.evaluator.version)
     summed = replace(

@@ -5,9 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from spanscore.errors import line_of
 from spanscore.model.headers import tenant_of
 from spanscore.model.span import record
 from spanscore.model.trace import Target, Trial, TurnOutcome
+
+_SHOWN_CHARS = 120
+"""Characters of a reason that a repr has."""
 
 ScopeKind: TypeAlias = Literal["trace", "session"]
 
@@ -147,13 +151,16 @@ class Tally:
 
     `supersedes` is the `tally_uid` of the tally before it, and `label_before` the label of that
     one. `same_revision` is True where both are of one revision, as where a session's run adds a
-    metric to its traces.
+    metric to its traces. `reason` is that of the first that failed. `is_news` is False where no
+    more failed than in the tally before it: a tool's own score is changed then, and no span sent.
     """
 
     results: tuple[Result, ...]
     supersedes: str | None = None
     label_before: str | None = None
     same_revision: bool = False
+    reason: str | None = None
+    is_news: bool = True
 
     @property
     def label(self) -> str | None:
@@ -234,6 +241,15 @@ class Evaluation:
     rule: str | None = None
     run: str | None = None
     withheld: bool = False
+
+    def __repr__(self) -> str:
+        value = "" if self.value is None else f" {self.value:.2f}"
+        of = f"trace {self.target.trace_id[:8]}"
+        if self.scope == "session":
+            of = f"session {(self.session_id or self.subject_id)!r}"
+        reason = line_of(self.reason, _SHOWN_CHARS)
+        word = self.label or self.status
+        return f"<Evaluation {self.metric!r}{value} {word!r} of {of}: {reason!r}>"
 
     @property
     def uid(self) -> str:

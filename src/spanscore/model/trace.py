@@ -8,9 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
+from spanscore.errors import line_of
 from spanscore.model.headers import TENANT, owner_of, tenant_of
 from spanscore.model.json import Json, dumps, loads
 from spanscore.model.span import Attributes, Scalar, record
+
+_SHOWN_CHARS, _SHOWN_CALLS = 80, 8
+"""Characters of a text, and tool calls, that a repr has."""
 
 
 @record()
@@ -314,10 +318,30 @@ class AgentTrace:
             self, "id", hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         )
 
+    def __repr__(self) -> str:
+        asked, answered = (
+            None if x is None else line_of(x, _SHOWN_CHARS)
+            for x in (self.user_input, self.final_output)
+        )
+        calls = [x.name for x in self.tool_calls or ()]
+        tools = f" tools={', '.join(calls[:_SHOWN_CALLS])!r}" if calls else ""
+        more = f" and {len(calls) - _SHOWN_CALLS} more" if len(calls) > _SHOWN_CALLS else ""
+        ids = f"{self.target.trace_id[:8]} {self.outcome}"
+        return f"<AgentTrace {ids} input={asked!r}{tools}{more} output={answered!r}>"
+
     @property
     def tenant(self) -> str:
         """Whose it is; "" without tenants."""
         return tenant_of(self.target.resource)
+
+    @property
+    def has_content(self) -> bool:
+        """Whether anything of what was asked, answered or passed to tools is recorded, be it
+        damaged.
+        """
+        if any(x is not None for x in (self.user_input, self.final_output, self.plan)):
+            return True
+        return any(x.arguments is not None or x.result is not None for x in self.tool_calls or ())
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `spanscore inspect --jsonl` prints on one line; some have more.

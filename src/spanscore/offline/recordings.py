@@ -62,6 +62,7 @@ class Recordings:
         self._session_scope = session_scope
         self._warn = warn
         self._loaded: files.Telemetry | None = None
+        self._traces: list[AgentTrace] = []
         self.given = GivenScores()
         """What others gave, as far as `batches` has read."""
 
@@ -78,6 +79,16 @@ class Recordings:
         """The agent traces in what was loaded; arguments as for files."""
         made = cls((), session_scope, warn, attributes=attributes, stitch_off=stitch_off)
         made._loaded = telemetry
+        return made
+
+    @classmethod
+    def of_traces(
+        cls, traces: Sequence[AgentTrace], given: Sequence[Evaluation] = ()
+    ) -> "Recordings":
+        """Agent traces that were rebuilt before, such as stored ones, and what others gave."""
+        made = cls(())
+        made._traces = sorted(traces, key=lambda x: x.started_ns)
+        made.given.add(given, traces)
         return made
 
     @property
@@ -107,6 +118,9 @@ class Recordings:
         Raises InputError when a file or URL cannot be read, or none of the files, or a URL,
         contains an agent trace; RetryableError where what a URL names cannot be reached.
         """
+        if self._traces:
+            yield self._traces
+            return
         watch = ContentWatch()
         if self._loaded is not None or self._paths:
             yield from self._of_files(watch)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache, cached_property
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +10,7 @@ from google.protobuf.descriptor import Descriptor
 
 from spanscore.lazy_imports import is_loaded, np
 from spanscore.otlp.signal import WIRE, Signal
+from spanscore.threads import cached_property
 
 if TYPE_CHECKING:
     from spanscore.otlp.word_search import WordSearch

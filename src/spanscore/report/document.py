@@ -89,6 +89,7 @@ def blocks(
             results, baseline, run, index["turns"], chunks, texts
         )
     yield from chunks.rest()
+    index["trace_url"] = results.trace_url
     index["notes"] = [*results.notes, *_left_out(chunks, run, max_bytes)]
     return index
 

@@ -77,7 +77,8 @@ class Results:
 
     `scores` are those of `traces` and of their sessions; a trial's own are listed with the trial. A
     score whose turn is not among `traces` is shown without steps. `figures` are of the whole run.
-    `notes` are sentences for the reader, such as what was left out.
+    `notes` are sentences for the reader, such as what was left out. `trace_url` is the address of a
+    trace in the reader's own backend, with `{trace_id}` in it.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Results:
     figures: Sequence[Figure] = ()
     started_at_ns: int | None = None
     notes: tuple[str, ...] = ()
+    trace_url: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,11 +23,12 @@ from spanscore.config import Settings, explain
 from spanscore.errors import InputError, line_of
 from spanscore.judge import Judge, answers_file
 from spanscore.model.score import Evaluation
-from spanscore.model.trace import AgentTrace, Target
+from spanscore.model.trace import AgentTrace
 from spanscore.model.trace import Trial as Origin
 from spanscore.rebuild import rebuild_all
 from spanscore.sdk.captures import Capture, attached
 from spanscore.sdk.in_process_settings import Measures, by_name, with_options
+from spanscore.sdk.plain_turn import plain_turn
 from spanscore.stats import Estimate, posterior_pass_pow_k, rate
 from spanscore.suites import Case, CaseResult, Run, Suite
 from spanscore.suites.matches import Matched, Recording
@@ -278,18 +279,12 @@ class AgentRuns:
         """The turn of an agent that emits no span: what the user said and what it returned, and
         nothing else.
         """
-        trace_id, span_id = uuid.uuid4().hex, os.urandom(8).hex()
-        ended_ns = time.time_ns()
-        return AgentTrace(
-            trace_ids=(trace_id,),
-            root_span_id=span_id,
-            target=Target(trace_id, span_id, started_ns, ended_ns),
-            opening_span_id=span_id,
-            started_ns=started_ns,
-            ended_ns=ended_ns,
+        return plain_turn(
+            question,
+            None if answer is None else str(answer),
+            seed=uuid.uuid4().hex,
             session_id=session_id if self._takes_session else None,
-            user_input=question,
-            final_output=None if answer is None else str(answer),
+            started_ns=started_ns,
         )
 
 

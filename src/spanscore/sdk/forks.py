@@ -28,58 +28,64 @@ class _Fork(threading.local):
     """A fork that this thread makes."""
 
     has_lock = False
+    is_safe = True
 
 
 class _NoFork:
     """While it is held, or one of our threads imports, no fork begins: a child would have modules
-    that are imported in half, and never the rest.
+    that are imported in half, and never the rest, and locks within SQLite that nobody lets go.
 
     A fork waits some seconds at most, and not for an import that itself waits for one of the
-    forking thread.
+    forking thread. A thread may hold it several times over.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._holder = 0
+        self._lock = threading.RLock()
+        self._holder = self._depth = 0
         self._fork = _Fork()
         self.is_over_in_child = False
+        self.is_torn = False
+        """Whether this process was forked all the same: SQLite may wait for ever in it."""
 
     def __enter__(self) -> None:
         self._lock.acquire()
         self._holder = threading.get_ident()
+        self._depth += 1
 
     def __exit__(self, *_: object) -> None:
-        self._release()
+        self._depth -= 1
+        if not self._depth:
+            self._holder = 0
+        self._lock.release()
 
     def before(self, threads: Collection[int]) -> None:
         """A fork is about to begin; `threads` are the ids of ours."""
         until_s = time.monotonic() + _FORK_WAIT_S
         self._fork.has_lock = False
-        while not self._may_begin(threads) and time.monotonic() < until_s:
+        while not (may_begin := self._may_begin(threads)) and time.monotonic() < until_s:
             time.sleep(_LOOK_EVERY_S)
+        self._fork.is_safe = may_begin
 
     def after(self) -> None:
         """A fork is over, here in the parent."""
         if self._fork.has_lock:
             self._fork.has_lock = False
-            self._release()
+            self._holder = 0
+            self._lock.release()
 
     def after_in_child(self) -> None:
         """A fork is over, here in the child, which none of the parent's other threads is in."""
-        self._lock = threading.Lock()
-        self._holder = 0
+        self.is_torn = self.is_torn or not self._fork.is_safe
+        self._lock = threading.RLock()
+        self._holder = self._depth = 0
         self._fork = _Fork()
         self.is_over_in_child = True
 
     def _may_begin(self, threads: Collection[int]) -> bool:
-        if not self._fork.has_lock and self._lock.acquire(blocking=False):
+        if not self._fork.has_lock and self._lock.acquire(timeout=_LOOK_EVERY_S):
             self._fork.has_lock = True
             self._holder = threading.get_ident()
         return (self._fork.has_lock or _waits_for_us(self._holder)) and not _imports(threads)
-
-    def _release(self) -> None:
-        self._holder = 0
-        self._lock.release()
 
 
 no_fork = _NoFork()

@@ -3,7 +3,7 @@
 import html
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,6 +21,7 @@ from spanscore.offline.recordings import Recordings
 from spanscore.offline.summary import MetricSummary, summaries
 from spanscore.otlp.files import Telemetry
 from spanscore.sdk.in_process_settings import Measures, by_name, with_options
+from spanscore.sdk.plain_turn import of_texts
 from spanscore.sources import place
 from spanscore.stats import Estimate
 from spanscore.threads import waited_for
@@ -279,8 +280,12 @@ def _cut(text: str, width: int) -> str:
 
 
 PathLike: TypeAlias = str | os.PathLike[str]
-Recorded: TypeAlias = PathLike | Telemetry | Iterable[PathLike] | Iterable[AgentTrace]
-"""Files or folders of OTLP, URLs of stored traces, what `spanscore.load` gives, or agent traces."""
+Recorded: TypeAlias = (
+    PathLike | Telemetry | Iterable[PathLike] | Iterable[AgentTrace] | Iterable[Mapping[str, str]]
+)
+"""Files or folders of OTLP, URLs of stored traces, what `spanscore.load` gives, agent traces, or
+`{"input": text, "output": text}` for each turn without spans.
+"""
 
 
 def evaluate(
@@ -295,7 +300,8 @@ def evaluate(
     running event loop.
 
     `traces` is a file or folder of OTLP, the URL of a backend's stored traces, several of these,
-    what `spanscore.load` gives, or agent traces. `metrics` are those to measure: names, functions
+    what `spanscore.load` gives, agent traces, or texts without spans: `{"input": ..., "output":
+    ...}` for each turn. `metrics` are those to measure: names, functions
     that `@spanscore.metric` decorates, or a mapping from name to options; without it those of the
     configuration. `judge` is a model such as "gpt-4o-mini", or an object with `ask`. `threshold` is
     the score from which on the label is pass. `config` is a configuration file, or its settings;
@@ -365,14 +371,17 @@ def _recorded(
     stitch_off = settings.assemble.stitch_off
     if isinstance(traces, Telemetry):
         return Recordings.of(traces, scope, note, attributes=attributes, stitch_off=stitch_off)
-    given: list[Any] = [traces] if isinstance(traces, str | os.PathLike) else list(traces)
+    given: list[Any] = [traces] if isinstance(traces, str | os.PathLike | Mapping) else list(traces)
+    if given and all(isinstance(x, Mapping) for x in given):
+        return [of_texts(x, number) for number, x in enumerate(given)]
     if all(isinstance(x, AgentTrace) for x in given):
         return given
     if not all(isinstance(x, str | os.PathLike) for x in given):
         wrong = next(x for x in given if not isinstance(x, str | os.PathLike))
         raise InputError(
             f"traces: {type(wrong).__name__} is neither a path nor an AgentTrace: give files,"
-            " folders, what spanscore.load gives, or agent traces"
+            " folders, what spanscore.load gives, agent traces, or texts as {'input': ...,"
+            " 'output': ...}"
         )
     places = [place(x) if isinstance(x, str) else Path(x) for x in given]
     return Recordings(places, scope, note, attributes=attributes, stitch_off=stitch_off)

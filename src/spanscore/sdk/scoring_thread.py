@@ -455,8 +455,15 @@ class Worker:
             self.start()
 
     def start(self) -> None:
-        """Start the thread, if it does not run yet."""
+        """Start the thread, if it does not run yet; never where a fork was torn."""
         if self._is_closed:
+            return
+        if no_fork.is_torn:
+            _log.warning(
+                "this process was forked while spanscore used its store in another thread: nothing"
+                " is scored in it"
+            )
+            self.close()
             return
         with self._starting:
             if self._running is not None:

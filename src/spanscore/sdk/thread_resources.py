@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 from opentelemetry import context, trace
 
 from spanscore.errors import ConfigError
+from spanscore.sdk.forks import no_fork
 from spanscore.sdk.in_process_settings import IN_MEMORY
 from spanscore.store.config import Config
 from spanscore.store.connections import MEMORY
@@ -80,15 +81,15 @@ _log = logging.getLogger(__name__)
 
 def open_store(config: Config) -> Store:
     """The store that is configured; where another process has its file, one in memory, and a
-    warning.
+    warning. No fork begins while it is used.
     """
     if config.url == MEMORY:
-        return Store.open(config)
+        return Store.open(config, guard=no_fork)
     try:
-        return Store.open(config, alone=True)
+        return Store.open(config, alone=True, guard=no_fork)
     except ConfigError as error:
         _log.warning("%s; scores of this process are kept in memory", error)
-        return Store.open(IN_MEMORY)
+        return Store.open(IN_MEMORY, guard=no_fork)
 
 
 _NOT_SAMPLED = trace.NonRecordingSpan(

@@ -4,12 +4,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from spanscore.assemble.assembler import Cut
 from spanscore.assemble.loop import Sessions, WorkQueue
-from spanscore.errors import ConflictError
+from spanscore.errors import ConflictError, shortened
 from spanscore.model.score import Evaluation
 from spanscore.model.span import changed
 from spanscore.scoring import Scoring
@@ -21,6 +22,10 @@ from spanscore.workers import JobReading
 from spanscore.workers.readers import Read, reason
 
 _log = logging.getLogger(__name__)
+
+_EVERY_NS = 60 * 10**9
+_MAX_SAMPLED, _MAX_SERVICES, _MAX_NAME_CHARS = 20, 5, 80
+"""Traces whose services are looked up for one line, names in it, and characters of each."""
 
 
 class Spans(Source, Protocol):
@@ -65,6 +70,40 @@ class HoldsBack(Protocol):
         ...
 
 
+class WithoutGenai:
+    """Logs once a minute at most how many spans hold no GenAI attributes."""
+
+    def __init__(self, spans: Source) -> None:
+        self._spans = spans
+        self._items = self._traces = 0
+        self._due_ns = 0
+
+    async def note(self, cuts: Sequence[Cut], now_ns: int) -> None:
+        """Count traces that give no agent trace; their services are read where a line is due."""
+        self._traces += len(cuts)
+        self._items += sum(cut.items for cut in cuts)
+        if not cuts or now_ns < self._due_ns:
+            return
+        self._due_ns = now_ns + _EVERY_NS
+        services = await asyncio.to_thread(self._services, cuts[:_MAX_SAMPLED])
+        _log.info(
+            "%d spans of %d traces hold no GenAI attributes, so nothing of them is scored;"
+            " services: %s",
+            self._items,
+            self._traces,
+            ", ".join(services[:_MAX_SERVICES]) or "without a name",
+        )
+        self._items = self._traces = 0
+
+    def _services(self, cuts: Sequence[Cut]) -> list[str]:
+        found: dict[str | None, None] = {}
+        with suppress(Exception):  # what cannot be read now is no reason to fail the batch
+            for cut in cuts:
+                spans, _ = self._spans.load(cut)
+                found |= dict.fromkeys(x.resource.service_name for x in spans)
+        return [repr(shortened(name, _MAX_NAME_CHARS)) for name in found if name]
+
+
 @dataclass(frozen=True, slots=True)
 class _Finished:
     """Traces that were read, the agent traces in them that are new or have changed, and their
@@ -79,6 +118,13 @@ class _Finished:
     left_over: Sequence[str] = ()
     evaluations: Sequence[Evaluation] = ()
     held_back: Sequence[HeldSpan] = ()
+
+
+def _holds_nothing(job: ReadJob, read: Read) -> bool:
+    """Whether a complete trace was read that gives no agent trace, nor a part of one."""
+    if job.kind is not JobKind.TRACE or not isinstance(read, ReadResult):
+        return False
+    return not read.traces and read.fragment is None
 
 
 class Finishing:
@@ -115,6 +161,7 @@ class Finishing:
         self._suspects = suspects
         self._precedence = precedence or Precedence()
         self._clock_ns = clock_ns
+        self._without_genai = WithoutGenai(spans)
 
     async def batch(self, jobs: Sequence[ReadJob]) -> None:
         """Finish a batch; where that fails, each by itself, and what fails by itself is put
@@ -154,6 +201,8 @@ class Finishing:
         results = [ReadResult(job) for job in unread]
         started_s = time.monotonic()
         found = await self._reading.read(to_read) if to_read else {}
+        unread += [job for job, read in found.items() if _holds_nothing(job, read)]
+        await self._without_genai.note([x.cuts[0] for x in unread], self._clock_ns())
         results += [self._result(job, read) for job, read in found.items()]
         await self._score(results, started_s)
         return [job for job in to_read if job not in found]

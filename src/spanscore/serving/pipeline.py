@@ -18,7 +18,7 @@ from spanscore.assemble.fragments import Units
 from spanscore.config import Settings
 from spanscore.control.alerts import Events
 from spanscore.control.monitors import Monitors
-from spanscore.evaluation import Overrides
+from spanscore.evaluation import Overrides, Unscored
 from spanscore.export import open_exporters, open_sinks
 from spanscore.export.inline import Passing
 from spanscore.export.reporter import open_reportings
@@ -70,6 +70,7 @@ class Pipeline:
             settings.authenticators, has_tenants=settings.tenancy.enabled
         )
         self._settings = settings
+        self._unscored = Unscored(settings.evaluation)
         self._clock_ns = clock_ns
         self._backlog = Backlog(
             settings.assemble,
@@ -265,6 +266,11 @@ class Pipeline:
         return self._settings.judge.required
 
     @property
+    def trace_url(self) -> str:
+        """`page.trace_url` of the configuration."""
+        return self._settings.page.trace_url
+
+    @property
     def has_judge(self) -> bool:
         """Whether a model is configured that judges."""
         return any(x.models for x in self._settings.judges)
@@ -302,6 +308,14 @@ class Pipeline:
             *own,
             *self._store.external_scores(trace_id=trace_id, session_id=session_id, tenant=tenant),
         ]
+
+    def why_unscored(self, trace: AgentTrace, scores: Sequence[Evaluation]) -> str:
+        """Why a stored trace with these scores has none; else ""."""
+        return self._unscored.why(trace, scores)
+
+    def why_not_stored(self, trace_id: str, *, tenant: str = "") -> str:
+        """See `Processing.why_not_stored`."""
+        return self._processing.why_not_stored(trace_id, tenant=tenant)
 
     def score(self, uid: str, *, tenant: str = "") -> Evaluation | None:
         """The score with this uid; None where there is none."""

@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from spanscore import dialects
-from spanscore.assemble import loop
+from spanscore.assemble import fragments, loop
 from spanscore.assemble.loop import Sessions, WorkQueue
 from spanscore.calibration import Certificates, InputWatch
 from spanscore.config import Settings
@@ -26,16 +26,18 @@ from spanscore.export.sender import Sender
 from spanscore.judge import ModelJudge, open_judge, redactor
 from spanscore.judge.port import Ending, Judge
 from spanscore.judge.shared_limits import SharedPurse
+from spanscore.model.options import duration_text
 from spanscore.model.score import Evaluation
 from spanscore.scoring import Scoring, SessionsFailedError, refuse_misplaced
 from spanscore.serving.completion import Finishing, HoldsBack, Spans
 from spanscore.serving.judge_retries import Rescoring, configured_metrics, open_trials
 from spanscore.serving.leadership import Leadership
+from spanscore.store import records
 from spanscore.store.judge_limits import JudgeLimits
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
 from spanscore.threads import Precedence, next_multiple
-from spanscore.turn_scheduling import ReadJob, TurnScheduler
+from spanscore.turn_scheduling import ReadJob, State, TurnScheduler
 from spanscore.workers import (
     InProcesses,
     InThreads,
@@ -332,6 +334,26 @@ class Processing:
             "without_content": [str(x) for x in self._content.silent],
         }
 
+    def why_not_stored(self, trace_id: str, *, tenant: str = "") -> str:
+        """Why nothing is stored of an OTel trace, as far as this server knows; else ""."""
+        config = self._settings.assemble
+        state = self._scheduler.state(trace_id, tenant)
+        if state is State.WAITING:
+            most = duration_text(config.stitch_window)
+            return f"it waits for other traces of its turn, at most {most} (assemble.stitch_window)"
+        if state is not State.SCORED:
+            return "it is being scored"
+        key = fragments.with_tenant(bytes.fromhex(trace_id), tenant)
+        return {
+            "complete": "it is open: it is scored when it has been quiet for"
+            f" {duration_text(config.complete_after)} (assemble.complete_after)",
+            "idle": "it is open, and its root or a parent is missing: it is scored when it has been"
+            f" quiet for {duration_text(config.idle_after)} (assemble.idle_after)",
+            "unread": "none of its spans holds GenAI attributes",
+            "cut": "it was read, and no span of it is known to be of an agent or a model"
+            " (spanscore inspect --unread), or it was put aside (spanscore quarantine)",
+        }.get(self._spans.assembler.state(key) or "", "")
+
     async def evaluate(
         self,
         *,
@@ -451,6 +473,7 @@ class Processing:
         meter.watch(declared.SESSIONS_OPEN, lambda: len(self._sessions))
         meter.watch(declared.AGENT_TRACES_WITHOUT_CONTENT, lambda: self._content.count)
         meter.watch(declared.STORE_SIZE, lambda: self.store.size_bytes)
+        meter.watch(declared.STORE_DAMAGED_RECORDS, lambda: records.damaged.count)
         meter.watch(declared.STORE_UP, lambda: 0.0 if self.store.trouble else 1.0)
 
     async def _finish_sessions(self, ids: Sequence[str]) -> None:

@@ -164,6 +164,7 @@ def _reader_of_file(file: str) -> Engine:
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # the driver begins none to read
+        connection.text_factory = _text
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -217,6 +218,13 @@ def _with_limited_statements(engine: Engine) -> Engine:
     return engine
 
 
+def _text(content: bytes) -> str:
+    r"""A text of SQLite's; what is not UTF-8 becomes `\xff`, which no JSON has, so that one damaged
+    record is found when it is decoded, and the driver does not end the whole statement.
+    """
+    return content.decode("utf-8", "backslashreplace")
+
+
 def _in_memory() -> Engine:
     """One connection, which is the database: threads take turns with it."""
     return create_engine(
@@ -251,6 +259,7 @@ def _sqlite(url: URL, config: Config) -> Engine:
     def configure(connection: Any, _record: Any) -> None:
         # the driver's own transactions begin too late to read and write as one
         connection.isolation_level = None
+        connection.text_factory = _text
         for pragma in pragmas:
             connection.execute(f"PRAGMA {pragma}")
 
@@ -265,15 +274,19 @@ def _sqlite(url: URL, config: Config) -> Engine:
 
 
 DAMAGE: Final = "store_damaged"
-"""Why a RetryableError is raised where the file is damaged: it passes only once somebody has
-repaired it.
+"""Why a RetryableError is raised where SQLite reports damage: it passes only once somebody has
+repaired the file, unless the disk failed at reading it.
 """
 
 WRITES: Final = "spanscore_writes"
 """The execution option of a connection that is going to write."""
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_REPAIR = "it is damaged: stop the server and run `spanscore repair` with its configuration"
+REPAIR = "it is damaged: stop the server and run `spanscore repair` with its configuration"
+_DOUBT = (
+    "the disk failed at reading it, or it is damaged: `spanscore doctor` with the server's"
+    " configuration says which"
+)
 _MAX_THREADS = 4
 
 ItemT = TypeVar("ItemT")
@@ -363,11 +376,9 @@ def _sorted_errors() -> Iterator[None]:
     except DBAPIError as error:
         what = f"the store cannot be used: {error.orig}"
         if is_damaged(error.orig):
-            raise RetryableError(f"{what}; {_REPAIR}", retry_after_s=30.0, why=DAMAGE) from error
-        if "Could not decode to UTF-8" in str(error.orig):
-            raise PermanentError(
-                "a record in the store is damaged: its text is not UTF-8"
-            ) from error
+            is_certain = getattr(error.orig, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB
+            what = f"{what}; {REPAIR if is_certain else _DOUBT}"
+            raise RetryableError(what, retry_after_s=30.0, why=DAMAGE) from error
         # locked, disk full, server gone
         if error.connection_invalidated or isinstance(error, _MAY_PASS):
             raise RetryableError(what, retry_after_s=5.0) from error

@@ -3,8 +3,9 @@
 import logging
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -12,8 +13,8 @@ from typing import Any, Final, Literal, NamedTuple
 from sqlalchemy import ColumnElement, Table, delete, exists, func, select, true
 from sqlalchemy.engine import Connection, Engine
 
-from spanscore.errors import ConfigError, PermanentError, RetryableError
-from spanscore.store import connections, schema, score_rows
+from spanscore.errors import ConfigError, InputError, PermanentError, RetryableError
+from spanscore.store import connections, repair, schema, score_rows
 from spanscore.store.config import Config
 from spanscore.store.locks import FileLock, SharedLocks
 from spanscore.store.schema import (
@@ -29,6 +30,9 @@ from spanscore.store.stored_rows import put_rows
 _log = logging.getLogger(__name__)
 
 
+_EXAMINE_EVERY_S: Final = 15.0
+NO_GUARD: Final = nullcontext()
+
 _ONE_WRITER: Final = (
     "SET LOCAL idle_in_transaction_session_timeout = 15000; SET LOCAL tcp_user_timeout = 15000;"
     " LOCK TABLE spanscore_schema IN EXCLUSIVE MODE"
@@ -43,10 +47,17 @@ hangs, or that the network cuts off, keeps the others waiting for 15 s at most.
 class Database:
     """Transactions that write, one at a time, and snapshots. Thread-safe."""
 
-    def __init__(self, config: Config, *, alone: bool) -> None:
+    def __init__(
+        self,
+        config: Config,
+        *,
+        alone: bool,
+        guard: AbstractContextManager[object] = NO_GUARD,
+    ) -> None:
         """Open the database that `config` names, and create its tables where there are none.
 
-        `alone`: keep other servers from a file until `close`; those on PostgreSQL share it. Raises
+        `alone`: keep other servers from a file until `close`; those on PostgreSQL share it.
+        `guard` is held while SQLite works; a thread may hold it several times over. Raises
         ConfigError where it cannot be opened or is another server's.
         """
         self.one_at_a_time = threading.RLock()
@@ -62,6 +73,8 @@ class Database:
         self.locks: SharedLocks | None = None
         """What one of the servers on this database does; None where there is only one."""
         self._is_closed = False
+        self._guard = guard
+        self._examining: threading.Thread | None = None
         if alone and config.url == connections.MEMORY:
             raise ConfigError(
                 "store.url: a server needs a store that outlives it: sqlite:///FILE, or a"
@@ -70,7 +83,8 @@ class Database:
         if alone and self._file is not None:
             self._lock = FileLock(self._file, "store", "store.url")
         try:
-            self.engine = connections.connect(config)
+            with guard:
+                self.engine = connections.connect(config)
             if config.url != connections.MEMORY and self._file is None:
                 self.locks = SharedLocks(self.engine)
         except BaseException:
@@ -83,7 +97,8 @@ class Database:
     def trouble(self) -> str | None:
         """Why the database could not be used when it last was tried; None where it could.
 
-        Damage stays, though another part of the file may be read and written.
+        Damage stays, though another part of the file may be read and written, unless the file is
+        found to be sound.
         """
         faults = self._faults.copy()
         return faults.get("damage") or faults.get("writes") or faults.get("reads")
@@ -98,17 +113,18 @@ class Database:
             if self._is_closed:
                 raise RetryableError("the store is closed", retry_after_s=1.0, why="store")
             self._look()
-            try:
-                with connections.transaction(self.engine) as connection:
-                    if self.locks is not None:
-                        connection.exec_driver_sql(_ONE_WRITER)
-                        self.changed(connection)
-                    yield connection
-            except RetryableError as error:
-                if connections.is_full(error.__cause__):
-                    self._log.empty(self.engine)  # the room that it takes may be all there is
-                raise
-            self._log.bound(self.engine)
+            with self._guard:
+                try:
+                    with connections.transaction(self.engine) as connection:
+                        if self.locks is not None:
+                            connection.exec_driver_sql(_ONE_WRITER)
+                            self.changed(connection)
+                        yield connection
+                except RetryableError as error:
+                    if connections.is_full(error.__cause__):
+                        self._log.empty(self.engine)  # the room that it takes may be all there is
+                    raise
+                self._log.bound(self.engine)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -117,7 +133,7 @@ class Database:
             if self._file is not None and _identity(self._file) != self._identity:
                 with self.one_at_a_time:
                     self._look()
-            with connections.snapshot(self.engine) as connection:
+            with self._guard, connections.snapshot(self.engine) as connection:
                 yield connection
 
     def try_again(self) -> None:
@@ -136,22 +152,53 @@ class Database:
         with self.one_at_a_time:
             self._is_closed = True
             self._release()
-            self.engine.dispose()
+            with self._guard:
+                self.engine.dispose()
 
     @contextmanager
     def _noting(self, what: Literal["reads", "writes"]) -> Iterator[None]:
         try:
             yield
         except RetryableError as error:
-            self._faults["damage" if error.why == connections.DAMAGE else what] = str(error)
+            if error.why == connections.DAMAGE:
+                self._suspect(str(error))
+            else:
+                self._faults[what] = str(error)
             raise
         else:
             self._faults.pop(what, None)
 
+    def _suspect(self, fault: str) -> None:
+        """Note damage that SQLite reports, and have it looked into."""
+        if self._examining is None:
+            self._faults["damage"] = fault
+            self._examining = threading.Thread(target=self._examine, name="damage", daemon=True)
+            self._examining.start()
+
+    def _examine(self) -> None:
+        """Find out whether the file is damaged, once the disk reads it."""
+        while self._file is not None and not self._is_closed:
+            try:
+                with self._guard:
+                    fault = repair.fault_of(self._file)
+            except InputError as error:
+                self._faults["damage"] = f"the store cannot be used: {error}"
+                time.sleep(_EXAMINE_EVERY_S)
+                continue
+            if fault is None:
+                self._faults.pop("damage", None)
+                self._examining = None
+                _log.warning("%s is sound: the disk had failed at reading it", self._file)
+            else:
+                self._faults["damage"] = f"{self._file}: {fault}; {connections.REPAIR}"
+                _log.error("%s", self._faults["damage"])
+            return
+
     def _look(self) -> None:
         """Find out whether the file is the one that was opened."""
         if _identity(self._file) != self._identity:
-            self._open_anew()
+            with self._guard:
+                self._open_anew()
 
     def _open_anew(self) -> None:
         """Go on with the file that is there now: what is written to one that was removed is lost
@@ -166,6 +213,7 @@ class Database:
             self.changed(connection)
         self._identity = _identity(self._file)
         self._faults.pop("damage", None)
+        self._examining = None
         notice = (
             "%s was removed or replaced while it was in use: going on with what is there now,"
             " without what was in it"

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
 from spanscore.errors import RetryableError
@@ -31,6 +31,10 @@ from spanscore.telemetry import Complaints
 
 _log = logging.getLogger(__name__)
 
+_REQUEST: Final = (
+    "SELECT signal, received_ns, body, headers FROM requests LEFT JOIN headers USING (row)"
+    " WHERE row = ?"
+)
 Loss: TypeAlias = Literal["missing", "damaged"]
 """How a request was lost: the journal lacks it, or what it has of it is not what was kept."""
 
@@ -57,7 +61,7 @@ class Journal:
         self._config = config
         self._lock = FileLock(config.path, "journal", "journal.path")
         opened = recovery.open_files(config.path, config.synchronous)
-        self._commits = Commits(opened.writer, opened.ledger)
+        self._commits = Commits(opened.writer, opened.ledger, config.path)
         self._reader = opened.reader
         self._reading = threading.Lock()
         self._entries = opened.entries
@@ -176,7 +180,7 @@ class Journal:
 
     def delivered(self) -> list[int]:
         """The requests that a broker delivers again."""
-        with self._reading, _explained_errors():
+        with self._reading, self._explained_errors():
             return [row for (row,) in self._reader.execute("SELECT row FROM delivered")]
 
     def mark_rest_left(self, row: int, held: Iterable[bytes] = ()) -> "Future[None]":
@@ -193,7 +197,7 @@ class Journal:
 
     def leaving(self, row: int) -> Leaving:
         """What has left of a request."""
-        with self._reading, _explained_errors():
+        with self._reading, self._explained_errors():
             return departures.read(self._reader, row)
 
     def close_traces(
@@ -227,7 +231,7 @@ class Journal:
 
     def closed_traces(self) -> dict[bytes, tuple[int, int]]:
         """Key to (last row read, Unix ns) of every trace remembered as dealt with."""
-        with self._reading, _explained_errors():
+        with self._reading, self._explained_errors():
             found = self._reader.execute(
                 "SELECT trace_id, last_row, closed_ns FROM closed ORDER BY closed_ns"
             )
@@ -235,7 +239,7 @@ class Journal:
 
     def parts(self) -> set[bytes]:
         """The keys of traces remembered as dealt with that are parts of turns with others."""
-        with self._reading, _explained_errors():
+        with self._reading, self._explained_errors():
             return {key for (key,) in self._reader.execute("SELECT trace_id FROM parts")}
 
     def read(self, rows: Iterable[int]) -> list[Request]:
@@ -248,17 +252,8 @@ class Journal:
 
     def _read(self, row: int) -> Request | None:
         try:
-            with self._reading:
-                found = self._reader.execute(
-                    "SELECT signal, received_ns, body, headers FROM requests LEFT JOIN headers"
-                    " USING (row) WHERE row = ?",
-                    (row,),
-                ).fetchone()
+            found = self._row(row)
         except sqlite3.DatabaseError as error:
-            if not recovery.is_damaged(error):
-                raise RetryableError(
-                    f"the journal cannot be read: {error}", why="journal_fault"
-                ) from error
             self._give_up(row, f"{error}")
             return None
         if found is None:
@@ -269,6 +264,26 @@ class Journal:
             self._give_up(row, "its checksum differs")
             return None
         return Request(row, signal, received_ns, body, departures.headers_from(headers))
+
+    def _row(self, row: int) -> Any:
+        """Raises sqlite3.DatabaseError where it is damaged, RetryableError where the disk refuses.
+
+        The disk may read again by the time that it is looked at.
+        """
+        for is_last in (False, True):
+            try:
+                with self._reading:
+                    return self._reader.execute(_REQUEST, (row,)).fetchone()
+            except sqlite3.DatabaseError as error:
+                is_damaged = recovery.is_damaged(error)
+                failed = recovery.disk_error(self._config.path) if is_damaged else error
+                if failed is not None:
+                    raise RetryableError(
+                        f"the journal cannot be read: {failed}", why="journal_fault"
+                    ) from error
+                if is_last:
+                    raise
+        return None
 
     def _give_up(self, row: int, why: str) -> None:
         """A request is damaged: nothing can be made of it."""
@@ -311,6 +326,18 @@ class Journal:
             self._reader.close()
         self._lock.close()
 
+    @contextmanager
+    def _explained_errors(self) -> Iterator[None]:
+        """Say what to do where what the journal notes beside the requests cannot be read."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            failed = recovery.disk_error(self._config.path) if recovery.is_damaged(error) else error
+            what = f"{error}; it is damaged: {recovery.REPAIR}" if failed is None else f"{failed}"
+            raise RetryableError(
+                f"the journal cannot be read: {what}", why="journal_fault"
+            ) from error
+
     def _is_full_for(self, size_bytes: int) -> bool:
         """An empty journal takes a request of any size: one that it never took would be sent again
         for ever.
@@ -322,18 +349,6 @@ class Journal:
             for row in rows:
                 if (entry := self._entries.pop(row, None)) is not None:
                     self._size_bytes -= entry.size_bytes
-
-
-@contextmanager
-def _explained_errors() -> Iterator[None]:
-    """Say what to do where what the journal notes beside the requests cannot be read."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        what = f"; it is damaged: {recovery.REPAIR}" if recovery.is_damaged(error) else ""
-        raise RetryableError(
-            f"the journal cannot be read: {error}{what}", why="journal_fault"
-        ) from error
 
 
 class JournalReader:
@@ -358,11 +373,7 @@ class JournalReader:
 
     def _read(self, row: int) -> Request:
         try:
-            found = self._db.execute(
-                "SELECT signal, received_ns, body, headers FROM requests LEFT JOIN headers USING"
-                " (row) WHERE row = ?",
-                (row,),
-            ).fetchall()
+            found = self._db.execute(_REQUEST, (row,)).fetchall()
         except sqlite3.Error as error:
             raise RetryableError(
                 f"the journal cannot be read: {error}", why="journal_fault"
@@ -382,6 +393,8 @@ Work: TypeAlias = Callable[[sqlite3.Connection], Any]
 _COMMIT_BYTES = 32 * 2**20
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 15.0
 _FAULT = "the journal cannot be written"
+_PASSING = (sqlite3.OperationalError, OSError)
+"""Full, locked, I/O error, of the database or of the ledger: the same work may succeed later."""
 
 
 @dataclass(slots=True)
@@ -404,12 +417,18 @@ class Commits:
     """
 
     def __init__(
-        self, db: sqlite3.Connection, ledger: Ledger, *, clock_ns: Callable[[], int] = time.time_ns
+        self,
+        db: sqlite3.Connection,
+        ledger: Ledger,
+        path: Path,
+        *,
+        clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """Start the thread; `db` and `ledger` are used by it alone from here on, and closed by
-        `close`.
+        """Start the thread; `db`, of the file at `path`, and `ledger` are used by it alone from
+        here on, and closed by `close`.
         """
         self._db = db
+        self._path = path
         self._ledger = ledger
         self._complaints = Complaints(clock_ns)
         self._todo: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
@@ -538,8 +557,7 @@ class Commits:
         owed, self._owed = self._owed, []
         try:
             self._do([*owed, _Task(_rewrite_version)])
-        # full, locked, I/O error: the same some time later
-        except sqlite3.OperationalError as error:
+        except _PASSING as error:
             self._owed = owed
             self._failed(error)
         except Exception as error:  # noqa: BLE001 - as above
@@ -556,12 +574,17 @@ class Commits:
         for task in owed:
             try:
                 self._do([task])
-            except sqlite3.OperationalError:
-                left.append(task)
             except Exception as error:  # noqa: BLE001 - it would hold up all others for ever
+                if isinstance(error, _PASSING) or self._is_unread(error):
+                    left.append(task)
+                    continue
                 _log.error("journal: a change is given up: %s", error)
                 task.future.set_exception(RetryableError(f"{_FAULT}: {error}", why="journal_fault"))
         return left
+
+    def _is_unread(self, error: Exception) -> bool:
+        """Whether what SQLite reports as damage is a disk that fails at reading."""
+        return recovery.is_damaged(error) and recovery.disk_error(self._path) is not None
 
     def _do(self, batch: list[_Task]) -> None:
         self._ledger.remove([row for task in batch for row in task.removes])
@@ -581,8 +604,9 @@ class Commits:
     def _succeeded(self) -> None:
         """What is owed may be done now: it is tried at once."""
         if self._ledger.is_long:
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._ledger.shorten()
+            with suppress(sqlite3.Error):  # it is done after a later commit
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._ledger.shorten()
         self.fault = None
         self._wait_s, self._due_s = _FIRST_WAIT_S, 0.0
         if self._complaints.is_over(_FAULT):

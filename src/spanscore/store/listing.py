@@ -1,11 +1,11 @@
 """Scores and agent traces, page by page."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Row, Select, or_, select, tuple_
+from sqlalchemy import ColumnElement, Row, Select, func, or_, select, tuple_
 from sqlalchemy.engine import Connection
 
 from spanscore.filters import Field, Fields, Filter
@@ -15,7 +15,7 @@ from spanscore.model.trace import TURN_OUTCOMES, AgentTrace, tags_of
 from spanscore.store import connections, lookup, ordering, records, stored_rows
 from spanscore.store.config import Config
 from spanscore.store.ordering import Order
-from spanscore.store.schema import NEWEST, agent_traces, score_procedures
+from spanscore.store.schema import COUNTED, NEWEST, agent_traces, score_procedures
 from spanscore.store.schema import scores as stored
 from spanscore.store.stored_rows import key
 
@@ -58,12 +58,12 @@ class ScoreQuery:
     """Which scores are wanted; what is None or False is no condition.
 
     `failing`: only those that do not pass and those that could not be measured; skips are listed
-    only with `skipped`. `since_ns`: only what was stored from then on (Unix ns). `service` and
-    `session_id` are compared as they are, `metric` names a metric or a family of them, such as
-    rubric. `source` is "spanscore", "human" or whoever gave it. `filter` is of
-    `fields.SCORE_FIELDS`. `oldest_first`: first what was stored first. `run`: only what this
-    evaluation run measured; "": only what was evaluated as it came, or that others gave. `tenant`:
-    whose scores; "" is the one tenant of a server without tenants.
+    only with `skipped`. `since_ns`: only what was stored from then on (Unix ns). `trace_id`: of an
+    agent trace or an OTel trace. `service` and `session_id` are compared as they are, `metric`
+    names a metric or a family of them, such as rubric. `source` is "spanscore", "human" or whoever
+    gave it. `filter` is of `fields.SCORE_FIELDS`. `oldest_first`: first what was stored first.
+    `run`: only what this evaluation run measured; "": only what was evaluated as it came, or that
+    others gave. `tenant`: whose scores; "" is the one tenant of a server without tenants.
     """
 
     failing: bool = False
@@ -71,6 +71,7 @@ class ScoreQuery:
     since_ns: int | None = None
     service: str | None = None
     metric: str | None = None
+    trace_id: str | None = None
     session_id: str | None = None
     source: str | None = None
     filter: Filter[Evaluation] | None = None
@@ -84,6 +85,7 @@ class ScoreQuery:
             (self.skipped or score.status != "skipped")
             and (not self.failing or score.is_failing)
             and self.service in {None, score.service_name}
+            and self.trace_id in {None, score.target.trace_id, score.subject_id}
             and self.session_id in {None, score.session_id, score.session_key}
             and self.source in {None, score.evaluator.source or _OURS}
             and self.run == (score.run or "")
@@ -109,6 +111,12 @@ class TraceQuery:
     filter: "Filter[TraceScores] | None" = None
     order: Order = NEWEST_FIRST
     tenant: str = ""
+
+    @property
+    def has_conditions(self) -> bool:
+        """Whether any but `failing` is set."""
+        conditions = (self.since_ns, self.service, self.session_id, self.filter)
+        return any(x is not None for x in conditions)
 
     def wants(self, found: TraceScores) -> bool:
         """Whether an agent trace is wanted, but for the time at which it was stored."""
@@ -140,10 +148,14 @@ _OLDEST = Place(-1, -1)
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[ItemT]):
-    """Some of what is wanted, newest first, and where the next page begins; None after the last."""
+    """Some of what is wanted, newest first, and where the next page begins; None after the last.
+
+    `total`: how many there are on all pages, where that is known.
+    """
 
     items: list[ItemT]
     next: Place | None
+    total: int | None = None
 
 
 def scores(
@@ -177,7 +189,34 @@ def scores(
 def traces(
     connection: Connection, query: TraceQuery, limit: int, after: Place | None = None
 ) -> Page[TraceScores]:
-    """At most `limit` agent traces, in the order that is asked for."""
+    """At most `limit` agent traces, in the order that is asked for; the first page has their
+    number, unless there are conditions.
+    """
+    page = _traces(connection, query, limit, after)
+    if after is not None or query.has_conditions:
+        return page
+    total: int = connection.execute(_number_of(query)).scalar_one()
+    return replace(page, total=total)
+
+
+def _number_of(query: TraceQuery) -> Select[Any]:
+    """How many agent traces a tenant has, or how many of them fail by the facts of their scores."""
+    if not query.failing:
+        own = stored_rows.is_of(agent_traces, query.tenant)
+        return select(func.count(agent_traces.c.row)).where(*own)
+    made = score_procedures.c
+    is_own = (made.tenant == query.tenant, made.scope == "trace", made.run == "")
+    return (
+        select(func.count(stored.c.subject.distinct()))
+        .join(score_procedures, made.id == stored.c.procedure)
+        .where(*is_own, made.source.is_(None), COUNTED)
+        .where(or_(stored.c.passing == 0, made.status == "failed"))
+    )
+
+
+def _traces(
+    connection: Connection, query: TraceQuery, limit: int, after: Place | None
+) -> Page[TraceScores]:
     sessions: list[str] | None = None
     if query.session_id is not None:
         sessions = lookup.session_keys(connection, key(query.session_id), query.tenant)
@@ -198,6 +237,16 @@ def traces(
         if looked_at >= _MAX_LOOKED_AT or read >= _MAX_READ:
             return Page(items, places[chunk[-1].number])
     return Page(items, None)
+
+
+def turns_of(connection: Connection, trace_id: str, tenant: str = "") -> list[TraceScores]:
+    """The agent traces that the id of an agent trace or an OTel trace stands for."""
+    table = agent_traces.c
+    found = select(table.row.label("number"), table.started_ns.label("value"), table.record)
+    ids = lookup.turns(connection, trace_id, tenant)
+    rows = connection.execute(found.where(table.id.in_(ids)).order_by(table.row)).all()
+    listed = [_Listed(row.number, row.value, row.record) for row in rows]
+    return [turn for _, turn in _with_scores(connection, listed, tenant)]
 
 
 class _Listed(NamedTuple):
@@ -442,6 +491,8 @@ def _text_wanted(query: ScoreQuery) -> list[Any]:
     found = []
     if query.service is not None:
         found += _contains(query.service, "service_name")
+    if query.trace_id is not None:
+        found += _contains(query.trace_id, "trace_id", "subject_id")
     if query.session_id is not None:
         found += _contains(query.session_id, "session_id", "session_key")
     if query.source not in {None, _OURS}:

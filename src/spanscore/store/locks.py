@@ -14,6 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from spanscore import local_files
 from spanscore.errors import ConfigError, RetryableError
 
 _SHOWN_BYTES: Final = 300
@@ -156,8 +157,8 @@ def _beside(file: Path) -> Path:
 
 
 def _locked(path: Path) -> IO[bytes]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    opened = path.open("ab")  # not emptied: until the lock is had, the text is of another
+    # not emptied: until the lock is had, the text is of another
+    opened = os.fdopen(local_files.open_to_append(path), "ab")
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

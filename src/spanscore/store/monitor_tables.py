@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import Table, and_, delete, func, insert, or_, select, update
@@ -381,7 +382,8 @@ class MonitorScores:
             rows = self._connection.execute(
                 query.where(scores.c.number > seq, scores.c.number <= last)
             ).all()
-            for evaluation in records.decode_evaluations(row.record for row in rows):
+            found = records.undamaged_evaluations([row.record for row in rows])
+            for evaluation in chain.from_iterable(found):
                 count += self._take(evaluation, wanted.value_of(evaluation))
             if len(rows) < _READ_AT_ONCE:
                 return Read(last, is_all=True, scores=count)

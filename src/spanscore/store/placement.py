@@ -125,6 +125,15 @@ def candidates(
     return Candidates(sorted(ids), frozenset(shared))
 
 
+def started_ns(connection: Connection, ids: Collection[str]) -> dict[str, int]:
+    """When each of these agent traces began, by id."""
+    found: dict[str, int] = {}
+    for some in chunks(sorted(ids)):
+        query = select(agent_traces.c.id, agent_traces.c.started_ns)
+        found.update(map(tuple, connection.execute(query.where(agent_traces.c.id.in_(some)))))
+    return found
+
+
 def turns(connection: Connection, scores: Collection[Evaluation], tenant: str | None) -> Turns:
     """The turns that these scores may be of."""
     found = candidates(connection, scores, tenant)

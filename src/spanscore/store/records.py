@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import json
+import logging
 import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -26,6 +27,8 @@ from spanscore.model.score import (
     Tally,
 )
 from spanscore.model.trace import AgentTrace, Target, Trial
+
+_log = logging.getLogger(__name__)
 
 ItemT = TypeVar("ItemT")
 
@@ -211,10 +214,11 @@ def decode_evaluation(text: str) -> Evaluation:
 
 
 def undamaged(decode: Callable[[str], ItemT], text: str) -> list[ItemT]:
-    """What a record contains; nothing where it is damaged."""
+    """What a record contains; nothing where it is damaged, which is logged once for each."""
     try:
         return [decode(text)]
     except DAMAGED:
+        damaged.note(text)
         return []
 
 
@@ -224,6 +228,45 @@ def undamaged_evaluations(texts: Sequence[str]) -> list[list[Evaluation]]:
         return [[x] for x in decode_evaluations(texts)]
     except DAMAGED:
         return [undamaged(decode_evaluation, text) for text in texts]
+
+
+_IDS: Final = re.compile(r'"(trace_id|session_id|metric)s?":\[?"([\w.:-]{1,128})"')
+_MAX_DAMAGED: Final = 10_000
+
+
+class Damaged:
+    """The damaged records that this process has met, up to 10,000 of them."""
+
+    def __init__(self) -> None:
+        self._met: set[int] = set()
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return len(self._met)
+
+    def note(self, text: str) -> None:
+        """Log a record, unless it was met before."""
+        found = hash(text)
+        if found not in self._met and len(self._met) < _MAX_DAMAGED:
+            self._met.add(found)
+            _log.error("the store has a damaged record, which is left out: %s", name_of(text))
+
+
+damaged: Final = Damaged()
+
+
+def name_of(text: str) -> str:
+    """What a damaged record is about, as far as its ids can be read.
+
+    >>> name_of('{"scope":"trace","target":{"trace_id":"0a"},"session_id":"7","metric":"plan"')
+    'score (trace_id 0a, session_id 7, metric plan)'
+    """
+    ids = dict(reversed(_IDS.findall(text)))
+    is_trace = '"trace_ids":' in text
+    names = ("trace_id", "session_id") if is_trace else ("trace_id", "session_id", "metric")
+    shown = ", ".join(f"{x} {ids[x]}" for x in names if x in ids)
+    return f"{'agent trace' if is_trace else 'score'} ({shown or 'its ids cannot be read'})"
 
 
 def _outcome(data: dict[str, Any], *, is_external: bool) -> Outcome | Annotation:

@@ -4,6 +4,7 @@ Nothing is written before that: SQLite would write over what a damaged write-ahe
 """
 
 import logging
+import os
 import shutil
 import sqlite3
 import struct
@@ -12,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -36,6 +38,7 @@ _PARTS = "CREATE TABLE IF NOT EXISTS parts (trace_id BLOB PRIMARY KEY) WITHOUT R
 _DELIVERED = "CREATE TABLE IF NOT EXISTS delivered (row INTEGER PRIMARY KEY)"
 _PAGE_BYTES = 16_384  # requests are large: fewer pages to write and to checksum
 _LOG_HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
+_READ_BYTES = 2**20
 _NS = 10**9
 REPAIR = "run `spanscore repair` with this server's configuration, which saves what can be read"
 
@@ -124,9 +127,10 @@ def open_files(path: Path, synchronous: Literal["normal", "full"]) -> Opened:
         highest = max(expected.highest, *entries, 0)
         made = Ledger(ledger.beside(path), entries, highest, sync=synchronous == "full")
     except (sqlite3.Error, OSError) as error:
-        what = f"; it is damaged: {REPAIR}" if is_damaged(error) else ""
+        failed = disk_error(path) if is_damaged(error) else None
+        what = f"; it is damaged: {REPAIR}" if is_damaged(error) and failed is None else ""
         raise ConfigError(
-            f"{path}: cannot be opened as the journal ({error}){what}; see journal.path"
+            f"{path}: cannot be opened as the journal ({failed or error}){what}; see journal.path"
         ) from error
     return Opened(
         writer,
@@ -136,6 +140,29 @@ def open_files(path: Path, synchronous: Literal["normal", "full"]) -> Opened:
         highest,
         Lost.of(list(ledger.without(missing, saved).values())),
     )
+
+
+def disk_error(file: Path) -> OSError | None:
+    """Why the disk refuses to read a database's file or log, which SQLite reports as damage; None
+    where it reads all of both.
+    """
+    for path in (file, file.with_name(f"{file.name}-wal")):
+        place = 0
+        try:
+            descriptor = _kept_open(path, path.stat().st_ino)
+            while part := os.pread(descriptor, _READ_BYTES, place):
+                place += len(part)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return error
+    return None
+
+
+@cache
+def _kept_open(path: Path, _inode: int) -> int:
+    """A descriptor that is never closed: that would undo SQLite's locks on the file."""
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def is_damaged(error: Exception) -> bool:

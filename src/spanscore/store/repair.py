@@ -10,20 +10,29 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from sqlalchemy import select
+
 from spanscore import local_files
 from spanscore.errors import InputError, PermanentError, RetryableError
-from spanscore.store import connections, ledger, recovery, schema
+from spanscore.store import connections, ledger, records, recovery, schema
 from spanscore.store.config import Config
 
 _LOGS: Final = ("-wal", "-shm")
 _CHUNK_ROWS: Final = 500
 _MAX_PROBES: Final = 20_000
 _LEAST_ROW_BYTES: Final = 16
+_MAX_DECODED: Final = 100_000
 _OF_READING: Final = (
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
     sqlite3.SQLITE_TOOBIG,
     sqlite3.SQLITE_ERROR,  # a table that is not there
+)
+
+_DECODED: Final = (
+    (schema.agent_traces.c.row.desc(), schema.agent_traces.c.record, records.decode_trace),
+    (schema.scores.c.number.desc(), schema.scores.c.record, records.decode_evaluation),
+    (schema.scores.c.number, schema.scores.c.record, records.decode_evaluation),
 )
 
 _Key: TypeAlias = tuple[Any, ...]
@@ -59,6 +68,8 @@ def fault_of(file: Path) -> str | None:
     if not file.exists():
         return None
     log = file.with_name(f"{file.name}-wal")
+    if (failed := recovery.disk_error(file)) is not None:
+        raise InputError(f"{file}: cannot be read ({failed}): see to the disk")
     # Closed again, SQLite would remove a log of which it read only a part; where there is none,
     # what it makes stays.
     mode = "ro" if log.exists() and log.stat().st_size else "rw"
@@ -70,6 +81,28 @@ def fault_of(file: Path) -> str | None:
             return str(error)
         raise InputError(f"{file}: cannot be read ({error})") from error
     return None if found is None or found[0] == "ok" else str(found[0]).splitlines()[-1]
+
+
+def damaged_records(config: Config) -> list[str]:
+    """What the newest 100,000 agent traces, and scores, in an SQLite store have of damaged records,
+    by `records.name_of`.
+
+    Raises ConfigError, RetryableError or PermanentError where the store cannot be read.
+    """
+    found: list[str] = []
+    engine = connections.connect_reading(config) if connections.file_of(config) else None
+    if engine is None:
+        return found
+    with connections.snapshot(engine) as connection:
+        for newest_first, record, decode in _DECODED:
+            query = select(record).order_by(newest_first).limit(_MAX_DECODED)
+            rows = connection.execute(query)
+            for text in rows.yield_per(_CHUNK_ROWS).scalars():
+                try:
+                    decode(text)
+                except records.DAMAGED:
+                    found.append(records.name_of(text))
+    return list(dict.fromkeys(found))  # of few scores both ends are all of them
 
 
 def journal(file: Path) -> tuple[list[Copied], Path]:

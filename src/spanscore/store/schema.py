@@ -163,6 +163,7 @@ scores = Table(
     Column("series", String(16)),
     Column("current", Integer, nullable=False),
     Column("procedure", _BIG, nullable=False),
+    Column("happened_ns", _BIG, nullable=False),
     Column("context", _BIG, nullable=False),
     Column("cluster", _BIG, nullable=False),
     Column("subject", _BIG, nullable=False),
@@ -186,6 +187,8 @@ scores = Table(
   are of what has 1.
 - `procedure`, `context`: what it has in common with many others, see `score_procedures` and
   `score_contexts`. `tags`: those of the trace, see `score_tags`; null where it has none.
+- `happened_ns`: when the turn that was scored began, the last one of a session, Unix ns; where that
+  is not known, `evaluated_ns`.
 - `cluster`: a hash of what is independent of the others, its session or a trace that belongs to
   none. `subject`: a hash of the trace or session that was scored.
 - `value` (on the metric's own scale), `label`, `passing` (1, 0, or null where that is not known).
@@ -201,8 +204,8 @@ Index(
     *(
         scores.c[x]
         for x in (
-            *("procedure", "evaluated_ns", "number", "context", "cluster", "subject"),
-            *("value", "label", "passing", "tags"),
+            *("procedure", "happened_ns", "number", "context", "cluster", "subject"),
+            *("value", "label", "passing", "tags", "evaluated_ns"),
         )
     ),
     sqlite_where=scores.c.current == 1,
@@ -600,8 +603,8 @@ def version_of(connection: Connection, url: str) -> int | None:
     database = inspect(connection)
     if database.has_table(versions.name):
         found: int | None = connection.execute(select(versions.c.version)).scalar()
-        # unreleased versions also began with 1, and lacked the latest tables
-        if found == VERSION and database.has_table(judge_slots.name):
+        # unreleased versions also began with 1, and had other tables
+        if found == VERSION and database.has_table(scores.name):
             return found
     elif tables.tables.keys() & database.get_table_names():
         found = None

@@ -56,13 +56,14 @@ _Context: TypeAlias = tuple[int, int | None]
 
 
 class _OfSubject(NamedTuple):
-    """What the scores of one trace or session have in common."""
+    """What the scores of one trace or session have in common, and when it happened."""
 
     tenant: str
     context: int
     cluster: int
     subject: int
-    tags: int | None = None
+    tags: int | None
+    happened_ns: int
 
 
 class _Places:
@@ -82,6 +83,7 @@ class _Places:
             shared.update(found.shared)
         self._turns = Turns(shared=shared)
         self._scored: dict[str, Scored] = {}
+        self._started_ns = placement.started_ns(connection, ids)
         for turn, scored in placement.read_and_keep(connection, ids):
             self._turns.add(turn)
             self._scored[turn.id] = scored
@@ -90,10 +92,9 @@ class _Places:
         """That of a score."""
         turn = self._turns.turn_of(score)
         if turn is None:
-            scored = Scored.by(score, _UNKNOWN)
-            return _OfSubject(
-                score.tenant, dimensions.context(scored), cluster(score), subject(score)
-            )
+            context = dimensions.context(Scored.by(score, _UNKNOWN))
+            own = (cluster(score), subject(score), None, _happened_ns(score))
+            return _OfSubject(score.tenant, context, *own)
         scored = self._scored[turn.id]
         alone, session = (
             cluster_of(scored.tenant, "trace", key(turn.id)),
@@ -103,7 +104,8 @@ class _Places:
             alone if session is None else cluster_of(scored.tenant, "session", key(session))
         )
         context, tags = dimensions.context(scored), dimensions.tags(scored)
-        return _OfSubject(score.tenant, context, of_session, alone, tags)
+        happened_ns = self._started_ns.get(turn.id) or _happened_ns(score)
+        return _OfSubject(score.tenant, context, of_session, alone, tags, happened_ns)
 
 
 class _Added(NamedTuple):
@@ -356,7 +358,13 @@ def _of_subject(
         scored = Scored.by(score, of_trace or _UNKNOWN)
         known = dimensions.context(scored), dimensions.tags(scored)
     context, tags = known
-    return _OfSubject(score.tenant, context, cluster(score), subject(score), tags)
+    own = (cluster(score), subject(score), tags, _happened_ns(score))
+    return _OfSubject(score.tenant, context, *own)
+
+
+def _happened_ns(score: Evaluation) -> int:
+    """When what was scored began; where that is not known, when it was scored."""
+    return score.target.start_ns or score.evaluated_at_ns
 
 
 def _row(
@@ -384,6 +392,7 @@ def _row(
         records.size_bytes(record),
         *named,
         dimensions.procedure(score),
+        of.happened_ns,
         of.context,
         of.cluster,
         of.subject,
@@ -413,7 +422,7 @@ def _place_given(connection: Connection, named: Named, changed: int) -> None:
     moved = []
     for row, score in given:
         place = places.of(dimensions, score)
-        if place != (row.tenant, row.context, row.cluster, row.subject, row.tags):
+        if place != tuple(getattr(row, x) for x in _OfSubject._fields):
             moved.append((row.number, place))
     dimensions.write(connection)
     for number, place in moved:

@@ -190,9 +190,7 @@ def extremes(connection: Connection, conditions: Sequence[Any]) -> Extremes:
 
 
 class Times(NamedTuple):
-    """When the first and the last of some scores were measured, Unix ns; None where there are
-    none.
-    """
+    """When the first and the last turn that was scored began, Unix ns; None where there is none."""
 
     first: int | None
     last: int | None
@@ -201,7 +199,7 @@ class Times(NamedTuple):
 def times(connection: Connection, conditions: Sequence[Any]) -> Times:
     """Those of the scores that meet conditions on `scores`."""
     query = select(
-        func.min(scores_table.c.evaluated_ns), func.max(scores_table.c.evaluated_ns)
+        func.min(scores_table.c.happened_ns), func.max(scores_table.c.happened_ns)
     ).where(*conditions)
     return Times(*connection.execute(query).one())
 

@@ -1,8 +1,8 @@
 """Sessions, page by page."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 from sqlalchemy import Row, func, select
 from sqlalchemy.engine import Connection
@@ -44,7 +44,20 @@ class SessionQuery:
 def sessions(
     connection: Connection, query: SessionQuery, limit: int, after: Place | None = None
 ) -> Page[SessionRecord]:
-    """At most `limit` sessions, each with its newest traces and their scores."""
+    """At most `limit` sessions, each with its newest traces and their scores; the first page of all
+    has their number.
+    """
+    page = _sessions(connection, query, limit, after)
+    if after is not None or query.filter is not None:
+        return page
+    own = stored_rows.is_of(agent_traces, query.tenant)
+    everything = select(func.count(agent_traces.c.session_id.distinct())).where(*own)
+    return replace(page, total=connection.execute(everything).scalar_one())
+
+
+def _sessions(
+    connection: Connection, query: SessionQuery, limit: int, after: Place | None
+) -> Page[SessionRecord]:
     place = after
     items: list[SessionRecord] = []
     looked_at = 0
@@ -106,6 +119,17 @@ def newest(record: SessionRecord, fact: str) -> Any:
     """
     found = (getattr(trace, fact) for trace in reversed(record.session.traces))
     return next((x for x in found if x is not None), None)
+
+
+def first_input(record: SessionRecord) -> str | None:
+    """What the user said in the first of its traces that records it."""
+    return next((x.user_input for x in record.session.traces if x.user_input is not None), None)
+
+
+def tokens(record: SessionRecord, fact: Literal["input_tokens", "output_tokens"]) -> int | None:
+    """Those of all model calls of its traces; None where none are recorded."""
+    found = [getattr(x.usage, fact) for x in record.session.traces]
+    return sum(x or 0 for x in found) if any(x is not None for x in found) else None
 
 
 def started_ns(record: SessionRecord) -> int:

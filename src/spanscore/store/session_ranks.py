@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Double, case, cast, func, literal_column, select
+from sqlalchemy import ColumnElement, Double, case, cast, func, literal, literal_column, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace
 from spanscore.store import lookup, placement, records, stored_rows
-from spanscore.store.schema import scores
+from spanscore.store.schema import agent_traces, scores
 from spanscore.store.stored_rows import chunks, key
 from spanscore.store.sums import Scores, looked_up
 
@@ -24,7 +25,7 @@ class Ranked(NamedTuple):
 
     `judged` scores are known to pass or fail, of which `failing` fail. `fail_rate` and `mean`
     weight each by the inverse of its chance of being drawn; the mean is that of the values on the
-    scale 0..1, where one is recorded.
+    scale 0..1, where one is recorded. `first` is the first of its `traces` stored ones.
     """
 
     example: Evaluation | None
@@ -33,6 +34,15 @@ class Ranked(NamedTuple):
     failing: int
     fail_rate: float | None
     mean: float | None
+    first: AgentTrace | None = None
+    traces: int = 0
+
+
+class Worst(NamedTuple):
+    """Some of the ranked, and how many there are in all."""
+
+    ranked: list[Ranked]
+    total: int
 
 
 def worst(
@@ -42,7 +52,7 @@ def worst(
     scales: Mapping[int, tuple[float, float]],
     limit: int,
     offset: int,
-) -> list[Ranked]:
+) -> Worst:
     """The sessions with the greatest share of failing scores first; of equal ones those with the
     lowest mean.
 
@@ -50,7 +60,7 @@ def worst(
     one.
     """
     if not scores.procedures:
-        return []
+        return Worst([], 0)
     weight = looked_up(_TABLE.procedure, scores.procedures)
     judged = _TABLE.passing.is_not(None)
     of_judged = func.sum(case((judged, weight)))
@@ -64,6 +74,7 @@ def worst(
             func.sum(case((_TABLE.passing == 0, 1), else_=0)).label("failing"),
             fail_rate.label("fail_rate"),
             mean.label("mean"),
+            func.count().over().label("total"),
         )
         .where(*scores.conditions())
         .group_by(_TABLE.cluster)
@@ -73,10 +84,51 @@ def worst(
     )
     rows = connection.execute(query).all()
     found = examples(connection, tenant, [x.number for x in rows])
-    return [
-        Ranked(found.get(x.number), x.scores, x.judged, x.failing, x.fail_rate, x.mean)
-        for x in rows
-    ]
+    first = _first_turns(connection, list(found.values()), tenant)
+    ranked = []
+    for x in rows:
+        example = found.get(x.number)
+        turn, count = (None, 0) if example is None else first.get(_subject(example), (None, 0))
+        figures = (x.scores, x.judged, x.failing, x.fail_rate, x.mean)
+        ranked.append(Ranked(example, *figures, turn, count))
+    return Worst(ranked, rows[0].total if rows else 0)
+
+
+def _subject(example: Evaluation) -> str:
+    """The key of the session of a score, else the id of its trace."""
+    session = example.session_key or example.session_id
+    return example.subject_id if session is None else key(session)
+
+
+def _first_turns(
+    connection: Connection, examples: Sequence[Evaluation], tenant: str
+) -> dict[str, tuple[AgentTrace | None, int]]:
+    """The first turn of the session of each of these scores, and how many it has; of a score of no
+    session its turn.
+    """
+    table, own = agent_traces.c, stored_rows.is_of(agent_traces, tenant)
+    found: dict[str, tuple[AgentTrace | None, int]] = {}
+    subjects = sorted(set(map(_subject, examples)))
+    first = func.min(table.started_ns).label("first")
+    for some in chunks(subjects):
+        sessions = (
+            select(table.session_id, first, func.count().label("traces"))
+            .where(table.session_id.in_(some), *own)
+            .group_by(table.session_id)
+            .subquery()
+        )
+        of_sessions = select(sessions.c.session_id, sessions.c.traces, table.record).join(
+            sessions,
+            (table.session_id == sessions.c.session_id) & (table.started_ns == sessions.c.first),
+        )
+        alone = select(table.id, literal(1), table.record).where(table.id.in_(some), *own)
+        for query in (alone, of_sessions):
+            for name, count, record in connection.execute(query):
+                found[name] = (
+                    next(iter(records.undamaged(records.decode_trace, record)), None),
+                    count,
+                )
+    return found
 
 
 def _mean(scores: Scores, scales: Mapping[int, tuple[float, float]], weight: Any) -> Any:

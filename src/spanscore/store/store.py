@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -36,7 +37,7 @@ from spanscore.store.annotation import Annotation
 from spanscore.store.calibrations import Labels
 from spanscore.store.config import Config
 from spanscore.store.connections import MEMORY
-from spanscore.store.database import Database, Pruned, prune_step, secret, stored_bytes
+from spanscore.store.database import NO_GUARD, Database, Pruned, prune_step, secret, stored_bytes
 from spanscore.store.given_scores import GivenScores
 from spanscore.store.lookup import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.monitors import MonitorStore, last_read_seq
@@ -62,8 +63,6 @@ _ELSEWHERE_NS = 2 * 10**9
 """How long a session that another server evaluates is left alone."""
 
 _PRUNED_TO = 0.9  # of max_bytes, so that a full store is not pruned for every commit
-
-_DAMAGED_RECORD = (PermanentError, ValueError, LookupError, TypeError)
 
 
 class Store:
@@ -96,16 +95,21 @@ class Store:
 
     @classmethod
     def open(
-        cls, config: Config, *, clock_ns: Callable[[], int] = time.time_ns, alone: bool = False
+        cls,
+        config: Config,
+        *,
+        clock_ns: Callable[[], int] = time.time_ns,
+        alone: bool = False,
+        guard: AbstractContextManager[object] = NO_GUARD,
     ) -> "Store":
         """Open the database, and create its tables where there are none.
 
         A server opens a file `alone`: no other can until this one is closed or its process ends.
-        Without that, no other process may write. A PostgreSQL is shared by all that open it. Raises
-        ConfigError where it cannot be opened, was written by a newer spanscore, or is another
-        server's.
+        Without that, no other process may write. A PostgreSQL is shared by all that open it.
+        `guard` is held while SQLite works. Raises ConfigError where it cannot be opened, was
+        written by a newer spanscore, or is another server's.
         """
-        database = Database(config, alone=alone)
+        database = Database(config, alone=alone, guard=guard)
         try:
             return cls(database, config, clock_ns)
         except (RetryableError, PermanentError) as error:
@@ -238,7 +242,7 @@ class Store:
 
     def trace(self, trace_id: str, *, tenant: str | None = "") -> AgentTrace | None:
         """The trace with this agent trace id, else the first turn of the OTel trace with this
-        id.
+        id; None where there is none, or its record is damaged.
         """
         query = (
             select(agent_traces.c.record)
@@ -250,7 +254,9 @@ class Store:
             found = connection.execute(
                 query.where(agent_traces.c.id.in_(turns))
             ).scalar_one_or_none()
-        return None if found is None else records.decode_trace(found)
+        if found is None:
+            return None
+        return next(iter(records.undamaged(records.decode_trace, found)), None)
 
     def turns_before(self, trace: AgentTrace, *, limit: int, max_bytes: int) -> list[AgentTrace]:
         """The newest turns of the session of `trace` that began before it, oldest first; [] without
@@ -314,14 +320,14 @@ class Store:
 
     def score(self, uid: str, *, tenant: str = "") -> Evaluation | None:
         """The score with this uid, whatever its revision, ours or what others gave; None where
-        there is none.
+        there is none, or its record is damaged.
         """
         with self._database.reading() as connection:
             wanted = (stored_scores.c.uid == uid, *stored_rows.is_of(stored_scores, tenant))
             newest_first = stored_scores.c.number.desc()
             query = select(stored_scores.c.record).where(*wanted).order_by(newest_first).limit(1)
             found = connection.execute(query).scalar()
-        return None if found is None else records.decode_evaluation(found)
+        return next(iter(records.undamaged(records.decode_evaluation, found or "")), None)
 
     def put_external(self, scores: Sequence[Evaluation]) -> list[Evaluation]:
         """Keep scores that others gave; those that are there, by their `uid`, are ignored.
@@ -509,38 +515,13 @@ class Store:
 
         Those that are damaged are logged and left out.
         """
-        try:
-            return self._outbox(after, limit)
-        except _DAMAGED_RECORD:
-            return self._undamaged(after, limit)
-
-    def _outbox(self, after: int, limit: int) -> list[tuple[int, Evaluation]]:
-        query = select(stored_scores.c.number, stored_scores.c.record).where(
-            stored_scores.c.number > after
-        )
+        number = stored_scores.c.number
+        query = select(number, stored_scores.c.record).where(number > after)
         with self._database.reading() as connection:
-            found = connection.execute(query.order_by(stored_scores.c.number).limit(limit)).all()
-        scored = records.decode_evaluations(text for _, text in found)
-        return [(seq, evaluation) for (seq, _), evaluation in zip(found, scored, strict=True)]
-
-    def _undamaged(self, after: int, limit: int) -> list[tuple[int, Evaluation]]:
-        numbers = (
-            select(stored_scores.c.number)
-            .where(stored_scores.c.number > after)
-            .order_by(stored_scores.c.number)
-            .limit(limit)
-        )
-        with self._database.reading() as connection:
-            seqs = list(connection.execute(numbers).scalars())
-        found: list[tuple[int, Evaluation]] = []
-        for seq in seqs:
-            try:
-                found += self._outbox(seq - 1, 1)
-            except _DAMAGED_RECORD as error:
-                _log.error(
-                    "score %d in the store is damaged and left out (%s)", seq, type(error).__name__
-                )
-        return found if found or not seqs else self.outbox(seqs[-1], limit)
+            rows = connection.execute(query.order_by(number).limit(limit)).all()
+        scored = records.undamaged_evaluations([row.record for row in rows])
+        found = [(row.number, x) for row, some in zip(rows, scored, strict=True) for x in some]
+        return found if found or not rows else self.outbox(rows[-1].number, limit)
 
     def cursor(self, exporter: str) -> int | None:
         """The last sequence number that `exporter` is done with; None for an exporter that is new

@@ -53,7 +53,7 @@ _SCORES, _SUBJECTS, _CLUSTERS = "sum(n)", "sum(subjects)", "count(*)"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
     """Which scores: those of `procedures` and `contexts` (None: of all) that meet `tagged` (see
-    `selecting.tagged`), from `start_ns` to before `end_ns`.
+    `selecting.tagged`), of what happened from `start_ns` to before `end_ns`.
 
     `procedures` has the weight of each one's scores, the inverse of the chance with which they were
     drawn. `bounds` are the values that become 0 and 1. `is_external`: others gave some, so that a
@@ -78,9 +78,9 @@ class Scores:
         """What it must meet beside its procedure."""
         found: list[ColumnElement[bool]] = [COUNTED]
         if self.start_ns is not None:
-            found.append(_scores.evaluated_ns >= self.start_ns)
+            found.append(_scores.happened_ns >= self.start_ns)
         if self.end_ns is not None:
-            found.append(_scores.evaluated_ns < self.end_ns)
+            found.append(_scores.happened_ns < self.end_ns)
         if self.contexts is not None:
             found.append(among(_scores.context, self.contexts))
         if self.tagged is not None:
@@ -260,7 +260,7 @@ def counts(
     ]
     found = select(*keys, func.count()).where(*scores.conditions()).group_by(*keys)
     if edges:
-        found = found.where(_scores.evaluated_ns >= edges[0], _scores.evaluated_ns < edges[-1])
+        found = found.where(_scores.happened_ns >= edges[0], _scores.happened_ns < edges[-1])
     return [Count(row[0], row[1], row[2], row[3]) for row in connection.execute(found)]
 
 
@@ -291,7 +291,7 @@ def clustered(
         .where(*scores.conditions())
     )
     if edges:
-        found = found.where(_scores.evaluated_ns >= edges[0], _scores.evaluated_ns < edges[-1])
+        found = found.where(_scores.happened_ns >= edges[0], _scores.happened_ns < edges[-1])
     by_cluster = found.group_by(*keys).subquery("by_cluster")
     if not groups.fields or groups.alike is None:
         return by_cluster
@@ -321,7 +321,7 @@ def among(column: ColumnElement[Any], ids: Sequence[int]) -> ColumnElement[bool]
 
 def _bucket(edges: Sequence[int]) -> ColumnElement[Any]:
     """The number of the bucket that a row's time lies in."""
-    return halved(_scores.evaluated_ns, edges[:-1], list(range(len(edges) - 1)))
+    return halved(_scores.happened_ns, edges[:-1], list(range(len(edges) - 1)))
 
 
 def looked_up(column: Column[Any], numbers: Mapping[int, float]) -> ColumnElement[Any]:

@@ -141,9 +141,8 @@ def _listed(
 
 def _one(row: Row[Any]) -> Listed | None:
     """None where the score's record is damaged."""
-    try:
-        [evaluation] = records.decode_evaluations([row.record])
-    except (ValueError, LookupError, TypeError):
+    evaluation = next(iter(records.undamaged(records.decode_evaluation, row.record)), None)
+    if evaluation is None:
         return None
     forms = tuple(row.forms.split(","))
     note = Undelivered(

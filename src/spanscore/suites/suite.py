@@ -30,6 +30,11 @@ from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.json import Json
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+TO_FILL_IN = "TODO: what should the agent have answered?"
+"""The expected answer of a case that was drafted from a trace: until it is replaced, or left out
+beside expected tools, the case fails.
+"""
+
 _MAX_CASES, _MAX_TURNS, _MAX_TRIALS = 10_000, 200, 1_000
 _MAX_TEXT = 100_000
 

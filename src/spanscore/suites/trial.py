@@ -36,8 +36,12 @@ from spanscore.suites.matches import (
     interactions,
     outcomes,
 )
-from spanscore.suites.suite import Case, Suite
+from spanscore.suites.suite import TO_FILL_IN, Case, Suite
 
+_NOT_FILLED_IN = (
+    "expected_answer is still to be filled in: write in the suite what the agent should have"
+    " answered, or take the key out where expected_tools say enough"
+)
 _NOBODY = Evaluator("CODE", "agentic", "1")
 
 
@@ -192,8 +196,10 @@ class Trying:
         self._rubric = rubric or any(map(is_rubric, self._metrics))
 
     async def score(self, recording: Recording) -> Trial:
-        """Score one recording."""
+        """Score one recording; of a case that is not filled in nothing is measured."""
         case = recording.case
+        if any(x.expected_answer == TO_FILL_IN for x in case.expectations):
+            return Trial(recording, "fail", (_NOT_FILLED_IN,), None, Conversation(), ())
         conversation = await self._conversation(recording)
         found = [*await self._measured(recording), *await self._by_rubric(recording, conversation)]
         checks = list(self._checks(case, conversation, found, recording))

@@ -363,6 +363,11 @@ INLINE_RELEASED_ROOTS = _counter(
 
 STORE_UP = _gauge("store_up", "", "Whether the store could be used when it last was tried: 1 or 0.")
 STORE_SIZE = _gauge("store_size", "By", "Bytes of the records in the store.")
+STORE_DAMAGED_RECORDS = _gauge(
+    "store_damaged_records",
+    "{record}",
+    "Damaged records that were met since the start: the log names them, and each is left out.",
+)
 SDK_DROPPED_ITEMS = _counter(
     "sdk_dropped_items",
     "{item}",

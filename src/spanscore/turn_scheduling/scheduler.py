@@ -75,6 +75,10 @@ class TenantScheduler:
         """Whether nothing is to be read, is in work or waits."""
         return not self._states
 
+    def state(self, trace_id: str) -> State:
+        """See `TurnScheduler.state`."""
+        return self._states.of(trace_id)
+
     @property
     def waiting(self) -> int:
         """See `TurnScheduler.waiting`."""
@@ -384,6 +388,11 @@ class TurnScheduler:
         scored.
         """
         return sum(tenant.waiting for tenant in self._tenants.values())
+
+    def state(self, trace_id: str, tenant: str) -> State:
+        """The state of a trace; of one that is not known `SCORED`."""
+        scheduler = self._tenants.get(tenant)
+        return State.SCORED if scheduler is None else scheduler.state(trace_id)
 
     def cut(self, now_ns: int) -> list[ReadJob]:
         """What is to be read now: traces that are complete, and turns that are whole or wait no

@@ -5,10 +5,10 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from spanscore.model.span import Span
 from spanscore.model.step import Message, Step
+from spanscore.threads import cached_property
 from spanscore.turns.basis import conversation, tool_boundary
 from spanscore.turns.basis.conversation import final_text
 from spanscore.turns.basis.tool_boundary import ToolBoundary

@@ -113,6 +113,15 @@ def test_nothing_that_a_trace_contains_is_run_or_loaded(show):
     assert page.complaints == []
 
 
+def test_a_turn_leads_to_its_trace_in_the_readers_backend_where_one_is_configured(show):
+    trace = agent_trace()
+    at = f"#turn={trace.id}"
+    page = show([trace], at=at, trace_url="https://traces.example.com/{trace_id}")
+    links = {x.get_attribute("href") for x in page.locator(".page.turn a").all()}
+    assert links == {f"https://traces.example.com/{trace.trace_ids[0]}"}
+    assert show([trace], at=at).locator(".page.turn a").count() == 0
+
+
 def test_thousands_of_turns_scroll_and_are_searched_without_a_long_pause(show):
     turns = [agent_trace(x) for x in range(_MANY)]
     page = show(turns, [evaluation(x) for x in turns])

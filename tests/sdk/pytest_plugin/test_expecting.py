@@ -238,3 +238,50 @@ def test_outcomes_without_a_judge_cannot_be_told(project):
     run = lines_of(project, OUTCOMES)
     run.assert_outcomes(failed=1)
     run.stdout.fnmatch_lines(["E *--spanscore-judge MODEL*"])
+
+
+def test_several_metrics_are_required_at_once_and_named(judged):
+    run = lines_of(judged, '"check.answer_present", "task_completion", at_least=0.9')
+    run.assert_outcomes(failed=1)
+    run.stdout.fnmatch_lines(["E * task_completion is 0.8 by a-model; expected is at least 0.9"])
+
+
+def test_several_metrics_give_the_lowest_score_of_each(judged):
+    judged.makepyfile(
+        """
+        def test_it(spanscore):
+            found = spanscore.expect(
+                "task_completion", "check.answer_present", input="hello", output="Good day."
+            )
+            assert [x.metric for x in found] == ["task_completion", "check.answer_present"]
+        """
+    )
+    judged.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+def test_two_texts_are_scored_in_place_of_a_turn(project):
+    project.makepyfile(
+        """
+        def test_texts(spanscore):
+            spanscore.expect("check.answer_present", input="hello", output="Good day.")
+            spanscore.expect("check.answer_present", input="hello", output="")
+        """
+    )
+    run = project.runpytest_inprocess()
+    run.assert_outcomes(failed=1)
+    run.stdout.fnmatch_lines(["E * check.answer_present is 0*", "E * input:  hello"])
+
+
+def test_an_answer_is_expected_of_two_texts(judged):
+    judged.makepyfile(
+        """
+        def test_texts(spanscore):
+            spanscore.expect(answer="Good day.", input="hello", output="Good day.")
+        """
+    )
+    judged.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+def test_one_text_without_the_other_is_refused(project):
+    run = lines_of(project, '"check.answer_present", input="hello"')
+    run.stdout.fnmatch_lines(["E * expect: give input and output together*"])

@@ -26,4 +26,4 @@ emitted, agent = agent, by_question
 def test_the_tests_of_the_page_run(judged):
     (judged.path / "agent.py").write_text((judged.path / "agent.py").read_text() + ANOTHER)
     judged.makepyfile(test_page="\n\n".join(["from agent import agent", *BLOCKS]))
-    judged.runpytest_inprocess().assert_outcomes(passed=3)
+    judged.runpytest_inprocess().assert_outcomes(passed=4)

@@ -8,6 +8,7 @@ import { hashOf, placeIn } from "./address.js";
 import { makeAnnotate } from "./annotate.js";
 import { makeBrowse } from "./browse.js";
 import { given, keep } from "./client.js";
+import { makeCompare } from "./compare.js";
 import { keysOf, KEYS } from "./shortcuts.js";
 import { kinds } from "./kinds.js";
 import { problemPart } from "./opened.js";
@@ -15,8 +16,8 @@ import { timeOfDay } from "./times.js";
 import { makeTrends } from "./trends.js";
 
 const REFRESH_MS = 10_000;
-const TITLES = { failing: "Failing", traces: "Turns", sessions: "Sessions", trends: "Trends", runs: "Runs", monitors: "Monitors", annotate: "Annotate" };
-const MAKERS = { trends: makeTrends, annotate: makeAnnotate };
+const TITLES = { failing: "Failing", traces: "Turns", sessions: "Sessions", trends: "Trends", compare: "Compare", runs: "Runs", monitors: "Monitors", annotate: "Annotate" };
+const MAKERS = { trends: makeTrends, compare: makeCompare, annotate: makeAnnotate };
 
 async function start(root) {
   const toggleTheme = startTheme("spanscore-theme");

@@ -1,16 +1,19 @@
 // A list of turns or sessions with what is open of it beside: the views "failing", "traces" and "sessions".
 
 import { button, h, replace } from "../report/elements.js";
-import { count, duration, share, state } from "../report/words.js";
+import { tokenWord } from "../report/steps.js";
+import { count, duration, share, state, value } from "../report/words.js";
 import { forbidden } from "./access.js";
 import { hashOf } from "./address.js";
 import { ask } from "./client.js";
 import { CONDITIONS } from "./conditions.js";
+import { exportButtons } from "./exporting.js";
 import { makeFilters } from "./filters.js";
 import { makeRowList } from "./rowlist.js";
-import { ago } from "./times.js";
+import { ago, isoTime } from "./times.js";
 
 const PAGE_SIZE = 100;
+const EXPORTED_AT_ONCE = 500;
 const SLOW_MS = 150;
 
 /**
@@ -39,8 +42,9 @@ export function makeBrowse(app, kind) {
       const rows = (answer[source.field] ?? []).map(source.row).filter((row) => row.id);
       filters.complain(null);
       filters.offer(rows);
-      return { rows, next: answer.nextPageToken ? { ...request, pageToken: answer.nextPageToken } : null };
+      return { rows, next: answer.nextPageToken ? { ...request, pageToken: answer.nextPageToken } : null, total: answer.totalSize === undefined ? undefined : Number(answer.totalSize) };
     },
+    tools: kind.exported ? exportButtons(kind.view, exportedRows, app) : null,
     item: kind.item ?? ((row) => rowParts(row, kind)),
     onopen: (row, how) => app.go(kind.view, { ...conditions(), [row.opens ?? kind.opens]: row.id }, { replace: how.keepFocus }),
     empty: () => emptyParts(),
@@ -48,6 +52,17 @@ export function makeBrowse(app, kind) {
   });
   const creating = kind.form && !forbidden(app.viewer) ? { link: h("a", { class: "act create", href: hashOf({ view: kind.view, given: { new: "1" } }), title: "(a)" }, kind.formTitle) } : null;
   const element = h("div", { class: "panes" }, h("div", { class: "list", role: "region", "aria-label": kind.title }, kind.hasNoFilters ? null : filters.element, creating ? creating.link : null, list.element), main);
+
+  // All rows of the list, also those that were not looked at yet.
+  async function* exportedRows() {
+    const source = kind.source?.(given) ?? kind;
+    let request = { pageSize: EXPORTED_AT_ONCE, ...source.request(given, Date.now()) };
+    while (request) {
+      const answer = await ask(source.method, request);
+      yield (answer[source.field] ?? []).map(source.row).filter((row) => row.id).map(kind.exported);
+      request = answer.nextPageToken ? { ...request, pageToken: answer.nextPageToken } : null;
+    }
+  }
 
   const conditions = () => Object.fromEntries(CONDITIONS.filter((name) => given[name]).map((name) => [name, given[name]]));
 
@@ -125,11 +140,12 @@ function waitIn(main) {
 function rowParts(row, kind) {
   const names = row.words ? h("span", { class: ["names", row.state === "fail" ? "fail-text" : ""] }, row.words) : row.fails.length ? h("span", { class: "fail-text names" }, row.fails.join(", "))
     : row.errors.length ? h("span", { class: "error-word names" }, `not measured: ${row.errors.join(", ")}`)
-      : row.isByTurns ? h("span", { class: "fail-text names" }, "some of its turns fail")
+      : row.isByTurns ? h("span", { class: "fail-text names" }, row.turns === 1 ? "its turn fails" : "some of its turns fail")
         : h("span", { class: "names" }, row.scored ? count(row.scored, "score") : "no scores");
   return [state(row.state),
     h("span", { class: "row-title", dir: "auto" }, row.title),
-    h("span", { class: "row-more" }, names, row.sources.slice(0, 2).map((name) => h("span", { class: "tag" }, name)), h("span", { class: "row-facts" }, kind.facts(row)))];
+    h("span", { class: "row-more" }, names, row.sources.slice(0, 2).map((name) => h("span", { class: "tag" }, name)), h("span", { class: "row-facts" }, kind.facts(row))),
+    h("span", { class: "row-third", dir: "auto" }, moreFacts(row))];
 }
 
 /** What a row of turns shows at its end. */
@@ -139,6 +155,20 @@ export function turnFacts(row) {
 
 /** What a row of sessions shows at its end. */
 export function sessionFacts(row) {
-  if (row.share !== undefined) return share(row.share);
-  return [row.turns === undefined ? "" : count(row.turns, "turn"), ago(row.end)].filter(Boolean).join(" · ");
+  return [row.turns ? count(row.turns, "turn") : "", row.share === undefined ? ago(row.end) : share(row.share)].filter(Boolean).join(" · ");
+}
+
+function moreFacts(row) {
+  const known = [row.tokensIn, row.tokensOut].filter((number) => number !== undefined);
+  const tokens = known.reduce((sum, number) => sum + number, 0);
+  return [row.user ? `user ${row.user}` : "", known.length ? `${tokenWord(tokens)} tokens` : "", row.cost ? `judged for ${value(row.cost)} USD` : ""].filter(Boolean).join(" · ");
+}
+
+/** A row of turns or sessions as it is exported. */
+export function exportedRow(row) {
+  const labels = (row.scores ?? []).filter((score) => score.status === "scored").map((score) => [`score.${score.source ? `${score.source}.` : ""}${score.metric}`, score.value ?? score.label]);
+  return {
+    id: row.id, verdict: row.state, failing: row.fails.join(" "), not_measured: row.errors.join(" "), started: isoTime(row.start), ended: isoTime(row.end), duration_ms: row.took, session: row.session, turns: row.turns, user: row.user,
+    agent: row.agent, service: row.service, input: row.input, output: row.output, tool_calls: row.calls, input_tokens: row.tokensIn, output_tokens: row.tokensOut, judging_usd: row.cost, fail_rate: row.share, ...Object.fromEntries(labels),
+  };
 }

@@ -3,7 +3,7 @@
 import { button, h } from "../report/elements.js";
 import { NUMBER, breakable, count, firstLine } from "../report/words.js";
 import { ask } from "./client.js";
-import { isAskable, scoreFilter } from "./conditions.js";
+import { isAskable, quoted, scoreFilter } from "./conditions.js";
 import { whyNothingFails } from "./empty.js";
 import { rateCell, restsOn, selectionOf } from "./figures.js";
 import { scopeOf, scoreOf } from "./messages.js";
@@ -11,6 +11,7 @@ import { patch } from "./patching.js";
 import { ago } from "./times.js";
 
 const SCORES_READ = 300;
+const SCORES_OF_METRIC = 30;
 const REASONS_SHOWN = 3;
 
 /**
@@ -21,6 +22,7 @@ export async function failingPage(app, conditions) {
   const element = h("article", { class: "page overview failing-page" });
   let newest = [];
   let summaries = [];
+  let rare = new Map(); // the scores of metrics of which the newest scores of all have few
   let why = []; // nothing fails
   let problem = ""; // why the rates cannot be read, where asking again would not help
 
@@ -33,6 +35,7 @@ export async function failingPage(app, conditions) {
     try {
       summaries = (await ask("AnalyticsService/SummarizeScores", { selection: selectionOf(conditions(), Date.now()) })).summaries ?? [];
       if (!withRates(newest, summaries).length) why = await whyNothingFails(summaries);
+      rare = await rareScores(withRates(newest, summaries), { filter: scoreFilter(conditions(), Date.now()) });
       problem = "";
     } catch (error) {
       problem = error.isPassing ? "" : error.message;
@@ -44,7 +47,7 @@ export async function failingPage(app, conditions) {
 
   function show() {
     const given = conditions();
-    const groups = withRates(newest, summaries);
+    const groups = withScores(withRates(newest, summaries), rare);
     patch(element,
       h("header", { class: "page-head" }, h("h1", null, "What fails now"), h("p", { class: "meta" }, words(given, groups).map((text) => h("span", null, text)))),
       app.viewer.hasJudge ? null : noJudge(),
@@ -58,12 +61,40 @@ export async function failingPage(app, conditions) {
 }
 
 /**
- * The newest scores that fail, or could not be measured, by metric and scope.
- * @param {object} request - conditions of ListScores
+ * The newest scores of an evaluation run that fail, or could not be measured, by metric and scope.
+ * @param {string} run - runs/{run}
  */
-export async function failingScores(request) {
-  const answer = await ask("ScoreService/ListScores", { ...request, failing: true, pageSize: SCORES_READ });
-  return grouped((answer.scores ?? []).map(scoreOf).filter((score) => !score.source));
+export async function failingScoresOf(run) {
+  const newest = await failingScores({ run });
+  const { summaries } = await ask("AnalyticsService/SummarizeScores", { selection: { run } });
+  const groups = withRates(newest, summaries ?? []);
+  return withScores(groups, await rareScores(groups, { run }));
+}
+
+// By metric and scope; `request` has conditions of ListScores.
+async function failingScores(request) {
+  return grouped(await scoresThatFail({ ...request, pageSize: SCORES_READ }));
+}
+
+async function scoresThatFail(request) {
+  const answer = await ask("ScoreService/ListScores", { ...request, failing: true });
+  return (answer.scores ?? []).map(scoreOf).filter((score) => !score.source);
+}
+
+// The newest scores of each group of which the newest of all have fewer than are read of one metric, by the group's key.
+async function rareScores(groups, request) {
+  const found = new Map();
+  for (const group of groups) {
+    if (group.scores.length >= Math.min(group.failing + group.errors, SCORES_OF_METRIC)) continue;
+    const own = `metric = ${quoted(group.metric)} AND scope = ${group.scope}`;
+    const filter = request.filter ? `${request.filter} AND ${own}` : own;
+    found.set(keyOf(group), await scoresThatFail({ ...request, filter, metric: group.metric, pageSize: SCORES_OF_METRIC }));
+  }
+  return found;
+}
+
+function withScores(groups, scores) {
+  return groups.map((group) => ({ ...group, scores: scores.get(keyOf(group)) ?? group.scores }));
 }
 
 // The groups of the newest scores with the rates of all of these metrics; those of which most fail first.
@@ -104,8 +135,8 @@ function grouped(scores) {
 }
 
 function words(given, groups) {
-  const number = groups.reduce((sum, group) => sum + group.scores.length, 0);
-  return [groups.length ? `${number >= SCORES_READ ? "the newest " : ""}${count(number, "failing score")} of ${count(new Set(groups.map(({ metric }) => metric)).size, "metric")}` : "", given.service ? `service ${given.service}` : "", given.agent ? `agent ${given.agent}` : ""].filter(Boolean);
+  const number = groups.reduce((sum, group) => sum + group.failing + group.errors, 0);
+  return [groups.length ? `${count(number, "failing score")} of ${count(new Set(groups.map(({ metric }) => metric)).size, "metric")}, each with its newest reasons` : "", given.service ? `service ${given.service}` : "", given.agent ? `agent ${given.agent}` : ""].filter(Boolean);
 }
 
 /** A metric with its newest reasons. With `given.run` these are of a run's scores. */

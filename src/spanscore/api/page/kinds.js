@@ -1,7 +1,7 @@
 // What the lists are of: turns that fail, all turns, sessions, runs, monitors.
 
 import { h } from "../report/elements.js";
-import { sessionFacts, turnFacts } from "./browse.js";
+import { exportedRow, sessionFacts, turnFacts } from "./browse.js";
 import { sessionFilter, traceFilter } from "./conditions.js";
 import { noSessions, nothingFails, nothingStored } from "./empty.js";
 import { failingPage } from "./failing.js";
@@ -22,7 +22,7 @@ const WORST_SESSIONS = { method: "AnalyticsService/RankSessions", field: "sessio
 /** @returns {Record<string, object>} by the name of the view */
 export function kinds() {
   const turns = {
-    noun: "turn", method: "TraceService/ListTraces", field: "traces", row: turnRow, facts: turnFacts, opens: "turn", search: "Search what was asked and answered", fields: TURN_FIELDS,
+    noun: "turn", method: "TraceService/ListTraces", field: "traces", row: turnRow, facts: turnFacts, exported: exportedRow, opens: "turn", search: "Search what was asked and answered", fields: TURN_FIELDS,
   };
   return {
     failing: {
@@ -34,7 +34,7 @@ export function kinds() {
       request: (given, now) => ({ filter: traceFilter(given, now) }),
     },
     sessions: {
-      view: "sessions", title: "Sessions", noun: "session", facts: sessionFacts, opens: "session", search: "Search ids of sessions and users", fields: SESSION_FIELDS, orders: { "": "Worst first", newest: "Newest first" },
+      view: "sessions", title: "Sessions", noun: "session", facts: sessionFacts, exported: exportedRow, opens: "session", search: "Search ids of sessions and users", fields: SESSION_FIELDS, orders: { "": "Worst first", newest: "Newest first" },
       source: (given) => (given.order === "newest" || given.search || given.filter ? NEWEST_SESSIONS : WORST_SESSIONS), empty: noSessions,
       page: async (given, app) => (given.session ? sessionPart(given, app) : given.turn ? turnPart(given, app) : chooseOne("session")),
     },

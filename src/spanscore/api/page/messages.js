@@ -44,19 +44,37 @@ export function turnRow(message) {
   const scores = (message.scores ?? []).map(scoreOf);
   const start = milliseconds(message.startedNs);
   return {
-    ...verdict(scores), id: message.id, start, took: milliseconds(message.endedNs) - start, calls: message.toolCalls,
+    ...verdict(scores), words: message.unscored, id: message.id, start, took: milliseconds(message.endedNs) - start, calls: message.toolCalls,
     title: firstLine(message.userInput, 240) || (message.agentName ? `A turn of ${message.agentName}` : "No input was recorded"),
-    agent: message.agentName, service: message.serviceName, session: message.sessionId,
+    agent: message.agentName, service: message.serviceName, session: message.sessionId, user: message.userId, input: message.userInput, output: message.finalOutput,
+    scores, ...tokensOf(message), cost: costOf(message.scores),
   };
+}
+
+function tokensOf(message) {
+  const [tokensIn, tokensOut] = [message.inputTokens, message.outputTokens].map((number) => (number === undefined ? undefined : Number(number)));
+  return { tokensIn, tokensOut };
+}
+
+// What judging cost, in USD; undefined where nothing that is known was paid.
+function costOf(scores) {
+  const sum = (scores ?? []).reduce((cost, score) => cost + (score.usage?.costUsd ?? 0), 0);
+  return sum || undefined;
 }
 
 /** A Session as a row of the list. */
 export function sessionRow(message) {
   const found = verdict((message.scores ?? []).map(scoreOf));
   return {
-    ...found, id: message.sessionKey, title: message.sessionId || message.sessionKey, start: milliseconds(message.startedNs), end: milliseconds(message.endedNs),
+    ...found, id: message.sessionKey, title: sessionTitle(message, message.sessionId || message.sessionKey), start: milliseconds(message.startedNs), end: milliseconds(message.endedNs),
     turns: message.traceCount ?? 0, agent: message.agentName, service: message.serviceName, isByTurns: found.state !== "fail" && Boolean(message.failing),
+    session: message.sessionId, user: message.userId, input: message.userInput, ...tokensOf(message), cost: costOf(message.scores),
   };
+}
+
+// A session of one turn is known by its question.
+function sessionTitle(message, id) {
+  return (message.traceCount === 1 && firstLine(message.userInput, 240)) || id;
 }
 
 /** A RankedSession as a row of the list; a turn of no session is one by itself. */
@@ -66,9 +84,9 @@ export function rankedRow(message) {
   const failing = Number(message.failing ?? 0);
   const judged = Number(message.judged ?? 0);
   return {
-    id: decodeURIComponent(id ?? ""), opens: isTurn ? "turn" : "session", title: isTurn ? `A turn of ${message.agentName || message.serviceName || "no session"}` : message.sessionId || decodeURIComponent(id ?? ""),
+    id: decodeURIComponent(id ?? ""), opens: isTurn ? "turn" : "session", title: sessionTitle(message, isTurn ? `A turn of ${message.agentName || message.serviceName || "no session"}` : message.sessionId || decodeURIComponent(id ?? "")),
     state: failing ? "fail" : judged ? "pass" : "none", words: judged ? `${failing} of ${judged} scores fail` : "nothing that passes or fails", fails: [], errors: [], sources: [], share: message.failRate,
-    agent: message.agentName, service: message.serviceName,
+    agent: message.agentName, service: message.serviceName, session: message.sessionId, user: message.userId, input: message.userInput, turns: message.traceCount,
   };
 }
 

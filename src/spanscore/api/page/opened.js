@@ -13,6 +13,7 @@ export async function turnPart(given, app, how = {}) {
   const { view } = await viewOf("ViewService/GetTraceView", `traces/${encodeURIComponent(given.turn)}`, given.run ? { run: `runs/${given.run}` } : {});
   if (how.isBlind) view.row = { ...view.row, state: "none" };
   const made = turnPage(how.isBlind ? { ...view.turn, scores: [] } : view.turn, view.row, reportApp(view, app, given), { hasNoScores: how.isBlind });
+  if (view.unscored && !how.isBlind) made.element.prepend(h("p", { class: "remarks" }, `No score: ${view.unscored}.`));
   if (given.run) made.element.prepend(h("p", { class: "remarks" }, `These are the scores of the evaluation run ${given.run}. `, button("Show those that the turn got as it came", () => app.go("traces", { turn: given.turn }), { class: "link" })));
   return made;
 }
@@ -39,7 +40,7 @@ async function viewOf(method, name, more = {}) {
 function reportApp(view, app, given) {
   const rows = new Map((view.turns ?? []).map((row) => [row.id, row]));
   return {
-    index: { turns: view.turns ?? [], metrics: view.metrics ?? [], baseline: null },
+    index: { turns: view.turns ?? [], metrics: view.metrics ?? [], baseline: null, trace_url: app.viewer.traceUrl },
     turnNamed: (id) => rows.get(id) ?? null,
     open(place) {
       if (place.session !== undefined) app.go("sessions", { session: place.session });

@@ -4,7 +4,7 @@ import { button, h } from "../report/elements.js";
 import { NUMBER, count } from "../report/words.js";
 import { patch } from "./patching.js";
 
-const ROW_HEIGHT = 62;
+const ROW_HEIGHT = 78;
 const ROWS_AROUND = 6;
 const LOAD_AHEAD = 30; // rows before the end at which the next page is asked for
 const OPEN_AFTER_MS = 60; // a key that is held down opens only the row at which it ends
@@ -14,17 +14,19 @@ const OPEN_AFTER_MS = 60; // a key that is held down opens only the row at which
  * @param {object} options
  * @param {string} options.label - what the list is of, for screen readers
  * @param {string} options.noun - one of its rows, such as "turn"
- * @param {(from: any, signal: AbortSignal) => Promise<{rows: Row[], next: any}>} options.load - the page at `next` of the page before,
- * null: the first one; each row has an `id`. After the last page `next` is null
+ * @param {(from: any, signal: AbortSignal) => Promise<{rows: Row[], next: any, total?: number}>} options.load - the page at `next` of the page before,
+ * null: the first one; each row has an `id`. After the last page `next` is null. `total`: how many there are on all pages
  * @param {() => string} options.order - how they are ordered, in words after a comma
  * @param {(row: Row) => any[]} options.item - what a row shows
  * @param {(row: Row, options: {keepFocus?: boolean}) => void} options.onopen
+ * @param {any} [options.tools] - what stands beside the number of rows
  * @param {() => any} options.empty - what is shown where there is none
  * @param {(error: Error) => void} options.onerror
  */
 export function makeRowList(options) {
   let rows = [];
   let next = null; // where the next page begins
+  let total; // of the first page
   let state = "new"; // "loading", "ready", "ended", "failed"
   let problem = null;
   let selected = null; // a row's id
@@ -36,7 +38,7 @@ export function makeRowList(options) {
   const scroller = h("div", { class: "scroller", role: "listbox", tabindex: "0", "aria-label": options.label, onscroll: () => { draw(); fill(); } }, spacer);
   const found = h("p", { class: "found", role: "status" });
   const fresh = button("", () => showWaiting(), { class: "fresh", hidden: true });
-  const element = h("div", { class: "row-list" }, found, fresh, scroller);
+  const element = h("div", { class: "row-list" }, h("div", { class: "list-head" }, found, options.tools ?? null), fresh, scroller);
 
   function reset() {
     asking.abort();
@@ -44,6 +46,7 @@ export function makeRowList(options) {
     rows = [];
     waiting = [];
     next = null;
+    total = undefined;
     state = "new";
     scroller.scrollTop = 0;
     draw();
@@ -63,6 +66,7 @@ export function makeRowList(options) {
       const known = new Set(rows.map((row) => row.id));
       rows = rows.concat(page.rows.filter((row) => !known.has(row.id)));
       next = page.next;
+      total = page.total ?? total;
       state = next ? "ready" : "ended";
       problem = null;
     } catch (error) {
@@ -82,6 +86,7 @@ export function makeRowList(options) {
     const { signal } = asking;
     const page = await options.load(null, signal);
     if (signal.aborted) return undefined;
+    total = page.total;
     if (!page.next) { next = null; state = "ended"; return take(page.rows); }
     const places = new Map(rows.map((row, place) => [row.id, place]));
     const last = Math.max(-1, ...page.rows.map((row) => places.get(row.id) ?? -1));
@@ -132,8 +137,9 @@ export function makeRowList(options) {
   }
 
   function say() {
-    const number = `${NUMBER.format(rows.length)}${state === "ended" ? "" : "+"}`;
-    const text = state === "failed" ? "Not loaded." : state === "ended" ? count(rows.length, options.noun) : rows.length ? `${number} ${options.noun}s${options.order()}` : "Looking…";
+    const known = state === "ended" ? rows.length : total;
+    const number = known === undefined ? `${NUMBER.format(rows.length)}+ ${options.noun}s` : count(known, options.noun);
+    const text = state === "failed" ? "Not loaded." : rows.length || state === "ended" ? `${number}${known > 1 || known === undefined ? options.order() : ""}` : "Looking…";
     if (found.textContent !== text) found.textContent = text;
     found.ariaBusy = String(state === "loading" && rows.length === 0);
   }

@@ -4,7 +4,7 @@ import { button, h, scrolling } from "../report/elements.js";
 import { NUMBER, count, duration, moment, share, value } from "../report/words.js";
 import { makeActions } from "./acting.js";
 import { ask } from "./client.js";
-import { failingScores, groupPart } from "./failing.js";
+import { failingScoresOf, groupPart } from "./failing.js";
 import { milliseconds } from "./messages.js";
 import { patch } from "./patching.js";
 import { ago } from "./times.js";
@@ -66,7 +66,7 @@ export async function runPart(given, app) {
     const progress = progressOf(run);
     failed = progress.failed ? (await ask("RunService/ListRunItems", { parent: name, state: "RUN_ITEM_STATE_FAILED", pageSize: ITEMS_SHOWN })).items ?? [] : [];
     if (scoresOf !== run.state && progress.scores) {
-      failing = await failingScores({ run: name });
+      failing = await failingScoresOf(name);
       scoresOf = run.state;
     }
     if (isLeft) return;

@@ -21,3 +21,8 @@ export function ago(ms, now = Date.now()) {
 export function timeOfDay(ms) {
   return `${new Date(ms).toISOString().slice(11, 19)} UTC`;
 }
+
+/** A moment as other programs read it. */
+export function isoTime(ms) {
+  return ms ? new Date(ms).toISOString() : undefined;
+}

@@ -4,10 +4,12 @@ import { button, h, replace, scrolling, svg } from "../report/elements.js";
 import { NUMBER, breakable, count, share, value } from "../report/words.js";
 import { ask } from "./client.js";
 import { estimateOf, kindOf, rateCell, selectionOf } from "./figures.js";
+import { exportButtons } from "./exporting.js";
 import { makeFilters } from "./filters.js";
 import { milliseconds } from "./messages.js";
 import { problemPart } from "./opened.js";
 import { patch } from "./patching.js";
+import { isoTime } from "./times.js";
 
 const WIDTH = 600;
 const HEIGHT = 120;
@@ -26,6 +28,8 @@ export function makeTrends(app) {
   const group = h("select", { "aria-label": "Group by", onchange: () => app.go("trends", { ...given, by: group.value }) },
     h("option", { value: "" }, "All together"), Object.entries(GROUPS).map(([name, word]) => h("option", { value: name }, `By ${word}`)));
   filters.element.querySelector(".selects").append(group);
+  let cards = [];
+  const tools = h("div", { class: "page-tools", "data-key": "tools", "data-own": "" }, exportButtons("trends", async function* rows() { yield cards.flatMap(exportedPoints); }, app));
   replace(main, h("div", { class: "wide-filters" }, filters.element), body);
 
   async function refresh() {
@@ -37,9 +41,10 @@ export function makeTrends(app) {
     const [trends, whole] = await Promise.all([ask("AnalyticsService/QueryScoreTrend", { ...request, unit, timeZone }), ask("AnalyticsService/SummarizeScores", { selection })]);
     filters.complain(null);
     const summaries = new Map((whole.summaries ?? []).map((summary) => [kindOf(summary), summary]));
-    const cards = cardsOf(trends.trends ?? [], summaries);
+    cards = cardsOf(trends.trends ?? [], summaries);
     patch(body,
-      h("header", { class: "page-head" }, h("h1", null, "Trends"), h("p", { class: "meta" }, h("span", null, `by ${UNITS[unit]}, ${timeZone}`), h("span", null, count(cards.length, "metric")), h("span", null, "bands are 95 % intervals, which count sessions"))),
+      h("header", { class: "page-head" }, h("h1", null, "Trends"), h("p", { class: "meta" }, h("span", null, `by the ${UNITS[unit]} in which turns began, ${timeZone}`), h("span", null, count(cards.length, "metric")), h("span", null, "bands are 95 % intervals, which count sessions"))),
+      cards.length ? tools : null,
       cards.length ? h("div", { class: "trend-cards" }, cards.map((card) => cardPart(card, given, app))) : h("p", { class: "all-well" }, "There are no scores of this time. Choose a longer one, or see whether a judge is configured."));
   }
 
@@ -92,6 +97,12 @@ function cardPart(card, given, app) {
     h("div", { class: "trend-foot" },
       card.scope !== "SCOPE_SESSION" && card.source === "spanscore" ? button("What fails in it", () => app.go("failing", { range: given.range, service: given.service, agent: given.agent, metric: card.metric }), { class: "link small" }) : null,
       tablePart(lines, isRate)));
+}
+
+function exportedPoints(card) {
+  const facts = { metric: card.metric, scope: card.scope === "SCOPE_SESSION" ? "session" : "trace", source: card.source };
+  return card.lines.flatMap((line) => line.points.filter((point) => point.estimate).map(({ at, end, estimate }) => (
+    { ...facts, group: line.name, from: isoTime(at), to: isoTime(end), figure: card.isRate ? "pass rate" : "mean", value: estimate.value, low: estimate.low, high: estimate.high, n: estimate.n })));
 }
 
 const weight = (line) => line.points.reduce((sum, point) => sum + (point.estimate?.n ?? 0), 0);

@@ -67,9 +67,11 @@ class ScoreSelection(_message.Message):
     and on its tags (`tags:beta`). OR and NOT join conditions of one of the three kinds.
     """
     start_ns: _builtins.int
-    """Only scores that were measured, or given, then or later; in nanoseconds since the Unix epoch."""
+    """Only scores of what happened then or later, in nanoseconds since the Unix epoch: of turns that began then, and of
+    sessions whose last turn did. A score that somebody gave to what is not stored happened when it was given.
+    """
     end_ns: _builtins.int
-    """Only scores that were measured, or given, earlier than that."""
+    """Only scores of what happened earlier than that."""
     run: _builtins.str
     """The scores of this evaluation run, runs/{run}. Not set: those that were made as traces came, and what others gave.
     Scores may stay when their run is deleted, so a run that is not there is no error.
@@ -727,8 +729,11 @@ class RankSessionsResponse(_message.Message):
 
     SESSIONS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    TOTAL_SIZE_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """Empty on the last page."""
+    total_size: _builtins.int
+    """How many there are on all pages."""
     @_builtins.property
     def sessions(self) -> _containers.RepeatedCompositeFieldContainer[Global___RankedSession]: ...
     def __init__(
@@ -736,10 +741,11 @@ class RankSessionsResponse(_message.Message):
         *,
         sessions: _abc.Iterable[Global___RankedSession] | None = ...,
         next_page_token: _builtins.str = ...,
+        total_size: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "sessions", b"sessions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "sessions", b"sessions", "total_size", b"total_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -760,6 +766,9 @@ class RankedSession(_message.Message):
     FAILING_FIELD_NUMBER: _builtins.int
     FAIL_RATE_FIELD_NUMBER: _builtins.int
     MEAN_FIELD_NUMBER: _builtins.int
+    USER_INPUT_FIELD_NUMBER: _builtins.int
+    USER_ID_FIELD_NUMBER: _builtins.int
+    TRACE_COUNT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """sessions/{session}, or traces/{trace}. Empty where the record of its score is damaged."""
     session_id: _builtins.str
@@ -773,6 +782,11 @@ class RankedSession(_message.Message):
     """The share of the judged scores that fail, weighted. Not set where none is judged."""
     mean: _builtins.float
     """The weighted mean of the values, each on the scale 0 to 1. Not set where no scale is recorded."""
+    user_input: _builtins.str
+    """Of its first trace. Cut after 2000 characters."""
+    user_id: _builtins.str
+    trace_count: _builtins.int
+    """How many traces it has."""
     def __init__(
         self,
         *,
@@ -785,10 +799,13 @@ class RankedSession(_message.Message):
         failing: _builtins.int = ...,
         fail_rate: _builtins.float | None = ...,
         mean: _builtins.float | None = ...,
+        user_input: _builtins.str | None = ...,
+        user_id: _builtins.str | None = ...,
+        trace_count: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_fail_rate", b"_fail_rate", "_mean", b"_mean", "_session_id", b"_session_id", "fail_rate", b"fail_rate", "mean", b"mean", "session_id", b"session_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_fail_rate", b"_fail_rate", "_mean", b"_mean", "_session_id", b"_session_id", "_user_id", b"_user_id", "_user_input", b"_user_input", "fail_rate", b"fail_rate", "mean", b"mean", "session_id", b"session_id", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fail_rate", b"_fail_rate", "_mean", b"_mean", "_session_id", b"_session_id", "agent_name", b"agent_name", "fail_rate", b"fail_rate", "failing", b"failing", "judged", b"judged", "mean", b"mean", "name", b"name", "scores", b"scores", "service_name", b"service_name", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fail_rate", b"_fail_rate", "_mean", b"_mean", "_session_id", b"_session_id", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "fail_rate", b"fail_rate", "failing", b"failing", "judged", b"judged", "mean", b"mean", "name", b"name", "scores", b"scores", "service_name", b"service_name", "session_id", b"session_id", "trace_count", b"trace_count", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__fail_rate: _TypeAlias = _typing.Literal["fail_rate"]  # noqa: Y015
     _WhichOneofArgType__fail_rate: _TypeAlias = _typing.Literal["_fail_rate", b"_fail_rate"]  # noqa: Y015
@@ -796,12 +813,20 @@ class RankedSession(_message.Message):
     _WhichOneofArgType__mean: _TypeAlias = _typing.Literal["_mean", b"_mean"]  # noqa: Y015
     _WhichOneofReturnType__session_id: _TypeAlias = _typing.Literal["session_id"]  # noqa: Y015
     _WhichOneofArgType__session_id: _TypeAlias = _typing.Literal["_session_id", b"_session_id"]  # noqa: Y015
+    _WhichOneofReturnType__user_id: _TypeAlias = _typing.Literal["user_id"]  # noqa: Y015
+    _WhichOneofArgType__user_id: _TypeAlias = _typing.Literal["_user_id", b"_user_id"]  # noqa: Y015
+    _WhichOneofReturnType__user_input: _TypeAlias = _typing.Literal["user_input"]  # noqa: Y015
+    _WhichOneofArgType__user_input: _TypeAlias = _typing.Literal["_user_input", b"_user_input"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__fail_rate) -> _WhichOneofReturnType__fail_rate | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__mean) -> _WhichOneofReturnType__mean | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__session_id) -> _WhichOneofReturnType__session_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__user_id) -> _WhichOneofReturnType__user_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__user_input) -> _WhichOneofReturnType__user_input | None: ...
 
 Global___RankedSession: _TypeAlias = RankedSession  # noqa: Y015
 

@@ -69,7 +69,7 @@ class AnalyticsServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def QueryScoreTrend(self, request, context):
-        """The same for each hour, day or longer time.
+        """The same for each hour, day or longer time, by when what was scored happened.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -42,7 +42,7 @@ class AnalyticsServiceStub:
     SummarizeScores: _grpc.UnaryUnaryMultiCallable[_analytics_service_pb2.SummarizeScoresRequest, _analytics_service_pb2.SummarizeScoresResponse]
     """What the scores of each metric come to."""
     QueryScoreTrend: _grpc.UnaryUnaryMultiCallable[_analytics_service_pb2.QueryScoreTrendRequest, _analytics_service_pb2.QueryScoreTrendResponse]
-    """The same for each hour, day or longer time."""
+    """The same for each hour, day or longer time, by when what was scored happened."""
     QueryScoreDistribution: _grpc.UnaryUnaryMultiCallable[_analytics_service_pb2.QueryScoreDistributionRequest, _analytics_service_pb2.QueryScoreDistributionResponse]
     """How the values and labels of each metric are spread: shares of bins and labels, and quantiles, each with its interval."""
     CompareScores: _grpc.UnaryUnaryMultiCallable[_analytics_service_pb2.CompareScoresRequest, _analytics_service_pb2.CompareScoresResponse]
@@ -66,7 +66,7 @@ class AnalyticsServiceAsyncStub(AnalyticsServiceStub):
     SummarizeScores: _aio.UnaryUnaryMultiCallable[_analytics_service_pb2.SummarizeScoresRequest, _analytics_service_pb2.SummarizeScoresResponse]  # type: ignore[assignment]
     """What the scores of each metric come to."""
     QueryScoreTrend: _aio.UnaryUnaryMultiCallable[_analytics_service_pb2.QueryScoreTrendRequest, _analytics_service_pb2.QueryScoreTrendResponse]  # type: ignore[assignment]
-    """The same for each hour, day or longer time."""
+    """The same for each hour, day or longer time, by when what was scored happened."""
     QueryScoreDistribution: _aio.UnaryUnaryMultiCallable[_analytics_service_pb2.QueryScoreDistributionRequest, _analytics_service_pb2.QueryScoreDistributionResponse]  # type: ignore[assignment]
     """How the values and labels of each metric are spread: shares of bins and labels, and quantiles, each with its interval."""
     CompareScores: _aio.UnaryUnaryMultiCallable[_analytics_service_pb2.CompareScoresRequest, _analytics_service_pb2.CompareScoresResponse]  # type: ignore[assignment]
@@ -99,7 +99,7 @@ class AnalyticsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _analytics_service_pb2.QueryScoreTrendRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_analytics_service_pb2.QueryScoreTrendResponse, _abc.Awaitable[_analytics_service_pb2.QueryScoreTrendResponse]]:
-        """The same for each hour, day or longer time."""
+        """The same for each hour, day or longer time, by when what was scored happened."""
 
     @_abc_1.abstractmethod
     def QueryScoreDistribution(

@@ -17,7 +17,7 @@ from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mas
 from spanscore.api.v1 import score_pb2 as spanscore_dot_v1_dot_score__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n spanscore/v1/score_service.proto\x12\x0cspanscore.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x18spanscore/v1/score.proto\"\x1f\n\x0fGetScoreRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\xd0\x02\n\x11ListScoresRequest\x12\x12\n\x08trace_id\x18\x01 \x01(\tH\x00\x12\x14\n\nsession_id\x18\x02 \x01(\tH\x00\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x0f\n\x07\x66\x61iling\x18\x05 \x01(\x08\x12\x15\n\x08since_ns\x18\x06 \x01(\x06H\x01\x88\x01\x01\x12\x19\n\x0cservice_name\x18\x07 \x01(\tH\x02\x88\x01\x01\x12\x13\n\x06metric\x18\x08 \x01(\tH\x03\x88\x01\x01\x12\x13\n\x06source\x18\t \x01(\tH\x04\x88\x01\x01\x12\x0f\n\x07skipped\x18\n \x01(\x08\x12\x0e\n\x06\x66ilter\x18\x0b \x01(\t\x12\x10\n\x08order_by\x18\x0c \x01(\t\x12\x0b\n\x03run\x18\r \x01(\tB\t\n\x07subjectB\x0b\n\t_since_nsB\x0f\n\r_service_nameB\t\n\x07_metricB\t\n\x07_source\"R\n\x12ListScoresResponse\x12#\n\x06scores\x18\x01 \x03(\x0b\x32\x13.spanscore.v1.Score\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"L\n\x12\x43reateScoreRequest\x12\"\n\x05score\x18\x01 \x01(\x0b\x32\x13.spanscore.v1.Score\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"b\n\x18\x42\x61tchCreateScoresRequest\x12\x32\n\x08requests\x18\x01 \x03(\x0b\x32 .spanscore.v1.CreateScoreRequest\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"W\n\x19\x42\x61tchCreateScoresResponse\x12#\n\x06scores\x18\x01 \x03(\x0b\x32\x13.spanscore.v1.Score\x12\x15\n\ralready_there\x18\x02 \x01(\x05\"i\n\x12UpdateScoreRequest\x12\"\n\x05score\x18\x01 \x01(\x0b\x32\x13.spanscore.v1.Score\x12/\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"G\n\x12\x44\x65leteScoreRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\x12\x15\n\rallow_missing\x18\x03 \x01(\x08\x32\xe4\x03\n\x0cScoreService\x12\x43\n\x08GetScore\x12\x1d.spanscore.v1.GetScoreRequest\x1a\x13.spanscore.v1.Score\"\x03\x90\x02\x01\x12T\n\nListScores\x12\x1f.spanscore.v1.ListScoresRequest\x1a .spanscore.v1.ListScoresResponse\"\x03\x90\x02\x01\x12\x44\n\x0b\x43reateScore\x12 .spanscore.v1.CreateScoreRequest\x1a\x13.spanscore.v1.Score\x12\x64\n\x11\x42\x61tchCreateScores\x12&.spanscore.v1.BatchCreateScoresRequest\x1a\'.spanscore.v1.BatchCreateScoresResponse\x12\x44\n\x0bUpdateScore\x12 .spanscore.v1.UpdateScoreRequest\x1a\x13.spanscore.v1.Score\x12G\n\x0b\x44\x65leteScore\x12 .spanscore.v1.DeleteScoreRequest\x1a\x16.google.protobuf.Emptyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n spanscore/v1/score_service.proto\x12\x0cspanscore.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x18spanscore/v1/score.proto\"\x1f\n\x0fGetScoreRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\xd0\x02\n\x11ListScoresRequest\x12\x12\n\x08trace_id\x18\x01 \x01(\tH\x00\x12\x14\n\nsession_id\x18\x02 \x01(\tH\x00\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x0f\n\x07\x66\x61iling\x18\x05 \x01(\x08\x12\x15\n\x08since_ns\x18\x06 \x01(\x06H\x01\x88\x01\x01\x12\x19\n\x0cservice_name\x18\x07 \x01(\tH\x02\x88\x01\x01\x12\x13\n\x06metric\x18\x08 \x01(\tH\x03\x88\x01\x01\x12\x13\n\x06source\x18\t \x01(\tH\x04\x88\x01\x01\x12\x0f\n\x07skipped\x18\n \x01(\x08\x12\x0e\n\x06\x66ilter\x18\x0b \x01(\t\x12\x10\n\x08order_by\x18\x0c \x01(\t\x12\x0b\n\x03run\x18\r \x01(\tB\t\n\x07subjectB\x0b\n\t_since_nsB\x0f\n\r_service_nameB\t\n\x07_metricB\t\n\x07_source\"d\n\x12ListScoresResponse\x12#\n\x06scores\x18\x01 \x03(\x0b\x32\x13.spanscore.v1.Score\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08unscored\x18\x03 \x01(\t\"L\n\x12\x43reateScoreRequest\x12\"\n\x05score\x18\x01 \x01(\x0b\x32\x13.spanscore.v1.Score\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"b\n\x18\x42\x61tchCreateScoresRequest\x12\x32\n\x08requests\x18\x01 \x03(\x0b\x32 .spanscore.v1.CreateScoreRequest\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"W\n\x19\x42\x61tchCreateScoresResponse\x12#\n\x06scores\x18\x01 \x03(\x0b\x32\x13.spanscore.v1.Score\x12\x15\n\ralready_there\x18\x02 \x01(\x05\"i\n\x12UpdateScoreRequest\x12\"\n\x05score\x18\x01 \x01(\x0b\x32\x13.spanscore.v1.Score\x12/\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"G\n\x12\x44\x65leteScoreRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\x12\x15\n\rallow_missing\x18\x03 \x01(\x08\x32\xe4\x03\n\x0cScoreService\x12\x43\n\x08GetScore\x12\x1d.spanscore.v1.GetScoreRequest\x1a\x13.spanscore.v1.Score\"\x03\x90\x02\x01\x12T\n\nListScores\x12\x1f.spanscore.v1.ListScoresRequest\x1a .spanscore.v1.ListScoresResponse\"\x03\x90\x02\x01\x12\x44\n\x0b\x43reateScore\x12 .spanscore.v1.CreateScoreRequest\x1a\x13.spanscore.v1.Score\x12\x64\n\x11\x42\x61tchCreateScores\x12&.spanscore.v1.BatchCreateScoresRequest\x1a\'.spanscore.v1.BatchCreateScoresResponse\x12\x44\n\x0bUpdateScore\x12 .spanscore.v1.UpdateScoreRequest\x1a\x13.spanscore.v1.Score\x12G\n\x0b\x44\x65leteScore\x12 .spanscore.v1.DeleteScoreRequest\x1a\x16.google.protobuf.Emptyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,17 +33,17 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_LISTSCORESREQUEST']._serialized_start=173
   _globals['_LISTSCORESREQUEST']._serialized_end=509
   _globals['_LISTSCORESRESPONSE']._serialized_start=511
-  _globals['_LISTSCORESRESPONSE']._serialized_end=593
-  _globals['_CREATESCOREREQUEST']._serialized_start=595
-  _globals['_CREATESCOREREQUEST']._serialized_end=671
-  _globals['_BATCHCREATESCORESREQUEST']._serialized_start=673
-  _globals['_BATCHCREATESCORESREQUEST']._serialized_end=771
-  _globals['_BATCHCREATESCORESRESPONSE']._serialized_start=773
-  _globals['_BATCHCREATESCORESRESPONSE']._serialized_end=860
-  _globals['_UPDATESCOREREQUEST']._serialized_start=862
-  _globals['_UPDATESCOREREQUEST']._serialized_end=967
-  _globals['_DELETESCOREREQUEST']._serialized_start=969
-  _globals['_DELETESCOREREQUEST']._serialized_end=1040
-  _globals['_SCORESERVICE']._serialized_start=1043
-  _globals['_SCORESERVICE']._serialized_end=1527
+  _globals['_LISTSCORESRESPONSE']._serialized_end=611
+  _globals['_CREATESCOREREQUEST']._serialized_start=613
+  _globals['_CREATESCOREREQUEST']._serialized_end=689
+  _globals['_BATCHCREATESCORESREQUEST']._serialized_start=691
+  _globals['_BATCHCREATESCORESREQUEST']._serialized_end=789
+  _globals['_BATCHCREATESCORESRESPONSE']._serialized_start=791
+  _globals['_BATCHCREATESCORESRESPONSE']._serialized_end=878
+  _globals['_UPDATESCOREREQUEST']._serialized_start=880
+  _globals['_UPDATESCOREREQUEST']._serialized_end=985
+  _globals['_DELETESCOREREQUEST']._serialized_start=987
+  _globals['_DELETESCOREREQUEST']._serialized_end=1058
+  _globals['_SCORESERVICE']._serialized_start=1061
+  _globals['_SCORESERVICE']._serialized_end=1545
 # @@protoc_insertion_point(module_scope)

@@ -146,8 +146,11 @@ class ListScoresResponse(_message.Message):
 
     SCORES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    UNSCORED_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """Where the next page begins; empty after the last."""
+    unscored: _builtins.str
+    """Of a `trace_id`: why it has no score, where it has none."""
     @_builtins.property
     def scores(self) -> _containers.RepeatedCompositeFieldContainer[_score_pb2.Score]: ...
     def __init__(
@@ -155,10 +158,11 @@ class ListScoresResponse(_message.Message):
         *,
         scores: _abc.Iterable[_score_pb2.Score] | None = ...,
         next_page_token: _builtins.str = ...,
+        unscored: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "scores", b"scores"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "scores", b"scores", "unscored", b"unscored"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -173,8 +173,11 @@ class ListTracesResponse(_message.Message):
 
     TRACES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    TOTAL_SIZE_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """Where the next page begins; empty after the last."""
+    total_size: _builtins.int
+    """How many traces there are on all pages. Not set where the request has another condition than `failing`."""
     @_builtins.property
     def traces(self) -> _containers.RepeatedCompositeFieldContainer[Global___TraceSummary]: ...
     def __init__(
@@ -182,12 +185,15 @@ class ListTracesResponse(_message.Message):
         *,
         traces: _abc.Iterable[Global___TraceSummary] | None = ...,
         next_page_token: _builtins.str = ...,
+        total_size: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_total_size", b"_total_size", "total_size", b"total_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "traces", b"traces"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_total_size", b"_total_size", "next_page_token", b"next_page_token", "total_size", b"total_size", "traces", b"traces"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__total_size: _TypeAlias = _typing.Literal["total_size"]  # noqa: Y015
+    _WhichOneofArgType__total_size: _TypeAlias = _typing.Literal["_total_size", b"_total_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__total_size) -> _WhichOneofReturnType__total_size | None: ...
 
 Global___ListTracesResponse: _TypeAlias = ListTracesResponse  # noqa: Y015
 
@@ -211,6 +217,10 @@ class TraceSummary(_message.Message):
     SCORES_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
+    INPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    USER_ID_FIELD_NUMBER: _builtins.int
+    UNSCORED_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """The id of the agent trace, 32 hex digits."""
     started_ns: _builtins.int
@@ -228,6 +238,12 @@ class TraceSummary(_message.Message):
     name: _builtins.str
     """traces/{trace}, with its id."""
     outcome: _agent_trace_pb2.TurnOutcome.ValueType
+    input_tokens: _builtins.int
+    """Of all model calls. Not set where they are not recorded."""
+    output_tokens: _builtins.int
+    user_id: _builtins.str
+    unscored: _builtins.str
+    """Why it has no score, where it has none: skipped, left out of a sample, or only its session is measured."""
     @_builtins.property
     def trace_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The ids of the OpenTelemetry traces that it was rebuilt from."""
@@ -253,21 +269,31 @@ class TraceSummary(_message.Message):
         scores: _abc.Iterable[_score_pb2.Score] | None = ...,
         name: _builtins.str = ...,
         outcome: _agent_trace_pb2.TurnOutcome.ValueType = ...,
+        input_tokens: _builtins.int | None = ...,
+        output_tokens: _builtins.int | None = ...,
+        user_id: _builtins.str | None = ...,
+        unscored: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_final_output", b"_final_output", "_service_name", b"_service_name", "_session_id", b"_session_id", "_tool_calls", b"_tool_calls", "_user_input", b"_user_input", "agent_name", b"agent_name", "final_output", b"final_output", "service_name", b"service_name", "session_id", b"session_id", "tool_calls", b"tool_calls", "user_input", b"user_input"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_final_output", b"_final_output", "_input_tokens", b"_input_tokens", "_output_tokens", b"_output_tokens", "_service_name", b"_service_name", "_session_id", b"_session_id", "_tool_calls", b"_tool_calls", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "final_output", b"final_output", "input_tokens", b"input_tokens", "output_tokens", b"output_tokens", "service_name", b"service_name", "session_id", b"session_id", "tool_calls", b"tool_calls", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_final_output", b"_final_output", "_service_name", b"_service_name", "_session_id", b"_session_id", "_tool_calls", b"_tool_calls", "_user_input", b"_user_input", "agent_name", b"agent_name", "ended_ns", b"ended_ns", "final_output", b"final_output", "id", b"id", "model_calls", b"model_calls", "name", b"name", "outcome", b"outcome", "scores", b"scores", "service_name", b"service_name", "session_id", b"session_id", "started_ns", b"started_ns", "tool_calls", b"tool_calls", "trace_ids", b"trace_ids", "user_input", b"user_input"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_final_output", b"_final_output", "_input_tokens", b"_input_tokens", "_output_tokens", b"_output_tokens", "_service_name", b"_service_name", "_session_id", b"_session_id", "_tool_calls", b"_tool_calls", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "ended_ns", b"ended_ns", "final_output", b"final_output", "id", b"id", "input_tokens", b"input_tokens", "model_calls", b"model_calls", "name", b"name", "outcome", b"outcome", "output_tokens", b"output_tokens", "scores", b"scores", "service_name", b"service_name", "session_id", b"session_id", "started_ns", b"started_ns", "tool_calls", b"tool_calls", "trace_ids", b"trace_ids", "unscored", b"unscored", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent_name: _TypeAlias = _typing.Literal["agent_name"]  # noqa: Y015
     _WhichOneofArgType__agent_name: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name"]  # noqa: Y015
     _WhichOneofReturnType__final_output: _TypeAlias = _typing.Literal["final_output"]  # noqa: Y015
     _WhichOneofArgType__final_output: _TypeAlias = _typing.Literal["_final_output", b"_final_output"]  # noqa: Y015
+    _WhichOneofReturnType__input_tokens: _TypeAlias = _typing.Literal["input_tokens"]  # noqa: Y015
+    _WhichOneofArgType__input_tokens: _TypeAlias = _typing.Literal["_input_tokens", b"_input_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__output_tokens: _TypeAlias = _typing.Literal["output_tokens"]  # noqa: Y015
+    _WhichOneofArgType__output_tokens: _TypeAlias = _typing.Literal["_output_tokens", b"_output_tokens"]  # noqa: Y015
     _WhichOneofReturnType__service_name: _TypeAlias = _typing.Literal["service_name"]  # noqa: Y015
     _WhichOneofArgType__service_name: _TypeAlias = _typing.Literal["_service_name", b"_service_name"]  # noqa: Y015
     _WhichOneofReturnType__session_id: _TypeAlias = _typing.Literal["session_id"]  # noqa: Y015
     _WhichOneofArgType__session_id: _TypeAlias = _typing.Literal["_session_id", b"_session_id"]  # noqa: Y015
     _WhichOneofReturnType__tool_calls: _TypeAlias = _typing.Literal["tool_calls"]  # noqa: Y015
     _WhichOneofArgType__tool_calls: _TypeAlias = _typing.Literal["_tool_calls", b"_tool_calls"]  # noqa: Y015
+    _WhichOneofReturnType__user_id: _TypeAlias = _typing.Literal["user_id"]  # noqa: Y015
+    _WhichOneofArgType__user_id: _TypeAlias = _typing.Literal["_user_id", b"_user_id"]  # noqa: Y015
     _WhichOneofReturnType__user_input: _TypeAlias = _typing.Literal["user_input"]  # noqa: Y015
     _WhichOneofArgType__user_input: _TypeAlias = _typing.Literal["_user_input", b"_user_input"]  # noqa: Y015
     @_typing.overload
@@ -275,11 +301,17 @@ class TraceSummary(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__final_output) -> _WhichOneofReturnType__final_output | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__input_tokens) -> _WhichOneofReturnType__input_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__output_tokens) -> _WhichOneofReturnType__output_tokens | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__service_name) -> _WhichOneofReturnType__service_name | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__session_id) -> _WhichOneofReturnType__session_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tool_calls) -> _WhichOneofReturnType__tool_calls | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__user_id) -> _WhichOneofReturnType__user_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__user_input) -> _WhichOneofReturnType__user_input | None: ...
 
@@ -303,6 +335,9 @@ class Session(_message.Message):
     SCORES_FIELD_NUMBER: _builtins.int
     TRACES_FIELD_NUMBER: _builtins.int
     FAILING_FIELD_NUMBER: _builtins.int
+    USER_INPUT_FIELD_NUMBER: _builtins.int
+    INPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """sessions/{session}, with its key; characters that a URL does not have are percent-encoded."""
     session_id: _builtins.str
@@ -319,6 +354,11 @@ class Session(_message.Message):
     user_id: _builtins.str
     failing: _builtins.bool
     """Whether a score, its own or one of its traces, does not pass or could not be measured."""
+    user_input: _builtins.str
+    """Of its first trace that records one. Cut after 2000 characters."""
+    input_tokens: _builtins.int
+    """Of all model calls of its traces. Not set where none are recorded."""
+    output_tokens: _builtins.int
     @_builtins.property
     def scores(self) -> _containers.RepeatedCompositeFieldContainer[_score_pb2.Score]:
         """The newest of each of its own scores. GetSession has those of its traces too, at most 1000 or 3 MiB;
@@ -344,23 +384,38 @@ class Session(_message.Message):
         scores: _abc.Iterable[_score_pb2.Score] | None = ...,
         traces: _abc.Iterable[_builtins.str] | None = ...,
         failing: _builtins.bool = ...,
+        user_input: _builtins.str | None = ...,
+        input_tokens: _builtins.int | None = ...,
+        output_tokens: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_service_name", b"_service_name", "_user_id", b"_user_id", "agent_name", b"agent_name", "service_name", b"service_name", "user_id", b"user_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_input_tokens", b"_input_tokens", "_output_tokens", b"_output_tokens", "_service_name", b"_service_name", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "input_tokens", b"input_tokens", "output_tokens", b"output_tokens", "service_name", b"service_name", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_service_name", b"_service_name", "_user_id", b"_user_id", "agent_name", b"agent_name", "ended_ns", b"ended_ns", "failing", b"failing", "name", b"name", "scores", b"scores", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "started_ns", b"started_ns", "trace_count", b"trace_count", "traces", b"traces", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name", "_input_tokens", b"_input_tokens", "_output_tokens", b"_output_tokens", "_service_name", b"_service_name", "_user_id", b"_user_id", "_user_input", b"_user_input", "agent_name", b"agent_name", "ended_ns", b"ended_ns", "failing", b"failing", "input_tokens", b"input_tokens", "name", b"name", "output_tokens", b"output_tokens", "scores", b"scores", "service_name", b"service_name", "session_id", b"session_id", "session_key", b"session_key", "started_ns", b"started_ns", "trace_count", b"trace_count", "traces", b"traces", "user_id", b"user_id", "user_input", b"user_input"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent_name: _TypeAlias = _typing.Literal["agent_name"]  # noqa: Y015
     _WhichOneofArgType__agent_name: _TypeAlias = _typing.Literal["_agent_name", b"_agent_name"]  # noqa: Y015
+    _WhichOneofReturnType__input_tokens: _TypeAlias = _typing.Literal["input_tokens"]  # noqa: Y015
+    _WhichOneofArgType__input_tokens: _TypeAlias = _typing.Literal["_input_tokens", b"_input_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__output_tokens: _TypeAlias = _typing.Literal["output_tokens"]  # noqa: Y015
+    _WhichOneofArgType__output_tokens: _TypeAlias = _typing.Literal["_output_tokens", b"_output_tokens"]  # noqa: Y015
     _WhichOneofReturnType__service_name: _TypeAlias = _typing.Literal["service_name"]  # noqa: Y015
     _WhichOneofArgType__service_name: _TypeAlias = _typing.Literal["_service_name", b"_service_name"]  # noqa: Y015
     _WhichOneofReturnType__user_id: _TypeAlias = _typing.Literal["user_id"]  # noqa: Y015
     _WhichOneofArgType__user_id: _TypeAlias = _typing.Literal["_user_id", b"_user_id"]  # noqa: Y015
+    _WhichOneofReturnType__user_input: _TypeAlias = _typing.Literal["user_input"]  # noqa: Y015
+    _WhichOneofArgType__user_input: _TypeAlias = _typing.Literal["_user_input", b"_user_input"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__agent_name) -> _WhichOneofReturnType__agent_name | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__input_tokens) -> _WhichOneofReturnType__input_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__output_tokens) -> _WhichOneofReturnType__output_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__service_name) -> _WhichOneofReturnType__service_name | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__user_id) -> _WhichOneofReturnType__user_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__user_input) -> _WhichOneofReturnType__user_input | None: ...
 
 Global___Session: _TypeAlias = Session  # noqa: Y015
 
@@ -432,8 +487,11 @@ class ListSessionsResponse(_message.Message):
 
     SESSIONS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    TOTAL_SIZE_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """Where the next page begins; empty after the last."""
+    total_size: _builtins.int
+    """How many sessions there are on all pages. Not set where the request has a filter."""
     @_builtins.property
     def sessions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Session]: ...
     def __init__(
@@ -441,12 +499,15 @@ class ListSessionsResponse(_message.Message):
         *,
         sessions: _abc.Iterable[Global___Session] | None = ...,
         next_page_token: _builtins.str = ...,
+        total_size: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_total_size", b"_total_size", "total_size", b"total_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "sessions", b"sessions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_total_size", b"_total_size", "next_page_token", b"next_page_token", "sessions", b"sessions", "total_size", b"total_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__total_size: _TypeAlias = _typing.Literal["total_size"]  # noqa: Y015
+    _WhichOneofArgType__total_size: _TypeAlias = _typing.Literal["_total_size", b"_total_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__total_size) -> _WhichOneofReturnType__total_size | None: ...
 
 Global___ListSessionsResponse: _TypeAlias = ListSessionsResponse  # noqa: Y015
 

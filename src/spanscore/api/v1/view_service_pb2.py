@@ -14,7 +14,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fspanscore/v1/view_service.proto\x12\x0cspanscore.v1\"\x12\n\x10GetViewerRequest\"L\n\x06Viewer\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0e\n\x06scopes\x18\x02 \x03(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x11\n\thas_judge\x18\x04 \x01(\x08\"0\n\x13GetTraceViewRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03run\x18\x02 \x01(\t\",\n\tTraceView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tview_json\x18\x02 \x01(\t\"%\n\x15GetSessionViewRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\".\n\x0bSessionView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tview_json\x18\x02 \x01(\t2\xfd\x01\n\x0bViewService\x12\x46\n\tGetViewer\x12\x1e.spanscore.v1.GetViewerRequest\x1a\x14.spanscore.v1.Viewer\"\x03\x90\x02\x01\x12O\n\x0cGetTraceView\x12!.spanscore.v1.GetTraceViewRequest\x1a\x17.spanscore.v1.TraceView\"\x03\x90\x02\x01\x12U\n\x0eGetSessionView\x12#.spanscore.v1.GetSessionViewRequest\x1a\x19.spanscore.v1.SessionView\"\x03\x90\x02\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fspanscore/v1/view_service.proto\x12\x0cspanscore.v1\"\x12\n\x10GetViewerRequest\"_\n\x06Viewer\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0e\n\x06scopes\x18\x02 \x03(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x11\n\thas_judge\x18\x04 \x01(\x08\x12\x11\n\ttrace_url\x18\x05 \x01(\t\"0\n\x13GetTraceViewRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03run\x18\x02 \x01(\t\",\n\tTraceView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tview_json\x18\x02 \x01(\t\"%\n\x15GetSessionViewRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\".\n\x0bSessionView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tview_json\x18\x02 \x01(\t2\xfd\x01\n\x0bViewService\x12\x46\n\tGetViewer\x12\x1e.spanscore.v1.GetViewerRequest\x1a\x14.spanscore.v1.Viewer\"\x03\x90\x02\x01\x12O\n\x0cGetTraceView\x12!.spanscore.v1.GetTraceViewRequest\x1a\x17.spanscore.v1.TraceView\"\x03\x90\x02\x01\x12U\n\x0eGetSessionView\x12#.spanscore.v1.GetSessionViewRequest\x1a\x19.spanscore.v1.SessionView\"\x03\x90\x02\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -30,15 +30,15 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_GETVIEWERREQUEST']._serialized_start=49
   _globals['_GETVIEWERREQUEST']._serialized_end=67
   _globals['_VIEWER']._serialized_start=69
-  _globals['_VIEWER']._serialized_end=145
-  _globals['_GETTRACEVIEWREQUEST']._serialized_start=147
-  _globals['_GETTRACEVIEWREQUEST']._serialized_end=195
-  _globals['_TRACEVIEW']._serialized_start=197
-  _globals['_TRACEVIEW']._serialized_end=241
-  _globals['_GETSESSIONVIEWREQUEST']._serialized_start=243
-  _globals['_GETSESSIONVIEWREQUEST']._serialized_end=280
-  _globals['_SESSIONVIEW']._serialized_start=282
-  _globals['_SESSIONVIEW']._serialized_end=328
-  _globals['_VIEWSERVICE']._serialized_start=331
-  _globals['_VIEWSERVICE']._serialized_end=584
+  _globals['_VIEWER']._serialized_end=164
+  _globals['_GETTRACEVIEWREQUEST']._serialized_start=166
+  _globals['_GETTRACEVIEWREQUEST']._serialized_end=214
+  _globals['_TRACEVIEW']._serialized_start=216
+  _globals['_TRACEVIEW']._serialized_end=260
+  _globals['_GETSESSIONVIEWREQUEST']._serialized_start=262
+  _globals['_GETSESSIONVIEWREQUEST']._serialized_end=299
+  _globals['_SESSIONVIEW']._serialized_start=301
+  _globals['_SESSIONVIEW']._serialized_end=347
+  _globals['_VIEWSERVICE']._serialized_start=350
+  _globals['_VIEWSERVICE']._serialized_end=603
 # @@protoc_insertion_point(module_scope)

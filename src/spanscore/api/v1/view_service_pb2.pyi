@@ -43,12 +43,15 @@ class Viewer(_message.Message):
     SCOPES_FIELD_NUMBER: _builtins.int
     TENANT_FIELD_NUMBER: _builtins.int
     HAS_JUDGE_FIELD_NUMBER: _builtins.int
+    TRACE_URL_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Of spanscore."""
     tenant: _builtins.str
     """Whose data the caller sees; empty without tenancy."""
     has_judge: _builtins.bool
     """Whether a model is configured that judges: without one, judged metrics are skipped."""
+    trace_url: _builtins.str
+    """`page.trace_url` of the configuration, with `{trace_id}` in it. Empty: not set."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What the caller may do: "read", "write", "admin"."""
@@ -60,10 +63,11 @@ class Viewer(_message.Message):
         scopes: _abc.Iterable[_builtins.str] | None = ...,
         tenant: _builtins.str = ...,
         has_judge: _builtins.bool = ...,
+        trace_url: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["has_judge", b"has_judge", "scopes", b"scopes", "tenant", b"tenant", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["has_judge", b"has_judge", "scopes", b"scopes", "tenant", b"tenant", "trace_url", b"trace_url", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

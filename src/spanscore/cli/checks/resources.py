@@ -34,6 +34,7 @@ from spanscore.store import connections, repair
 
 _LITTLE_BYTES = 64 * 2**20
 _MIB = 2**20
+_SHOWN = 5
 
 
 def check_disk(settings: Settings) -> Iterator[Finding]:
@@ -62,8 +63,16 @@ def _store(settings: Settings, url: URL) -> Finding:
         return found
     try:
         connections.version(settings.store)
+        damaged = repair.damaged_records(settings.store)
     except (SpanscoreError, OSError) as error:
         return fail("store", cause_of(error), "start the database, or mend store.url")
+    if damaged:
+        shown = "; ".join(damaged[:_SHOWN]) + ("; …" if len(damaged) > _SHOWN else "")
+        return warn(
+            "store",
+            f"{len(damaged)} records are damaged and left out of all lists: {shown}",
+            "see that the disk is sound; evaluate these again, or let retention delete them",
+        )
     return found
 
 

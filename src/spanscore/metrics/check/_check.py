@@ -1,19 +1,20 @@
 """The base of checks."""
 
 import string
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import is_
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 from spanscore.errors import shortened
 from spanscore.metrics._base import Computed
 from spanscore.model.json import Json, dumps
 from spanscore.model.score import Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace, PastMessage, Tool, ToolCall
+from spanscore.threads import cached_property
 
 MAX_CALLS = 1_000
 """No more of a trace's tool calls are looked at."""
@@ -21,24 +22,6 @@ MAX_CALLS_CHARS = 500_000
 """Nor more of all that they hold, arguments and results: about what fits into the context of the
 agent's model.
 """
-_FactT = TypeVar("_FactT")
-
-
-class _kept(Generic[_FactT]):  # noqa: N801 - it is used as a decorator
-    """A property that is computed once: functools.cached_property, without the lock it takes before
-    Python 3.12.
-    """
-
-    def __init__(self, compute: Callable[[Any], _FactT]) -> None:
-        self._compute = compute
-        self.__doc__ = compute.__doc__
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: Any, owner: type) -> _FactT:
-        fact = instance.__dict__[self._name] = self._compute(instance)
-        return fact
 
 
 class Evidence:
@@ -50,7 +33,7 @@ class Evidence:
     def __init__(self, trace: AgentTrace) -> None:
         self.trace = trace
 
-    @_kept
+    @cached_property
     def calls(self) -> tuple[ToolCall, ...]:
         """The tool calls that are looked at: the first ones, as many as the bounds allow."""
         return (self.trace.tool_calls or ())[: len(self._texts)]
@@ -62,22 +45,22 @@ class Evidence:
         """
         return None if "available_tools" in self.trace.damaged else self.trace.available_tools
 
-    @_kept
+    @cached_property
     def request(self) -> str:
         """The user's input."""
         return plain(self.trace.user_input or "")
 
-    @_kept
+    @cached_property
     def answer(self) -> str:
         """The final output."""
         return plain(self.trace.final_output or "")
 
-    @_kept
+    @cached_property
     def results(self) -> list[str]:
         """What each call returned, or the error it ended with; "" where neither was recorded."""
         return [plain(result) for _, result in self._texts]
 
-    @_kept
+    @cached_property
     def _texts(self) -> list[tuple[str, str]]:
         """The arguments and the result, as text, of each call that is looked at; of the first one
         always.

@@ -3,8 +3,9 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from itertools import islice
+
+from spanscore.threads import cached_property
 
 _DIGIT_WORDS = (
     "zero oh null cero zéro|one eins uno un|two zwei zwo dos deux|three drei tres trois"

@@ -1,4 +1,4 @@
-"""Tools on offer: was each called tool offered?"""
+"""Tools on offer: did a call fail since no such tool was offered?"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -18,20 +18,20 @@ _SERVERS = frozenset(("api", "connector", "mcp", "plugin", "server", "srv", "too
 
 @dataclass(frozen=True)
 class ToolsOnOffer(Check):
-    """Whether each tool that was called is among those that the trace says were on offer.
+    """Whether each failed call is of a tool that the trace says was on offer.
 
     A server or namespace in front of a name makes no other tool, nor does case. Before `.`, `/`,
     `:` and `__` anything is a namespace; before `_` and `-` it is what several tools on offer share
     (`files` in `files_read` and `files_write`), or what is called a server (`files-server`), but no
-    verb. Only calls that failed are looked at: one that returned had its tool, whatever list the
-    trace recorded (tools of sub-agents and those that a provider runs are often in none).
+    verb. A call that returned is not looked at: it had its tool, whatever list the trace recorded
+    (tools of sub-agents and those that a provider runs are often in none).
 
     >>> ToolsOnOffer.needs
     ('tool_calls',)
     """
 
     name: ClassVar[str] = "check.tools_on_offer"
-    summary: ClassVar[str] = "Was every tool that was called one that the agent had?"
+    summary: ClassVar[str] = "Was each failed call of a tool that the agent had?"
     needs: ClassVar[tuple[str, ...]] = ("tool_calls",)
     fine: ClassVar[str] = "Every failed call was of a tool on offer."
 

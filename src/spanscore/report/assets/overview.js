@@ -77,14 +77,7 @@ function comparisonPart(found, app) {
   const changed = found.changes;
   return h("section", { class: "part comparison" },
     h("h2", null, "Against ", found.baseline, h("span", { class: ["verdict", found.verdict.replace(" ", "-")] }, `This run is ${words[found.verdict]} it`)),
-    scrolling(h("table", { class: "grid differences" },
-      h("thead", null, h("tr", null, ["measure", "baseline", "this run", "difference", "verdict"].map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", null, found.differences.map((row) => h("tr", null,
-        h("th", { scope: "row" }, breakable(row.name), row.counted ? h("span", { class: "muted small block" }, row.counted) : null),
-        h("td", null, estimateCell(row.baseline, [0, 1], { chart: false, unit: row.unit })),
-        h("td", null, estimateCell(row.own, [0, 1], { chart: false, unit: row.unit })),
-        h("td", null, estimateCell(row.difference, [0, 1], { sign: true, zero: 0, unit: row.unit, range: differenceRange(row), class: row.verdict.replace(" ", "-") })),
-        h("td", null, h("span", { class: ["verdict", row.verdict.replace(" ", "-")] }, row.verdict), row.regression ? h("span", { class: "small block fail-text" }, row.regression) : null, row.note ? h("span", { class: "small block muted" }, row.note) : null)))))),
+    differenceTable(found.differences, ["measure", "baseline", "this run", "difference", "verdict"]),
     found.remarks.map((text) => h("p", { class: "muted small" }, text)),
     changed.length ? opening(`${count(changed.length + found.more_changes, "task")} changed`, () => scrolling(h("table", { class: "grid" },
       h("thead", null, h("tr", null, ["task", "baseline", "this run", "measure", "verdict"].map((name) => h("th", { scope: "col" }, name)))),
@@ -92,6 +85,18 @@ function comparisonPart(found, app) {
         h("td", null, row.values ? `${row.measure} ${value(row.values[0])} → ${value(row.values[1])}` : ""), h("td", null, row.verdict)))))), { open: changed.length <= 20 }) : null,
     onlyIn("Only in the baseline", found.only_in_baseline), onlyIn("Only in this run", found.only_in_own),
     app.index.baseline ? h("p", null, button("List the turns that changed", () => app.show("turns", { change: "changed" }), { class: "link" })) : null);
+}
+
+/** What differs between two runs, a row for each measure. */
+export function differenceTable(differences, headings) {
+  return scrolling(h("table", { class: "grid differences" },
+    h("thead", null, h("tr", null, headings.map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", null, differences.map((row) => h("tr", { "data-key": row.key },
+      h("th", { scope: "row" }, breakable(row.name), row.counted ? h("span", { class: "muted small block" }, row.counted) : null),
+      h("td", null, estimateCell(row.baseline, [0, 1], { chart: false, unit: row.unit })),
+      h("td", null, estimateCell(row.own, [0, 1], { chart: false, unit: row.unit })),
+      h("td", null, row.difference ? estimateCell(row.difference, [0, 1], { sign: true, zero: 0, unit: row.unit, range: differenceRange(row), class: row.verdict.replace(" ", "-") }) : "–"),
+      h("td", null, h("span", { class: ["verdict", row.verdict.replace(" ", "-")] }, row.verdict), row.regression ? h("span", { class: "small block fail-text" }, row.regression) : null, row.note ? h("span", { class: "small block muted" }, row.note) : null))))));
 }
 
 function differenceRange(row) {

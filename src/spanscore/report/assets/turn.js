@@ -96,7 +96,7 @@ export function turnPage(turn, row, app, options = {}) {
         : steps.count === 0 ? missing(turn.calls === undefined ? "No steps were recorded." : "No model or tool call was recorded.") : steps.element,
       turn.unknown ? null : output,
     ),
-    turnFacts(turn),
+    turnFacts(turn, app),
   );
   if (turn.unknown) input.hidden = turn.input === undefined;
   return {
@@ -131,6 +131,7 @@ function turnHead(turn, row, app, options) {
     turn.outcome === "failed" ? h("span", { class: "warning" }, turn.error ? `failed: ${turn.error}` : "failed") : null,
     turn.outcome === "cancelled" || turn.outcome === "waiting" ? h("span", { class: "warning" }, turn.outcome) : null,
     turn.completeness && turn.completeness !== "complete" ? h("span", { class: "warning" }, turn.completeness) : null,
+    turn.traces?.length ? traceLink(turn.traces[0], "trace ↗", app) : null,
     turn.damaged ? h("span", { class: "warning", title: "These facts arrived cut or redacted" }, `damaged: ${turn.damaged.join(", ")}`) : null,
   ].filter(Boolean);
   const title = firstLine(turn.input, 220) || (turn.agent ? `A turn of ${turn.agent}` : "A turn without a recorded input");
@@ -159,11 +160,17 @@ function retrievedPart(turn) {
     h("div", null, found.documents.map((text) => textBlock(text ?? "", { mono: true }))))));
 }
 
-function turnFacts(turn) {
+// The address of a trace in the reader's own backend; null where none is configured.
+function traceLink(trace, label, app) {
+  const address = app.index.trace_url;
+  return address ? h("a", { href: address.replaceAll("{trace_id}", encodeURIComponent(trace)), class: "link", target: "_blank", rel: "noreferrer", title: trace }, label) : null;
+}
+
+function turnFacts(turn, app) {
   const facts = [
-    ["Trace", (turn.traces ?? []).join("\n")], ["Scored span", turn.span], ["Agent trace", turn.id], ["Read as", (turn.dialects ?? []).join(", ")],
+    ["Trace", (turn.traces ?? []).map((trace, place) => [place ? "\n" : "", traceLink(trace, trace, app) ?? trace]).flat()], ["Scored span", turn.span ?? ""], ["Agent trace", turn.id ?? ""], ["Read as", (turn.dialects ?? []).join(", ")],
     ["Test", (turn.trial ?? []).filter(Boolean).join(", ")], ["Spans not read", turn.unread ? String(turn.unread) : ""],
-  ].filter(([, text]) => text);
+  ].filter(([, text]) => text.length);
   return h("section", { class: "part ids" }, h("dl", { class: "facts" }, facts.map(([name, text]) => [h("dt", null, name), h("dd", { class: "mono" }, text)])));
 }
 

@@ -28,6 +28,7 @@ from spanscore.sdk.authoring.record_score import record_score
 from spanscore.sdk.authoring.turn import ExpectedTools, expectation
 from spanscore.sdk.captures import Capture
 from spanscore.sdk.cassettes import Cassette, CassetteEmbedder, CassetteJudge, Mode
+from spanscore.sdk.plain_turn import of_texts
 from spanscore.sdk.pytest_plugin.results import Gathered
 from spanscore.suites import Case, Suite, Trial
 from spanscore.suites.matches import Recording
@@ -193,6 +194,7 @@ class Recorder:
         self._cassette = cassette
         self._silent: list[str] = []
         self._scored: list[tuple[tuple[AgentTrace, ...], Evaluation]] = []
+        self._texts: list[AgentTrace] = []
 
     def turn(self, *, timeout_s: float = WAIT_S) -> AgentTrace:
         """The test's latest turn: from a user's input to the agent's answer, rebuilt from what was
@@ -258,11 +260,28 @@ class Recorder:
     def expect(
         self,
         metric: Named,
+        /,
         *,
         at_least: float | None = None,
         at_most: float | None = None,
         turn: AgentTrace | None = None,
+        input: str | None = None,
+        output: str | None = None,
     ) -> Evaluation: ...
+
+    @overload
+    def expect(
+        self,
+        metric: Named,
+        second: Named,
+        /,
+        *more: Named,
+        at_least: float | None = None,
+        at_most: float | None = None,
+        turn: AgentTrace | None = None,
+        input: str | None = None,
+        output: str | None = None,
+    ) -> list[Evaluation]: ...
 
     @overload
     def expect(
@@ -273,12 +292,13 @@ class Recorder:
         outcomes: str | Sequence[str] = (),
         in_order: bool | None = None,
         turn: AgentTrace | None = None,
+        input: str | None = None,
+        output: str | None = None,
     ) -> None: ...
 
     def expect(
         self,
-        metric: Named | None = None,
-        *,
+        *metrics: Named,
         at_least: float | None = None,
         at_most: float | None = None,
         answer: object = None,
@@ -286,35 +306,59 @@ class Recorder:
         outcomes: str | Sequence[str] = (),
         in_order: bool | None = None,
         turn: AgentTrace | None = None,
-    ) -> Evaluation | None:
-        """Require a score of each turn of the test, or of `turn`; or what the latest turn, or
-        `turn`, is to come to.
+        input: str | None = None,  # noqa: A002 - as a turn has it
+        output: str | None = None,
+    ) -> Evaluation | list[Evaluation] | None:
+        """Require scores of each turn of the test, or of `turn`; or what the latest turn, or
+        `turn`, is to come to. `input` and `output` are a turn of two texts, without spans.
 
-        With a metric: that each score is within bounds; without bounds its own threshold decides.
-        Gives the lowest score. Without one: that the answer says as much as `answer`, that the tool
-        calls are `tools`, and that `outcomes` are true in the end, each as in a suite.
+        With metrics: that each score is within bounds; without bounds the metrics' own thresholds
+        decide. Gives the lowest score, of several metrics a list with that of each. Without one:
+        that the answer says as much as `answer`, that the tool calls are `tools`, and that
+        `outcomes` are true in the end, each as in a suite.
 
         Raises NotReachedError, an AssertionError, where it is not so, NotScoredError, another one,
         where it cannot be told, and InputError where it makes no sense.
         """
         __tracebackhide__ = True
         stated = answer is not None or tools is not None or bool(outcomes)
-        if (metric is not None) == stated:
+        if bool(metrics) == stated:
             raise InputError(
                 "expect either a metric, such as task_completion, or an answer, tools or outcomes"
             )
-        if metric is None:
-            of = turn or self.turn()
-            trial = self._scoring.tried(
-                of, case_of(answer, tools, outcomes, in_order=in_order), self._cassette
-            )
-            self._cassette.save()
-            self._scored += [((of,), x) for x in trial.evaluations]
-            require_outcome(trial, of, self._how_to_score("no_judge"))
+        given = self._given_turn(turn, input, output)
+        if stated:
+            case = case_of(answer, tools, outcomes, in_order=in_order)
+            self._expect_outcome(given or self.turn(), case)
             return None
-        turns = self.turns() if turn is None else [turn]
-        found = self.evaluate(metric, turn=turn)
-        return require(_name(metric), found, Bounds(at_least, at_most), turns, self._how_to_score)
+        turns = self.turns() if given is None else [given]
+        found = self.evaluate(metrics, turn=given)
+        bounds = Bounds(at_least, at_most)
+        lowest = []
+        for name in map(_name, metrics):
+            of_metric = [x for x in found if x.metric == name]
+            lowest.append(require(name, of_metric, bounds, turns, self._how_to_score))
+        return lowest[0] if len(metrics) == 1 else lowest
+
+    def _given_turn(
+        self, turn: AgentTrace | None, input_: str | None, output: str | None
+    ) -> AgentTrace | None:
+        """The turn that a test names, or that its two texts are. Raises InputError."""
+        if input_ is None and output is None:
+            return turn
+        if turn is not None or input_ is None or output is None:
+            raise InputError("expect: give input and output together, and no turn beside them")
+        made = of_texts({"input": input_, "output": output}, len(self._texts))
+        self._texts.append(made)
+        return made
+
+    def _expect_outcome(self, turn: AgentTrace, case: Case) -> None:
+        """Require what a turn is to come to."""
+        __tracebackhide__ = True
+        trial = self._scoring.tried(turn, case, self._cassette)
+        self._cassette.save()
+        self._scored += [((turn,), x) for x in trial.evaluations]
+        require_outcome(trial, turn, self._how_to_score("no_judge"))
 
     def record_score(
         self,
@@ -358,7 +402,7 @@ class Recorder:
 
     def gathered(self, *, is_unknown: bool = False) -> Gathered:
         """What the test recorded, for reports."""
-        turns = [x.to_json() for x in self.recorded()]
+        turns = [x.to_json() for x in (*self.recorded(), *self._texts)]
         given = read_external(*self._capture.telemetry())
         scores = [x.to_json() for x in (*(x for _, x in self._scored), *given)]
         answers = self._cassette

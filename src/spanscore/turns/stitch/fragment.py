@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import AgentTrace
+from spanscore.threads import cached_property
 from spanscore.turns.basis import tool_boundary
 from spanscore.turns.basis.tool_boundary import UNRECORDED, ToolBoundary, Wanted, latest, wanted
 from spanscore.turns.basis.tree import Tree

@@ -1,0 +1,213 @@
+"""Stored agent traces and scores, for commands that otherwise read files."""
+
+import argparse
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spanscore.cli import server
+from spanscore.cli.terminal import progress
+from spanscore.errors import InputError
+from spanscore.model.score import Evaluation
+from spanscore.model.trace import AgentTrace
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+_MAX_TURNS = 1000
+_RUN = "runs/"
+_CONDITIONS = ("since", "service", "session")
+
+
+class Found(NamedTuple):
+    """Agent traces, and the scores of these and of their sessions; others' scores among them."""
+
+    traces: list[AgentTrace]
+    scores: list[Evaluation]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that say where to read, and which agent traces."""
+    server.add_place(parser)
+    server.add_selection(parser, "stored traces", limit=_MAX_TURNS)
+
+
+def is_given(args: argparse.Namespace) -> bool:
+    """Whether a store or a server is named."""
+    return bool(args.store or args.server)
+
+
+def is_run(args: argparse.Namespace, path: object) -> bool:
+    """Whether what stands in a file's place names an evaluation run: `runs/ID`."""
+    return is_given(args) and str(path).startswith(_RUN)
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuse options that do not go together, and none at all. Raises InputError."""
+    server.check(args)
+    has_files = any(not is_run(args, x) for x in args.path)
+    conditions = [x for x in _CONDITIONS if getattr(args, x)]
+    if not args.path and not is_given(args):
+        raise InputError(
+            "give PATH, or name a store by --store or a running server by --server; see spanscore"
+            f" {args.command} --help"
+        )
+    if has_files and is_given(args) and not any(is_run(args, x) for x in args.path):
+        raise InputError(f"{args.path[0]}: give either files, or --store or --server")
+    if args.path and conditions:
+        raise InputError(f"--{conditions[0]}: goes with --store or --server alone, without PATH")
+
+
+def name(args: argparse.Namespace, *, failing: bool = False) -> str:
+    """What is read, in words, without what may be a password."""
+    parts = [f"{x} {value}" for x in _CONDITIONS if (value := getattr(args, x))]
+    return ", ".join([f"stored turns{' that fail' if failing else ''}", *parts])
+
+
+def read(args: argparse.Namespace, *, failing: bool = False) -> Found:
+    """The agent traces that the options name, with what they were scored as they came; only those
+    that are `failing`.
+
+    Raises InputError where there is none, SpanscoreError where the store or server cannot be read.
+    """
+    found = (_of_server if args.server else _of_store)(args, failing=failing)
+    if not found.traces:
+        raise InputError(f"{name(args, failing=failing)}: no stored trace meets these conditions")
+    return found
+
+
+def of_run(args: argparse.Namespace, path: object) -> Found:
+    """What an evaluation run scored, with those of its agent traces that are still stored."""
+    scores = scores_of_run(args, path)
+    ids = sorted({x.subject_id for x in scores if x.scope == "trace"})
+    keys = sorted({x.subject_id for x in scores if x.scope == "session"})
+    read_traces = _traces_on_server if args.server else _traces_in_store
+    return Found(read_traces(args, ids, keys), scores)
+
+
+def scores_of_run(args: argparse.Namespace, path: object) -> list[Evaluation]:
+    """What an evaluation run scored. Raises InputError where that is nothing."""
+    run = str(path).removeprefix(_RUN)
+    scores = list(_run_on_server(args, run) if args.server else _run_in_store(args, run))
+    if not scores:
+        raise InputError(f"{path}: no score of such a run; spanscore runs list has their ids")
+    return scores
+
+
+def _of_store(args: argparse.Namespace, *, failing: bool) -> Found:
+    from spanscore.store import listing  # noqa: PLC0415 - SQLAlchemy, which --server does not need
+
+    query = listing.TraceQuery(
+        failing=failing,
+        since_ns=server.since_ns(args.since),
+        service=args.service,
+        session_id=args.session,
+        tenant=args.tenant or "",
+    )
+    found = server.of_store(
+        args, lambda connection, place: listing.traces(connection, query, server.PAGE, place)
+    )
+    traces = [x.trace for x in found]
+    return Found(traces, server.read(args, lambda x: _scores_in_store(x, traces, args.tenant)))
+
+
+def _scores_in_store(
+    connection: "Connection", traces: Sequence[AgentTrace], tenant: str | None
+) -> list[Evaluation]:
+    from spanscore.store import external, lookup, records  # noqa: PLC0415 - as above
+    from spanscore.store.stored_rows import key  # noqa: PLC0415 - as above
+
+    ids, keys = [x.id for x in traces], _keys(traces)
+    stored_keys = [key(x) for x in keys]
+    rows = lookup.newest_scores(connection, ids, stored_keys, tenant or "")
+    own = [x for some in records.undamaged_evaluations([y.record for y in rows]) for x in some]
+    trace_ids = {x for trace in traces for x in trace.trace_ids}
+    joined = external.of_traces(connection, trace_ids, ids, tenant or "")
+    of_sessions = external.of_sessions(connection, stored_keys, tenant or "")
+    return [*own, *joined.scores, *joined.of_no_turn, *of_sessions]
+
+
+def _run_in_store(args: argparse.Namespace, run: str) -> Iterator[Evaluation]:
+    from spanscore.store import listing  # noqa: PLC0415 - as above
+
+    query = listing.ScoreQuery(run=run, skipped=True, tenant=args.tenant or "")
+    everything = argparse.Namespace(**{**vars(args), "limit": 0})
+    return server.of_store(
+        everything, lambda connection, place: listing.scores(connection, query, server.PAGE, place)
+    )
+
+
+def _traces_in_store(
+    args: argparse.Namespace, ids: Collection[str], keys: Collection[str]
+) -> list[AgentTrace]:
+    from spanscore.store import lookup, placement  # noqa: PLC0415 - as above
+    from spanscore.store.stored_rows import key  # noqa: PLC0415 - as above
+
+    def traces(connection: "Connection") -> list[AgentTrace]:
+        stored_keys = [key(x) for x in keys]
+        turns = lookup.session_trace_ids(connection, stored_keys, args.tenant or "")
+        return list(placement.stored(connection, sorted({*ids, *turns})))
+
+    return server.read(args, traces)
+
+
+def _of_server(args: argparse.Namespace, *, failing: bool) -> Found:
+    from spanscore.api.v1 import score_service_pb2, trace_service_pb2  # noqa: PLC0415 - as above
+
+    request = trace_service_pb2.ListTracesRequest(
+        failing=failing,
+        since_ns=server.since_ns(args.since),
+        service_name=args.service,
+        session_id=args.session,
+    )
+    listed = server.of_server(args, "Trace", request, "ListTraces", "traces", args.limit)
+    traces = _traces_on_server(args, [x.id for x in listed], ())
+    asked = score_service_pb2.ListScoresRequest
+    requests = [asked(trace_id=x.id) for x in traces]
+    requests += [asked(session_id=x, filter="scope = session") for x in _keys(traces)]
+    with server.service(args, "Score") as ask, progress("reading", len(requests)) as done:
+        return Found(traces, [x for one in requests for x in _scores(ask, one, done)])
+
+
+def _run_on_server(args: argparse.Namespace, run: str) -> Iterator[Evaluation]:
+    from spanscore.api.v1.score_service_pb2 import ListScoresRequest  # noqa: PLC0415 - as above
+
+    with server.service(args, "Score") as ask:
+        yield from _scores(ask, ListScoresRequest(run=_RUN + run, skipped=True))
+
+
+def _scores(
+    ask: server.Ask, request: Any, done: Callable[[], object] = lambda: None
+) -> Iterator[Evaluation]:
+    from spanscore.api.decoder import decode_score  # noqa: PLC0415 - gRPC, as above
+
+    yield from map(decode_score, server.pages(ask, "ListScores", request, "scores", 0))
+    done()
+
+
+def _traces_on_server(
+    args: argparse.Namespace, ids: Sequence[str], keys: Sequence[str]
+) -> list[AgentTrace]:
+    from urllib.parse import quote  # noqa: PLC0415 - as above
+
+    from spanscore.api.convert import decode_trace  # noqa: PLC0415 - gRPC, as above
+    from spanscore.api.v1 import trace_service_pb2 as pb  # noqa: PLC0415 - as above
+
+    with server.service(args, "Trace") as ask:
+        found = [
+            ask.or_none("GetSession", pb.GetSessionRequest(name=f"sessions/{quote(x, safe='')}"))
+            for x in keys
+        ]
+        names = dict.fromkeys(
+            [*(f"traces/{x}" for x in ids), *(y for x in found if x for y in x.traces)]
+        )
+        with progress("reading", len(names)) as done:
+            traces = []
+            for one in names:
+                message = ask.or_none("GetTrace", pb.GetTraceRequest(name=one))
+                traces += [] if message is None else [decode_trace(message)]
+                done()
+    return traces
+
+
+def _keys(traces: Sequence[AgentTrace]) -> list[str]:
+    return sorted({x.session_key for x in traces if x.session_key is not None})
