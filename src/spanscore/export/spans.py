@@ -140,7 +140,8 @@ def times(
 def _placed(evaluation: Evaluation, placement: Placement, span_id: str, rank: int) -> bytes:
     """Ids and times."""
     target = evaluation.target
-    adds = evaluation.tally is not None and evaluation.tally.same_revision
+    tally = _news(evaluation)
+    adds = tally is not None and tally.same_revision
     start_ns, end_ns = times(
         target, evaluation.scope, evaluation.revision, rank, same_revision=adds
     )
