@@ -52,8 +52,8 @@ def test_a_store_of_another_version_is_refused_and_left_as_it_is(config, sql, fo
     [
         "DROP TABLE spanscore_schema",
         "DELETE FROM spanscore_schema",
-        # an unreleased store of version 1 had no such column
-        "ALTER TABLE score_facts RENAME COLUMN happened_ns TO measured_ns",
+        # an unreleased store of version 1 had no such table
+        "ALTER TABLE scores RENAME TO evaluations",
     ],
 )
 @pytest.mark.parametrize("opening", OPENINGS)

@@ -16,7 +16,7 @@ ADA = Evaluator("HUMAN", "review", "1", source="human", author="ada")
 FIGURES = [
     scores.c[x]
     for x in (
-        *("number", "evaluated_ns", "value", "label", "passing", "series"),
+        *("number", "happened_ns", "evaluated_ns", "value", "label", "passing", "series"),
         *("procedure", "context", "cluster", "subject"),
     )
 ]
