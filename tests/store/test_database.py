@@ -154,7 +154,7 @@ def test_a_byte_that_is_no_text_costs_one_trace_and_is_named(serving, tmp_path, 
     traces = [make.trace(n, session_id="s") for n in range(3)]
     serving.commit([make.stored(x) for x in traces], [make.score(x) for x in traces])
     set_a_byte_to_ff(tmp_path, "agent_traces", 2)
-    set_a_byte_to_ff(tmp_path, "evaluations", 3)
+    set_a_byte_to_ff(tmp_path, "scores", 3)
     met = records.damaged.count
     for _ in range(2):
         listed = serving.list_traces(TraceQuery(), 10).items
