@@ -107,7 +107,11 @@ def test_the_version_is_the_packages():
     [
         ((), "the following arguments are required: COMMAND; see spanscore --help"),
         (("serve", "--bogus"), "unrecognized arguments: --bogus; see spanscore serve --help"),
-        (("eval",), "the following arguments are required: PATH; see spanscore eval --help"),
+        (
+            ("eval",),
+            "give PATH, or name a store by --store or a running server by --server;"
+            " see spanscore eval --help",
+        ),
         (
             ("eval", "x", "--threshold", "y"),
             "argument --threshold: invalid float value: 'y'; see spanscore eval --help",
