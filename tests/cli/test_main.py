@@ -109,8 +109,10 @@ def test_the_version_is_the_packages():
         (("serve", "--bogus"), "unrecognized arguments: --bogus; see spanscore serve --help"),
         (
             ("eval",),
-            "give PATH, or name a store by --store or a running server by --server;"
-            " see spanscore eval --help",
+            (
+                "give PATH, or name a store by --store or a running server by --server;"
+                " see spanscore eval --help"
+            ),
         ),
         (
             ("eval", "x", "--threshold", "y"),

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Table, delete, exists, func, select, true
 from sqlalchemy.engine import Connection, Engine
 
 from spanscore.errors import ConfigError, InputError, PermanentError, RetryableError
-from spanscore.store import connections, repair, schema, score_rows
+from spanscore.store import connections, kept_scores, repair, schema
 from spanscore.store.config import Config
 from spanscore.store.locks import FileLock, SharedLocks
 from spanscore.store.schema import (
@@ -386,7 +386,7 @@ def prune_step(connection: Connection, before_ns: int | None) -> Pruned:
         freed_bytes += sum(row.size_bytes for row in of_kind)
         doomed[name] = [row[0] for row in of_kind]
     _delete_traces(connection, doomed["traces"])
-    score_rows.remove(connection, doomed["measured"] + doomed["given"])
+    kept_scores.remove(connection, doomed["measured"] + doomed["given"])
     if doomed["answers"]:
         connection.execute(delete(judge_answers).where(judge_answers.c.row.in_(doomed["answers"])))
     return Pruned(len(doomed["traces"]), sum(map(len, doomed.values())), freed_bytes)

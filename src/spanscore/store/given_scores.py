@@ -12,7 +12,7 @@ from spanscore.model.external import Turn, spans_of
 from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Target, scope_of, session_key
-from spanscore.store import annotation, lookup, placement, records, score_rows
+from spanscore.store import annotation, kept_scores, lookup, placement, records
 from spanscore.store.database import Database
 from spanscore.store.schema import (
     GIVEN,
@@ -168,7 +168,7 @@ def create(
         score, state = subjects.resolved(draft.score, tenant)
         new[uid] = replace(score, evaluated_at_ns=score.evaluated_at_ns or now_ns)
         found.append(Given(new[uid], state, is_new=True))
-    _, added_bytes = score_rows.put_given(connection, list(new.values()), now_ns)
+    _, added_bytes = kept_scores.put_given(connection, list(new.values()), now_ns)
     return found, added_bytes
 
 
@@ -191,7 +191,7 @@ def change(
         "record": record,
     }
     connection.execute(update(stored).where(stored.c.number == row.number).values(values))
-    score_rows.renew_given(connection, score)
+    kept_scores.renew_given(connection, score)
     return Given(after, state_of(connection, tenant, after)), size_bytes - row.size_bytes
 
 
@@ -223,9 +223,9 @@ def remove(
     score = next(iter(records.undamaged(records.decode_evaluation, row.record)), None)
     if score is not None:
         checked(score)
-    score_rows.remove(connection, [row.number])
+    kept_scores.remove(connection, [row.number])
     if score is not None:
-        score_rows.renew_given(connection, score)
+        kept_scores.renew_given(connection, score)
     annotation.forget_label(connection, uid)
     if score is None or not score.digest:
         connection.execute(insert(deleted_scores).values(uid=uid, tenant=tenant, deleted_ns=now_ns))

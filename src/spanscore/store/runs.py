@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation, JudgeUsage
 from spanscore.model.trace import AgentTrace
-from spanscore.store import lookup, ordering, records, score_rows, stored_rows
+from spanscore.store import kept_scores, lookup, ordering, records, stored_rows
 from spanscore.store.ordering import Key, Order
 from spanscore.store.schema import (
     agent_traces,
@@ -606,7 +606,7 @@ class RunTables(TargetReads):
                 of_run.order_by(scores.c.number).limit(DELETE_STEP)
             ).all()
             if rows:
-                score_rows.remove(self._connection, [x.number for x in rows])
+                kept_scores.remove(self._connection, [x.number for x in rows])
                 return False, sum(x.size_bytes for x in rows)
         subjects = (
             select(run_items.c.subject_id).where(run_items.c.run == run_id).limit(DELETE_STEP)

@@ -21,13 +21,13 @@ from spanscore.store import (
     given_scores,
     judge_answers,
     judge_limits,
+    kept_scores,
     listing,
     lookup,
     ordered_scores,
     placement,
     records,
     schema,
-    score_rows,
     session_lists,
     stored_rows,
     unanswered,
@@ -203,8 +203,8 @@ class Store:
                 trace_bytes = (
                     stored_rows.put_traces(connection, traces, self._last_row, now_ns) - gone_bytes
                 )
-                score_rows.set_aside(connection, gone)
-                numbers, new, score_bytes = score_rows.put(
+                kept_scores.set_aside(connection, gone)
+                numbers, new, score_bytes = kept_scores.put(
                     connection,
                     scored,
                     [x.trace for x in traces],
@@ -336,7 +336,7 @@ class Store:
         """
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
-                new, added_bytes = score_rows.put_given(connection, scores, self._clock_ns())
+                new, added_bytes = kept_scores.put_given(connection, scores, self._clock_ns())
             self._size_bytes += added_bytes
         return new
 
