@@ -145,36 +145,10 @@ def put(
     subjects = {x: key(x) for x in {x.subject_id for x in scored}}
     identities = [(subjects[x.subject_id], x.uid) for x in scored]
     numbers = _numbers(connection, identities)
-    added: list[_Added] = []
-    newest: dict[_Row, _Revision] = {}
-    for (subject_id, uid), score in zip(identities, scored, strict=True):
-        if (subject_id, uid) in numbers:
-            continue
-        after += 1
-        numbers[subject_id, uid] = after
-        place: _Place = (score.scope, subject_id, score.metric, score.run or "")
-        own = (score.revision, after)
-        added.append(_Added(after, score, uid, place))
-        newest[place] = max(newest.get(place, own), own)
-    about: dict[str, OfTrace] = {}
-    otel_traces: set[tuple[str, str]] = set()
-    answered: list[str] = []
-    for trace in traces:
-        about[trace.id] = OfTrace.of(trace)
-        otel_traces.update(placement.otel_traces_of(trace))
-        if any(call.response_id for call in trace.model_calls):
-            answered.append(trace.id)
-    known = sorted(
-        {x for scope, x, _, _ in newest if scope == "session"}
-        | {x for scope, x, _, _ in newest if scope == "trace" and x not in new}
-    )
-    contexts = _contexts(connection, sorted(set(known).difference(about)))
-    _supersede(connection, known, newest)
-    of_traces = {x for scope, x, _, _ in newest if scope == "trace"}
-    about.update(
-        (trace.id, OfTrace.of(trace))
-        for trace in placement.stored(connection, of_traces - about.keys() - contexts.keys())
-    )
+    added, newest = _added(identities, scored, numbers, after)
+    committed = list(traces)
+    about = {x.id: OfTrace.of(x) for x in committed}
+    contexts = _contexts_of(connection, newest, about, new)
     dimensions = Dimensions()
     of_subjects: dict[tuple[str, str], _OfSubject] = {}
     rows = []
@@ -188,11 +162,53 @@ def put(
         rows.append(_row(number, score, uid, place[1], named, of, dimensions, record, now_ns))
     dimensions.write(connection)
     put_rows(connection, table, rows)
-    found = Named(frozenset(otel_traces), placement.scored_responses(connection, answered))
-    _place_given(connection, found | removed, len(about) + len(removed.traces))
+    _place_given(
+        connection,
+        placement.names_of(connection, committed) | removed,
+        len(about) + len(removed.traces),
+    )
     return Written(
         [numbers[x] for x in identities], [x.score for x in added], sum(x[_SIZE] for x in rows)
     )
+
+
+def _added(
+    identities: Sequence[tuple[str, str]],
+    scored: Sequence[Evaluation],
+    numbers: dict[tuple[str, str], int],
+    after: int,
+) -> tuple[list[_Added], dict[_Place, _Revision]]:
+    """The scores that have no number yet, which they are given, and the newest of each place."""
+    added: list[_Added] = []
+    newest: dict[_Place, _Revision] = {}
+    for (subject_id, uid), score in zip(identities, scored, strict=True):
+        if (subject_id, uid) in numbers:
+            continue
+        after += 1
+        numbers[subject_id, uid] = after
+        place: _Place = (score.scope, subject_id, score.metric, score.run or "")
+        added.append(_Added(after, score, uid, place))
+        newest[place] = max(newest.get(place, (0, 0)), (score.revision, after))
+    return added, newest
+
+
+def _contexts_of(
+    connection: Connection,
+    newest: dict[_Place, _Revision],
+    about: dict[str, OfTrace],
+    new: Collection[str],
+) -> dict[str, _Context]:
+    """The contexts of subjects that had scores before, of which earlier revisions count no more;
+    `about` gains the stored traces that had none.
+    """
+    of_traces = {x for scope, x, _, _ in newest if scope == "trace"}
+    of_sessions = {x for scope, x, _, _ in newest if scope == "session"}
+    known = sorted(of_sessions | of_traces.difference(new))
+    contexts = _contexts(connection, sorted(set(known).difference(about)))
+    _supersede(connection, known, newest)
+    unknown = of_traces - about.keys() - contexts.keys()
+    about.update((x.id, OfTrace.of(x)) for x in placement.stored(connection, unknown))
+    return contexts
 
 
 def put_given(

@@ -59,9 +59,15 @@ class Candidates(NamedTuple):
     shared: frozenset[_Response]
 
 
-def otel_traces_of(trace: AgentTrace) -> set[_OtelTrace]:
-    """The OTel traces of an agent trace, each with its tenant."""
-    return {(trace.tenant, trace_id) for trace_id in trace.trace_ids}
+def names_of(connection: Connection, traces: Iterable[AgentTrace]) -> Named:
+    """By what scores name agent traces that are being committed."""
+    otel_traces: set[_OtelTrace] = set()
+    answered: list[str] = []
+    for trace in traces:
+        otel_traces.update((trace.tenant, x) for x in trace.trace_ids)
+        if any(call.response_id for call in trace.model_calls):
+            answered.append(trace.id)
+    return Named(frozenset(otel_traces), scored_responses(connection, answered))
 
 
 def named_by(connection: Connection, ids: Sequence[str]) -> Named:
