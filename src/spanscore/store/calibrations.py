@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.engine import Connection
 
 from spanscore.model.external import HUMAN
@@ -18,11 +18,11 @@ from spanscore.store.schema import (
     COUNTED,
     GIVEN,
     annotation_items,
-    calibrations,
+    marks,
     score_procedures,
 )
 from spanscore.store.schema import scores as scores_table
-from spanscore.store.stored_rows import chunks, is_of, subject_of
+from spanscore.store.stored_rows import chunks, is_of, put_rows, subject_of
 
 
 class Kept(NamedTuple):
@@ -66,19 +66,24 @@ def kept(config: Config) -> list[Kept]:
 
 def read_all(connection: Connection) -> list[Kept]:
     """All calibrations, the newest first."""
-    query = select(calibrations).order_by(calibrations.c.stored_ns.desc())
-    return [Kept(x.tenant, json.loads(x.record), x.key) for x in connection.execute(query)]
+    query = select(marks).where(_IS_CALIBRATION).order_by(marks.c.number.desc())
+    return [Kept(x.tenant, json.loads(x.text), x.name) for x in connection.execute(query)]
 
 
 def write(connection: Connection, tenant: str, records: Mapping[str, Any], now_ns: int) -> None:
     """Keep a tenant's calibrations by their keys, each in the place of an earlier one of the same
     judge.
     """
-    table = calibrations.c
     for key, record in records.items():
-        connection.execute(delete(calibrations).where(table.key == key, table.tenant == tenant))
-        row = {"key": key, "stored_ns": now_ns, "record": _text(record), "tenant": tenant}
-        connection.execute(insert(calibrations).values(**row))
+        connection.execute(delete(marks).where(*_this(key, tenant)))
+        put_rows(connection, marks, [("calibration", key, tenant, now_ns, _text(record))])
+
+
+_IS_CALIBRATION = marks.c.kind == "calibration"
+
+
+def _this(key: str, tenant: str) -> tuple[ColumnElement[bool], ...]:
+    return _IS_CALIBRATION, marks.c.name == key, marks.c.tenant == tenant
 
 
 def _text(record: Any) -> str:
@@ -89,11 +94,10 @@ def read(connection: Connection, tenant: str) -> list[Any]:
     """The records that hold for a tenant, the newest first: its own, and the operator's of judges
     without its own.
     """
-    table = calibrations.c
-    query = select(table.key, table.tenant, table.record).where(table.tenant.in_({"", tenant}))
-    found = connection.execute(query.order_by(table.stored_ns.desc())).all()
-    own = {row.key for row in found if row.tenant == tenant}
-    return [json.loads(row.record) for row in found if row.tenant == tenant or row.key not in own]
+    query = select(marks).where(_IS_CALIBRATION, marks.c.tenant.in_({"", tenant}))
+    found = connection.execute(query.order_by(marks.c.number.desc())).all()
+    own = {row.name for row in found if row.tenant == tenant}
+    return [json.loads(row.text) for row in found if row.tenant == tenant or row.name not in own]
 
 
 MAX_LABELS = 20_000
@@ -142,11 +146,10 @@ class Labels:
 
     def change(self, before: Kept, record: Any) -> None:
         """Change the record of a calibration that is as it was before, else leave it."""
-        table, text = calibrations.c, _text(record)
-        this = (table.key == before.key, table.tenant == before.tenant)
-        same = update(calibrations).where(*this, table.record == _text(before.record))
+        this = _this(before.key, before.tenant)
+        same = update(marks).where(*this, marks.c.text == _text(before.record))
         with self._database.writing() as connection:
-            connection.execute(same.values(record=text))
+            connection.execute(same.values(text=_text(record)))
 
     def last_seq(self) -> int:
         """The number of the score that was stored last; 0 where there is none."""

@@ -20,6 +20,7 @@ from spanscore.store.locks import FileLock, SharedLocks
 from spanscore.store.schema import (
     agent_traces,
     judge_answers,
+    marks,
     model_responses,
     otel_traces,
     scores,
@@ -320,14 +321,14 @@ def secret(database: Database, name: str) -> bytes:
 
 
 def _kept(database: Database, name: str) -> bytes:
-    stored = select(schema.secrets.c.value).where(schema.secrets.c.name == name)
+    is_it = (marks.c.kind == "secret", marks.c.name == name)
+    stored = select(marks.c.text).where(*is_it)
     with database.reading() as connection:
         found = connection.execute(stored).scalar_one_or_none()
     if found is None:
         with database.writing() as connection:
-            put_rows(
-                connection, schema.secrets, [(name, secrets.token_hex(_BYTES))], unless_there=True
-            )
+            drawn = ("secret", name, "", 0, secrets.token_hex(_BYTES))
+            put_rows(connection, marks, [drawn], unless_there=True)
             found = connection.execute(stored).scalar_one()
     return bytes.fromhex(found)
 

@@ -17,7 +17,7 @@ from spanscore.store.database import Database
 from spanscore.store.schema import (
     GIVEN,
     agent_traces,
-    deleted_scores,
+    marks,
     otel_traces,
 )
 from spanscore.store.schema import scores as stored
@@ -228,7 +228,8 @@ def remove(
         kept_scores.renew_given(connection, score)
     annotation.forget_label(connection, uid)
     if score is None or not score.digest:
-        connection.execute(insert(deleted_scores).values(uid=uid, tenant=tenant, deleted_ns=now_ns))
+        deleted = {"kind": "deleted", "name": uid, "tenant": tenant, "number": now_ns}
+        connection.execute(insert(marks).values(deleted))
     freed_bytes: int = row.size_bytes
     return freed_bytes
 
@@ -236,7 +237,7 @@ def remove(
 def forget_deleted(connection: Connection, now_ns: int) -> None:
     """Forget which received scores were deleted, once nobody sends them again."""
     connection.execute(
-        delete(deleted_scores).where(deleted_scores.c.deleted_ns < now_ns - _RESENT_FOR_NS)
+        delete(marks).where(marks.c.kind == "deleted", marks.c.number < now_ns - _RESENT_FOR_NS)
     )
 
 

@@ -34,7 +34,7 @@ from spanscore.store.dimensions import (
     text,
 )
 from spanscore.store.placement import Named
-from spanscore.store.schema import GIVEN, NEWEST, deleted_scores, undelivered
+from spanscore.store.schema import GIVEN, NEWEST, marks, undelivered
 from spanscore.store.schema import scores as table
 from spanscore.store.stored_rows import chunks, key, put_rows, subject_of
 
@@ -222,7 +222,7 @@ def put_given(
     new = {x.uid: x for x in scores}
     for uids in chunks(list(new)):
         there = select(table.c.uid).where(table.c.uid.in_(uids), GIVEN)
-        deleted = select(deleted_scores.c.uid).where(deleted_scores.c.uid.in_(uids))
+        deleted = select(marks.c.name).where(marks.c.kind == "deleted", marks.c.name.in_(uids))
         for uid in connection.execute(union_all(there, deleted)).scalars():
             new.pop(uid, None)
     if not new:

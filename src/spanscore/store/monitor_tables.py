@@ -455,4 +455,4 @@ class MonitorScores:
 def last_seq(connection: Connection) -> int:
     """The number of the score that was stored last; 0 where there is none."""
     last: int = connection.execute(select(func.coalesce(func.max(scores.c.number), 0))).scalar_one()
-    return last
+    return max(last, 0)

@@ -58,6 +58,28 @@ versions = Table(
 )
 """One row: the version of the tables, by which each spanscore knows whether it can use them."""
 
+marks = Table(
+    "marks",
+    tables,
+    Column("kind", String(16), primary_key=True),
+    Column("name", String(256), primary_key=True),
+    Column("tenant", String(128), primary_key=True),
+    Column("number", _BIG, nullable=False),
+    Column("text", Text),
+    sqlite_with_rowid=False,
+)
+"""What is kept under a name, and is a number or a text; by `kind`:
+
+- `evaluated`: up to which row of `agent_traces` a session, by its key, was read for its last
+  evaluation.
+- `exported`: the number of the last score that an exporter is done with.
+- `deleted`: when a score that was received was deleted (Unix ns), by its uid, so that it does not
+  come back when it is sent again.
+- `calibration`: a judge's errors as measured on human labels, and when (Unix ns), by its key.
+  Retention leaves them: there is one for each judge that was labelled.
+- `secret`: a key that servers on this store share, in hex; each is drawn when it is first needed.
+"""
+
 agent_traces = Table(
     "agent_traces",
     tables,
@@ -133,15 +155,6 @@ session_keys = Table(
 """The keys that sessions of one id have in different namespaces or tenants, where a key is not the
 id itself.
 """
-
-evaluated_sessions = Table(
-    "evaluated_sessions",
-    tables,
-    Column("session_id", String(256), primary_key=True),
-    Column("until_row", _BIG, nullable=False),
-    sqlite_with_rowid=False,
-)
-"""Up to which row of `agent_traces` each session was read for its last evaluation."""
 
 scores = Table(
     "scores",
@@ -305,18 +318,6 @@ hash of all of them.
 Apart from the contexts, since some senders' tags are seldom twice the same.
 """
 
-deleted_scores = Table(
-    "deleted_scores",
-    tables,
-    Column("uid", String(16), primary_key=True),
-    Column("tenant", String(128), nullable=False),
-    Column("deleted_ns", _BIG, nullable=False, index=True),
-    sqlite_with_rowid=False,
-)
-"""External scores that were received and then deleted, so that they do not come back when they are
-sent again.
-"""
-
 annotation_items = Table(
     "annotation_items",
     tables,
@@ -341,13 +342,6 @@ annotation_items = Table(
 - `state`: `leased` until `until_ns`; `skipped` by its author; `labelled` by its author, or `passed`
   since others did: `label_uid` is such a label.
 """
-
-cursors = Table(
-    "export_cursors",
-    tables,
-    Column("exporter", String(256), primary_key=True),
-    Column("seq", _BIG, nullable=False),
-)
 
 judge_answers = Table(
     "judge_answers",
@@ -386,28 +380,6 @@ undelivered = Table(
     sqlite_with_rowid=False,
 )
 """Scores that an exporter could not deliver; `asked` is 1 where somebody wants one sent again."""
-
-calibrations = Table(
-    "calibrations",
-    tables,
-    Column("key", String(64), primary_key=True),
-    Column("stored_ns", _BIG, nullable=False),
-    Column("record", Text, nullable=False),
-    Column("tenant", String(128), primary_key=True, server_default=""),
-)
-"""Judges' errors as measured on human labels.
-
-Retention leaves them: there is one for each judge that was labelled.
-"""
-
-secrets = Table(
-    "secrets",
-    tables,
-    Column("name", String(32), primary_key=True),
-    Column("value", String(64), nullable=False),
-    sqlite_with_rowid=False,
-)
-"""Keys that servers on this store share, in hex; each is drawn when it is first needed."""
 
 runs = Table(
     "runs",

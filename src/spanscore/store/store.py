@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TypeVar
 
-from sqlalchemy import Column, func, insert, select, update
+from sqlalchemy import Column, ColumnElement, func, insert, select, update
 from sqlalchemy.engine import Connection
 
 from spanscore.errors import ConfigError, ConflictError, PermanentError, RetryableError
@@ -46,7 +46,7 @@ from spanscore.store.runs import RunTables
 from spanscore.store.schema import (
     agent_traces,
     configured_monitors,
-    cursors,
+    marks,
     monitors,
 )
 from spanscore.store.schema import scores as stored_scores
@@ -61,6 +61,8 @@ ItemT = TypeVar("ItemT")
 
 _ELSEWHERE_NS = 2 * 10**9
 """How long a session that another server evaluates is left alone."""
+
+_IS_EXPORTED = marks.c.kind == "exported"
 
 _PRUNED_TO = 0.9  # of max_bytes, so that a full store is not pruned for every commit
 
@@ -529,7 +531,7 @@ class Store:
         """
         with self._database.reading() as connection:
             return connection.execute(
-                select(cursors.c.seq).where(cursors.c.exporter == exporter)
+                select(marks.c.number).where(_IS_EXPORTED, marks.c.name == exporter)
             ).scalar()
 
     def set_cursor(self, exporter: str, seq: int, undelivered: Sequence[Undelivered] = ()) -> None:
@@ -539,10 +541,11 @@ class Store:
         with self._database.writing() as connection:
             not_delivered.note(connection, undelivered)
             changed = connection.execute(
-                update(cursors).where(cursors.c.exporter == exporter).values(seq=seq)
+                update(marks).where(_IS_EXPORTED, marks.c.name == exporter).values(number=seq)
             )
             if not changed.rowcount:
-                connection.execute(insert(cursors).values(exporter=exporter, seq=seq))
+                is_new = {"kind": "exported", "name": exporter, "tenant": "", "number": seq}
+                connection.execute(insert(marks).values(is_new))
 
     def undelivered(self) -> dict[str, tuple[int, int]]:
         """By exporter how many scores it could not deliver, and how many of them are to be sent
@@ -635,17 +638,16 @@ class Store:
 
     def _take_stock(self, connection: Connection) -> None:
         """Count what is there; sequence numbers never fall, whatever became of the file."""
-        last_seq = max(
-            _highest(connection, stored_scores.c.number), _highest(connection, cursors.c.seq)
-        )
+        exported = _highest(connection, marks.c.number, _IS_EXPORTED)
+        last_seq = max(_highest(connection, stored_scores.c.number), exported)
         self._last_seq = max(self._last_seq, last_seq, last_read_seq(connection))
         rows = (
             agent_traces.c.row,
             monitors.c.until_row,
             configured_monitors.c.until_row,
-            schema.evaluated_sessions.c.until_row,
         )
-        last_row = max(_highest(connection, x) for x in rows)
+        evaluated = _highest(connection, marks.c.number, marks.c.kind == "evaluated")
+        last_row = max(evaluated, *(_highest(connection, x) for x in rows))
         self._last_row = max(self._last_row, last_row)
         self._last_answer = max(self._last_answer, _highest(connection, schema.judge_answers.c.row))
         self._size_bytes = stored_bytes(connection)
@@ -707,5 +709,6 @@ def _subjects(
     return traces, sessions
 
 
-def _highest(connection: Connection, column: Column[int]) -> int:
-    return connection.execute(select(func.coalesce(func.max(column), 0))).scalar_one()
+def _highest(connection: Connection, column: Column[int], *wanted: ColumnElement[bool]) -> int:
+    query = select(func.coalesce(func.max(column), 0)).where(*wanted)
+    return connection.execute(query).scalar_one()

@@ -37,7 +37,7 @@ from spanscore.model.trace import AgentTrace
 from spanscore.store import records
 from spanscore.store.schema import (
     agent_traces,
-    evaluated_sessions,
+    marks,
     model_responses,
     otel_traces,
     session_keys,
@@ -355,12 +355,14 @@ def last_row(connection: Connection) -> int:
     return row
 
 
+_IS_EVALUATED = marks.c.kind == "evaluated"
+
+
 def note(connection: Connection, evaluated: Mapping[str, int]) -> None:
     """Note of sessions, by their keys, up to which row they were read for their evaluation."""
-    table = evaluated_sessions
     for keys in chunks(list(evaluated)):
-        connection.execute(delete(table).where(table.c.session_id.in_(keys)))
-        put_rows(connection, table, [(key, evaluated[key]) for key in keys])
+        connection.execute(delete(marks).where(_IS_EVALUATED, marks.c.name.in_(keys)))
+        put_rows(connection, marks, [("evaluated", x, "", evaluated[x], None) for x in keys])
 
 
 def still_open(
@@ -368,7 +370,7 @@ def still_open(
 ) -> list[tuple[str, int]]:
     """As `Store.open_sessions`: of these keys, or of what was stored since a time; None: of all."""
     table, last_stored = agent_traces.c, func.max(agent_traces.c.stored_ns)
-    until = func.coalesce(evaluated_sessions.c.until_row, 0)
+    until = func.coalesce(marks.c.number, 0)
     wanted: list[ColumnElement[bool]] = [] if keys is None else [table.session_id.in_(keys)]
     if since_ns is not None:
         wanted.append(table.row >= first_stored_at(connection, since_ns))
@@ -376,8 +378,8 @@ def still_open(
         select(table.session_id, last_stored)
         .join_from(
             agent_traces,
-            evaluated_sessions,
-            evaluated_sessions.c.session_id == table.session_id,
+            marks,
+            _IS_EVALUATED & (marks.c.name == table.session_id),
             isouter=True,
         )
         .where(
@@ -392,7 +394,7 @@ def still_open(
 def forget_deleted(connection: Connection) -> None:
     """Forget the sessions of which all that was read is deleted: the oldest rows go first."""
     oldest = connection.execute(select(func.min(agent_traces.c.row))).scalar_one()
-    stale = delete(evaluated_sessions)
+    stale = delete(marks).where(_IS_EVALUATED)
     if oldest is not None:
-        stale = stale.where(evaluated_sessions.c.until_row < oldest)
+        stale = stale.where(marks.c.number < oldest)
     connection.execute(stale)
