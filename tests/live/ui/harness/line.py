@@ -149,8 +149,11 @@ def running(
     # slow machines
     settings["assemble"] |= {"complete_after": "5s", "idle_after": "6s", "session_idle_after": "8s"}
     # both forms are looked at
-    settings["export"]["exporters"]["otlp_grpc"]["evaluation_spans"] = True
-    settings["export"]["exporters"].update(sinks)
+    exporters = settings["export"]["exporters"]
+    for name in exporters:
+        if name.startswith("otlp_grpc"):
+            exporters[name]["evaluation_spans"] = True
+    exporters.update(sinks)
     # a tracing UI takes spans only
     settings["export"]["emit"] = {"events": False, "metrics": False}
     with demo.running(folder, ports, settings) as stub:
