@@ -21,14 +21,14 @@ _SHOWN_BYTES: Final = 300
 # Of the table, so that stores in several schemas of one database do not stop each other. The first
 # halves of the keys are of who leads, and of who evaluates a session.
 _TAKE_LEAD: Final = text(
-    "SELECT pg_try_advisory_lock(1936748899, 'evaluations'::regclass::oid::integer)"
+    "SELECT pg_try_advisory_lock(1936748899, 'scores'::regclass::oid::integer)"
 )
 _TAKE: Final = text(
     "SELECT key FROM unnest(CAST(:keys AS text[])) AS key WHERE"
-    " pg_try_advisory_lock(1936748900, hashtext(key) # 'evaluations'::regclass::oid::integer)"
+    " pg_try_advisory_lock(1936748900, hashtext(key) # 'scores'::regclass::oid::integer)"
 )
 _LET_GO: Final = text(
-    "SELECT pg_advisory_unlock(1936748900, hashtext(key) # 'evaluations'::regclass::oid::integer)"
+    "SELECT pg_advisory_unlock(1936748900, hashtext(key) # 'scores'::regclass::oid::integer)"
     " FROM unnest(CAST(:keys AS text[])) AS key"
 )
 _LET_GO_OF_ALL: Final = text("SELECT pg_advisory_unlock_all()")
