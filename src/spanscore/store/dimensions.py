@@ -21,8 +21,7 @@ from spanscore.store.schema import (
     score_tags,
     scores,
 )
-from spanscore.store.stored_rows import NO_TEXT, key, put_rows, subject_of
-from spanscore.store.sums import among
+from spanscore.store.stored_rows import NO_TEXT, among, key, put_rows, subject_of
 
 MAX_TOOLS = 32
 """Tools of a trace that are kept, the first ones by name."""
@@ -91,16 +90,16 @@ class Dimensions:
         self._tools: set[tuple[int, str]] = set()
         self._tags: set[tuple[str, int, str]] = set()
 
-    def procedure(self, score: Evaluation) -> int:
-        """The id of the procedure by which a score was made."""
+    def procedure(self, score: Evaluation, tenant: str, run: str) -> int:
+        """The id of a score's procedure; without a tenant or run these are ""."""
         by = score.evaluator
         # by identity: to hash an evaluator takes as long as all else here
         facts = (
             id(by),
-            score.tenant,
+            tenant,
             score.scope,
             score.metric,
-            score.run or "",
+            run,
             score.threshold,
             score.rule,
             score.scale,

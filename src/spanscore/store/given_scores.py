@@ -21,7 +21,7 @@ from spanscore.store.schema import (
     otel_traces,
 )
 from spanscore.store.schema import scores as stored
-from spanscore.store.stored_rows import chunks, is_of, key
+from spanscore.store.stored_rows import chunks, has_uid, is_of, key
 
 SubjectState: TypeAlias = Literal["stored", "not_stored", "ambiguous"]
 """Whether the trace or session that a score names is there: `ambiguous` where its id stands for
@@ -249,7 +249,7 @@ def _one(connection: Connection, tenant: str, uid: str) -> tuple[Any, Evaluation
 def _row(connection: Connection, tenant: str, uid: str) -> Any:
     table = stored.c
     query = select(table.number, table.size_bytes, table.record).where(
-        table.uid == uid, *is_of(stored, tenant)
+        *has_uid(connection, [uid]), *is_of(stored, tenant)
     )
     found = connection.execute(query.order_by(table.number).with_for_update()).first()
     if found is not None and found.number < 0:
@@ -266,7 +266,7 @@ def _row(connection: Connection, tenant: str, uid: str) -> Any:
 def _there(connection: Connection, tenant: str, uids: Sequence[str]) -> dict[str, Evaluation]:
     found: dict[str, Evaluation] = {}
     for some in chunks(sorted(set(uids))):
-        wanted = GIVEN, stored.c.uid.in_(some), *is_of(stored, tenant)
+        wanted = GIVEN, *has_uid(connection, some), *is_of(stored, tenant)
         there = connection.execute(select(stored.c.record).where(*wanted)).scalars()
         found.update(
             (x.uid, x)

@@ -36,12 +36,12 @@ from spanscore.store.dimensions import (
 from spanscore.store.placement import Named
 from spanscore.store.schema import GIVEN, NEWEST, marks, undelivered
 from spanscore.store.schema import scores as table
-from spanscore.store.stored_rows import chunks, key, put_rows, subject_of
+from spanscore.store.stored_rows import chunks, has_uid, key, put_rows, subject_of
 
 _UNKNOWN = OfTrace()
 _VERDICTS = frozenset({"pass", "fail"})
 _NO_VERDICT = (None, None, None)
-_SIZE = list(table.c.keys()).index("size_bytes")
+_NAMES_NOTHING = (None, None, None, None)
 
 _Row: TypeAlias = tuple[Any, ...]
 _Numbered: TypeAlias = tuple[int, Evaluation]
@@ -59,11 +59,11 @@ class _OfSubject(NamedTuple):
     """What the scores of one trace or session have in common, and when it happened."""
 
     tenant: str
+    happened_ns: int
     context: int
     cluster: int
     subject: int
     tags: int | None
-    happened_ns: int
 
 
 class _Places:
@@ -93,8 +93,8 @@ class _Places:
         turn = self._turns.turn_of(score)
         if turn is None:
             context = dimensions.context(Scored.by(score, _UNKNOWN))
-            own = (cluster(score), subject(score), None, _happened_ns(score))
-            return _OfSubject(score.tenant, context, *own)
+            own = cluster(score), subject(score), None
+            return _OfSubject(score.tenant, _happened_ns(score), context, *own)
         scored = self._scored[turn.id]
         alone, session = (
             cluster_of(scored.tenant, "trace", key(turn.id)),
@@ -105,7 +105,7 @@ class _Places:
         )
         context, tags = dimensions.context(scored), dimensions.tags(scored)
         happened_ns = self._started_ns.get(turn.id) or _happened_ns(score)
-        return _OfSubject(score.tenant, context, of_session, alone, tags, happened_ns)
+        return _OfSubject(score.tenant, happened_ns, context, of_session, alone, tags)
 
 
 class _Added(NamedTuple):
@@ -115,6 +115,53 @@ class _Added(NamedTuple):
     score: Evaluation
     uid: str
     place: _Place
+
+
+class _Rows:
+    """Rows of scores that are written together, and what they have in common."""
+
+    def __init__(self, now_ns: int) -> None:
+        self.dimensions = Dimensions()
+        self.size_bytes = 0
+        self._rows: list[_Row] = []
+        self._now_ns = now_ns
+
+    def add(
+        self,
+        number: int,
+        score: Evaluation,
+        uid: str,
+        names: _Row,
+        of: _OfSubject,
+        record: str,
+    ) -> None:
+        """Add a score; `names` has its columns from `subject_id` to `current`."""
+        size_bytes = records.size_bytes(record)
+        self.size_bytes += size_bytes
+        run = score.run or ""
+        self._rows.append(
+            (
+                number,
+                uid,
+                score.scope,
+                score.metric,
+                score.revision,
+                run,
+                score.evaluated_at_ns,
+                self._now_ns,
+                size_bytes,
+                *names,
+                self.dimensions.procedure(score, of.tenant, run),
+                *of,
+                *_verdict(score),
+                record,
+            )
+        )
+
+    def write(self, connection: Connection) -> None:
+        """Write them."""
+        self.dimensions.write(connection)
+        put_rows(connection, table, self._rows)
 
 
 class Written(NamedTuple):
@@ -133,14 +180,14 @@ def put(
     after: int,
     now_ns: int,
     new: Collection[str] = (),
-    removed: Named = placement.NOTHING,
+    removed: Named | None = None,
 ) -> Written:
     """Write the measured scores that are not there yet, with numbers from `after` + 1 on; they take
     the place of earlier revisions.
 
     `traces` are those of the same commit, of which none is kept; of others the context is known
     from their earlier scores. `new` are the ids of agent traces that have no scores yet, `removed`
-    names those that were put out.
+    names those that were put out; None where nobody has given scores.
     """
     subjects = {x: key(x) for x in {x.subject_id for x in scored}}
     identities = [(subjects[x.subject_id], x.uid) for x in scored]
@@ -149,27 +196,22 @@ def put(
     committed = list(traces)
     about = {x.id: OfTrace.of(x) for x in committed}
     contexts = _contexts_of(connection, newest, about, new)
-    dimensions = Dimensions()
+    rows = _Rows(now_ns)
     of_subjects: dict[tuple[str, str], _OfSubject] = {}
-    rows = []
-    printed = records.encode_evaluations(x.score for x in added)
+    printed = records.encode_evaluations([x.score for x in added])
     for (number, score, uid, place), record in zip(added, printed, strict=True):
-        of = of_subjects.get(place[:2])
+        scope, subject_id, _, _ = place
+        of = of_subjects.get((scope, subject_id))
         if of is None:
-            of = of_subjects[place[:2]] = _of_subject(dimensions, score, about, contexts)
+            of = _of_subject(rows.dimensions, score, about, contexts)
+            of_subjects[scope, subject_id] = of
         current = int(newest[place] == (score.revision, number))
-        named = (None, None, None, None, current)
-        rows.append(_row(number, score, uid, place[1], named, of, dimensions, record, now_ns))
-    dimensions.write(connection)
-    put_rows(connection, table, rows)
-    _place_given(
-        connection,
-        placement.names_of(connection, committed) | removed,
-        len(about) + len(removed.traces),
-    )
-    return Written(
-        [numbers[x] for x in identities], [x.score for x in added], sum(x[_SIZE] for x in rows)
-    )
+        rows.add(number, score, uid, (subject_id, *_NAMES_NOTHING, current), of, record)
+    rows.write(connection)
+    if removed is not None:
+        named = placement.names_of(connection, committed) | removed
+        _place_given(connection, named, len(about) + len(removed.traces))
+    return Written([numbers[x] for x in identities], [x.score for x in added], rows.size_bytes)
 
 
 def _added(
@@ -221,7 +263,7 @@ def put_given(
     """
     new = {x.uid: x for x in scores}
     for uids in chunks(list(new)):
-        there = select(table.c.uid).where(table.c.uid.in_(uids), GIVEN)
+        there = select(table.c.uid).where(*has_uid(connection, uids), GIVEN)
         deleted = select(marks.c.name).where(marks.c.kind == "deleted", marks.c.name.in_(uids))
         for uid in connection.execute(union_all(there, deleted)).scalars():
             new.pop(uid, None)
@@ -230,22 +272,21 @@ def put_given(
     last = connection.execute(select(func.min(table.c.number))).scalar()
     numbered = [(min(last or 0, 0) - x, score) for x, score in enumerate(new.values(), 1)]
     counted = _counted_given(connection, numbered)
-    dimensions, places, rows = Dimensions(), _Places(connection, new.values()), []
+    rows, places = _Rows(now_ns), _Places(connection, new.values())
     for number, score in numbered:
-        session = None if score.session_key is None else key(score.session_key)
-        response = score.target.response_id
-        named = (
+        session, response = score.session_key, score.target.response_id
+        names = (
+            None,
             score.target.trace_id or None,
-            session,
+            None if session is None else key(session),
             None if response is None else key(response),
             _series(score),
             int(number in counted),
         )
-        of, record = places.of(dimensions, score), records.encode(score)
-        rows.append(_row(number, score, score.uid, None, named, of, dimensions, record, now_ns))
-    dimensions.write(connection)
-    put_rows(connection, table, rows)
-    return list(new.values()), sum(x[_SIZE] for x in rows)
+        of = places.of(rows.dimensions, score)
+        rows.add(number, score, score.uid, names, of, records.encode(score))
+    rows.write(connection)
+    return list(new.values()), rows.size_bytes
 
 
 def _counted_given(connection: Connection, numbered: Sequence[_Numbered]) -> set[int]:
@@ -279,7 +320,7 @@ def renew_given(connection: Connection, score: Evaluation) -> None:
             of = _Places(connection, [newest]).of(dimensions, newest)
             value, label, passing = _verdict(newest)
             figures = {
-                "procedure": dimensions.procedure(newest),
+                "procedure": dimensions.procedure(newest, of.tenant, newest.run or ""),
                 "value": value,
                 "label": label,
                 "passing": passing,
@@ -374,8 +415,8 @@ def _of_subject(
         scored = Scored.by(score, of_trace or _UNKNOWN)
         known = dimensions.context(scored), dimensions.tags(scored)
     context, tags = known
-    own = (cluster(score), subject(score), tags, _happened_ns(score))
-    return _OfSubject(score.tenant, context, *own)
+    own = cluster(score), subject(score), tags
+    return _OfSubject(score.tenant, _happened_ns(score), context, *own)
 
 
 def _happened_ns(score: Evaluation) -> int:
@@ -383,48 +424,15 @@ def _happened_ns(score: Evaluation) -> int:
     return score.target.start_ns or score.evaluated_at_ns
 
 
-def _row(
-    number: int,
-    score: Evaluation,
-    uid: str,
-    subject_id: str | None,
-    named: _Row,
-    of: _OfSubject,
-    dimensions: Dimensions,
-    record: str,
-    now_ns: int,
-) -> _Row:
-    return (
-        number,
-        uid,
-        score.scope,
-        subject_id,
-        score.metric,
-        score.revision,
-        score.run or "",
-        of.tenant,
-        score.evaluated_at_ns,
-        now_ns,
-        records.size_bytes(record),
-        *named,
-        dimensions.procedure(score),
-        of.happened_ns,
-        of.context,
-        of.cluster,
-        of.subject,
-        *_verdict(score),
-        of.tags,
-        record,
-    )
-
-
 def _verdict(score: Evaluation) -> tuple[float | None, str | None, int | None]:
     """A score's value, label, and 1 where it passes, 0 where it does not."""
     if not isinstance(score.outcome, Score | Annotation):
         return _NO_VERDICT
     label = score.label
-    passed = label == "pass" if label in _VERDICTS else score.passed
-    return score.value, text(label), None if passed is None else int(passed)
+    if label in _VERDICTS:
+        return score.outcome.value, label, int(label == "pass")
+    passed = score.passed
+    return score.outcome.value, text(label), None if passed is None else int(passed)
 
 
 def _place_given(connection: Connection, named: Named, changed: int) -> None:

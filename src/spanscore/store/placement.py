@@ -59,6 +59,11 @@ class Candidates(NamedTuple):
     shared: frozenset[_Response]
 
 
+def is_needed(connection: Connection) -> bool:
+    """Whether anybody has given scores."""
+    return connection.execute(_LEAST).scalar() is not None
+
+
 def names_of(connection: Connection, traces: Iterable[AgentTrace]) -> Named:
     """By what scores name agent traces that are being committed."""
     otel_traces: set[_OtelTrace] = set()
@@ -172,6 +177,7 @@ def _sharing(connection: Connection, tenant: str, response_id: str, most: int) -
 
 
 # Built once, as in `writing`.
+_LEAST = select(scores_table.c.number).where(GIVEN).limit(1)
 _SHARING = (
     select(model_responses.c.agent_trace_id)
     .where(

@@ -47,6 +47,7 @@ _DEFAULTS_BY_NAME = {
 _OWN_OPTIONS = ("usage", "supersedes", "label_before", "rank", "tally")
 _COMMON_OPTIONS = tuple(x for x in _DEFAULTS_BY_NAME if x not in _OWN_OPTIONS)
 _own_options_of = operator.attrgetter(*_OWN_OPTIONS)
+_NO_OWN_OPTIONS = tuple(_DEFAULTS_BY_NAME[x] for x in _OWN_OPTIONS)
 _common_of = operator.attrgetter(*_COMMON, *_COMMON_OPTIONS)
 _FIRST_OWN = f'"{_OWN[0]}":'
 DAMAGED = (ValueError, LookupError, TypeError, AttributeError)
@@ -76,6 +77,7 @@ def encode_evaluations(items: Iterable[Evaluation]) -> list[str]:
     target: Target | None = None
     common: tuple[Any, ...] = ()
     head = ""
+    known: dict[tuple[Any, ...], tuple[str, str, Evaluator]] = {}
     found = []
     for item in items:
         try:
@@ -83,7 +85,14 @@ def encode_evaluations(items: Iterable[Evaluation]) -> list[str]:
             # equal targets may be printed otherwise: 1 and True are equal
             if target is not item.target or common != now:
                 head, common, target = _head(now), now, item.target
-            text = head + _own(item)
+            outcome, by = item.outcome, item.evaluator
+            made = item.metric, item.threshold, item.scale, id(by)
+            start, end, _ = known.get(made) or known.setdefault(made, (*_around_outcome(item), by))
+            printed = _printed_skip(outcome) if isinstance(outcome, Skip) else _printed(outcome)
+            options = _own_options_of(item)
+            if options != _NO_OWN_OPTIONS:
+                end = f"{end[:-1]},{_printed(_given(_OWN_OPTIONS, options))[1:]}"
+            text = f"{head}{start}{printed}{end}"
         except TypeError:
             text = _encode_slowly(item)
         found.append(text)
@@ -97,23 +106,12 @@ def _head(common: Sequence[Any]) -> str:
     return f"{_printed(always | options)[:-1]},"
 
 
-def _own(item: Evaluation) -> str:
-    """The rest of a record: what is this score's own."""
-    outcome, by = item.outcome, item.evaluator
-    of_metric = _of_skip if isinstance(outcome, Skip) else _of_metric
-    text = of_metric(item.metric, outcome, item.threshold, item.scale, by)
-    options = _given(_OWN_OPTIONS, _own_options_of(item))
-    return f"{text}," + _printed(options)[1:] if options else text + "}"
-
-
-def _of_metric(*values: Any) -> str:
-    """The fields of `_OWN`, up to the brace that closes them."""
-    *fields, by = values
-    return _printed(dict(zip(_OWN, (*fields, _evaluator(by)), strict=True)))[1:-1]
-
-
-_of_skip = lru_cache(maxsize=512, typed=True)(_of_metric)
-"""Where there is no judge, the same few for every trace."""
+def _around_outcome(item: Evaluation) -> tuple[str, str]:
+    """What a record has before and after the outcome, of what is a score's own."""
+    by = ((name, getattr(item.evaluator, name)) for name in Evaluator.__dataclass_fields__)
+    evaluator = {name: x for name, x in by if x is not None or name == "kind"}
+    after = {"threshold": item.threshold, "scale": item.scale, "evaluator": evaluator}
+    return f'{_FIRST_OWN}{_printed(item.metric)},"outcome":', f",{_printed(after)[1:]}"
 
 
 def _given(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
@@ -129,18 +127,15 @@ def _printed(item: Any) -> str:
     return orjson.dumps(item, default=_plain, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
+_printed_skip = lru_cache(maxsize=512)(_printed)
+"""Where there is no judge, the same few for every trace."""
+
+
 def _encode_slowly(item: AgentTrace | Evaluation) -> str:
     """What orjson refuses but JSON does not: integers beyond 64 bits, lone surrogates, deep
     nesting.
     """
     return json.dumps(_fields(item, 0), default=_plain, separators=(",", ":"))
-
-
-@lru_cache(maxsize=256)  # the same few for every trace
-def _evaluator(evaluator: Evaluator) -> orjson.Fragment:
-    named = ((name, getattr(evaluator, name)) for name in Evaluator.__dataclass_fields__)
-    given = {name: value for name, value in named if value is not None or name == "kind"}
-    return orjson.Fragment(_printed(given))
 
 
 def size_bytes(text: str) -> int:

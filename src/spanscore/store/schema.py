@@ -162,28 +162,28 @@ scores = Table(
     Column("number", _BIG, primary_key=True, autoincrement=False),
     Column("uid", String(16), nullable=False),
     Column("scope", String(7), nullable=False),
-    Column("subject_id", String(256)),
     Column("metric", String(256), nullable=False),
     Column("revision", Integer, nullable=False),
     Column("run", String(32), nullable=False),
-    _tenant(),
     Column("evaluated_ns", _BIG, nullable=False),
     Column("stored_ns", _BIG, nullable=False),
     Column("size_bytes", Integer, nullable=False),
+    Column("subject_id", String(256)),
     Column("trace_id", String(32)),
     Column("session_key", String(256)),
     Column("response_id", String(256)),
     Column("series", String(16)),
     Column("current", Integer, nullable=False),
     Column("procedure", _BIG, nullable=False),
+    _tenant(),
     Column("happened_ns", _BIG, nullable=False),
     Column("context", _BIG, nullable=False),
     Column("cluster", _BIG, nullable=False),
     Column("subject", _BIG, nullable=False),
+    Column("tags", _BIG),
     Column("value", Double),
     Column("label", String(256)),
     Column("passing", Integer),
-    Column("tags", _BIG),
     Column("record", Text, nullable=False),
 )
 """Scores: those that spanscore measured, and those that others gave.
@@ -207,7 +207,16 @@ scores = Table(
 - `value` (on the metric's own scale), `label`, `passing` (1, 0, or null where that is not known).
 - `record`: all of it, as JSON.
 """
-Index("scores_by_uid", scores.c.uid)
+BLOCK_SCORES = 8192
+BLOCK: ColumnElement[int] = scores.c.number.op("/", return_type=_BIG)(
+    literal_column(str(BLOCK_SCORES))
+)
+Index("scores_by_uid", BLOCK, scores.c.uid)
+"""By blocks of numbers, since uids are random: in one index of all of them each row of a commit
+would change a page of its own. `stored_rows.has_uid` gives the conditions with which a query uses
+it.
+"""
+
 Index("scores_by_subject", scores.c.subject_id, scores.c.metric)
 Index("scores_by_run", scores.c.run, scores.c.number, sqlite_where=scores.c.run != "")
 for _named in (scores.c.trace_id, scores.c.session_key, scores.c.response_id):

@@ -29,7 +29,7 @@ from spanscore.store.schema import (
     score_tags,
 )
 from spanscore.store.schema import scores as scores_table
-from spanscore.store.stored_rows import is_text
+from spanscore.store.stored_rows import among, is_text
 from spanscore.store.sums import (
     KINDS,
     MAX_CELLS,
@@ -37,7 +37,6 @@ from spanscore.store.sums import (
     CellColumns,
     Groups,
     Scores,
-    among,
     cells,
     clustered,
     parts,

@@ -197,9 +197,11 @@ class Store:
             with self._database.writing() as connection:
                 if self.is_shared:
                     _refuse_outdated(connection, traces, scored)
-                left = placement.named_by(connection, gone)
-                # what is there already, imported or an earlier revision, may lose responses
-                left |= placement.of_responses(connection, [x.trace.id for x in traces])
+                left = None
+                if placement.is_needed(connection):
+                    left = placement.named_by(connection, gone)
+                    # what is there already, imported or an earlier revision, may lose responses
+                    left |= placement.of_responses(connection, [x.trace.id for x in traces])
                 gone_bytes = stored_rows.take_out(connection, gone)
                 unanswered.forget_traces(connection, gone)
                 trace_bytes = (
@@ -216,11 +218,12 @@ class Store:
                     removed=left,
                 )
                 unanswered.note(connection, [x for x in scored if x.run is None], missing, now_ns)
-                outdated = {stored_rows.subject_of(x) for x in scored}
-                outdated -= {stored_rows.subject_of(x) for x in new}
-                stored_rows.note(
-                    connection, {k: row for k, row in evaluated.items() if k not in outdated}
-                )
+                if evaluated:
+                    outdated = {*map(stored_rows.subject_of, scored)}
+                    outdated.difference_update(map(stored_rows.subject_of, new))
+                    stored_rows.note(
+                        connection, {k: row for k, row in evaluated.items() if k not in outdated}
+                    )
                 if also is not None:
                     also(RunTables(connection))
             self._last_row += len(traces)
@@ -325,11 +328,11 @@ class Store:
         there is none, or its record is damaged.
         """
         with self._database.reading() as connection:
-            wanted = (stored_scores.c.uid == uid, *stored_rows.is_of(stored_scores, tenant))
-            newest_first = stored_scores.c.number.desc()
-            query = select(stored_scores.c.record).where(*wanted).order_by(newest_first).limit(1)
-            found = connection.execute(query).scalar()
-        return next(iter(records.undamaged(records.decode_evaluation, found or "")), None)
+            has_uid = stored_rows.has_uid(connection, [uid])
+            wanted = select(stored_scores.c.number, stored_scores.c.record).where(*has_uid)
+            of_tenant = wanted.where(*stored_rows.is_of(stored_scores, tenant))
+            _, found = max(map(tuple, connection.execute(of_tenant)), default=(0, ""))
+        return next(iter(records.undamaged(records.decode_evaluation, found)), None)
 
     def put_external(self, scores: Sequence[Evaluation]) -> list[Evaluation]:
         """Keep scores that others gave; those that are there, by their `uid`, are ignored.

@@ -36,10 +36,13 @@ from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
 from spanscore.store.schema import (
+    BLOCK,
+    BLOCK_SCORES,
     agent_traces,
     marks,
     model_responses,
     otel_traces,
+    scores,
     session_keys,
 )
 
@@ -252,6 +255,21 @@ def insertion_unless_there(table: Table, dialect: Dialect) -> Any:
     """The statement that inserts rows but for those whose key is there, as this database has it."""
     of_dialect = import_module(f"sqlalchemy.dialects.{dialect.name}")
     return of_dialect.insert(table).on_conflict_do_nothing()
+
+
+def has_uid(connection: Connection, uids: Sequence[str]) -> tuple[ColumnElement[bool], ...]:
+    """The conditions that find scores by their uids."""
+    ends = select(func.min(scores.c.number)), select(func.max(scores.c.number))
+    numbers = connection.execute(select(*(x.scalar_subquery() for x in ends))).one()
+    first, last = (int((x or 0) / BLOCK_SCORES) for x in numbers)
+    return among(BLOCK, range(first, last + 1)), scores.c.uid.in_(uids)
+
+
+def among(column: ColumnElement[Any], ids: Iterable[int]) -> ColumnElement[bool]:
+    """That a column has one of these numbers, which may be more than a statement has parameters."""
+    return column.in_(
+        bindparam(None, sorted(ids), expanding=True, literal_execute=True, unique=True)
+    )
 
 
 _NOBODY: Final[ColumnElement[str]] = literal_column("''")

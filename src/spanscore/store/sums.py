@@ -16,7 +16,6 @@ from sqlalchemy import (
     FromClause,
     Subquery,
     Table,
-    bindparam,
     case,
     cast,
     distinct,
@@ -28,6 +27,7 @@ from sqlalchemy.engine import Connection
 
 from spanscore.store.schema import COUNTED, context_tools, score_contexts
 from spanscore.store.schema import scores as scores_table
+from spanscore.store.stored_rows import among
 
 CONTEXT_FIELDS: Final = ("service", "agent", "environment", "version", "model", "outcome", "tool")
 """By what of a context scores can be grouped."""
@@ -310,13 +310,6 @@ def _with_contexts(table: Any, context: ColumnElement[Any], fields: Sequence[str
     if "tool" in fields:
         joined = joined.outerjoin(context_tools, context_tools.c.context == context)
     return joined
-
-
-def among(column: ColumnElement[Any], ids: Sequence[int]) -> ColumnElement[bool]:
-    """That a column has one of these numbers, which may be more than a statement has parameters."""
-    return column.in_(
-        bindparam(None, sorted(ids), expanding=True, literal_execute=True, unique=True)
-    )
 
 
 def _bucket(edges: Sequence[int]) -> ColumnElement[Any]:
