@@ -263,7 +263,10 @@ def test_retention_leaves_no_response_behind(open_store, make, clock, sql):
     store.put_external([of_response()])
     clock.now_ns += 3601 * 10**9
     store.prune(clock.now_ns)
-    assert sql("SELECT response_id FROM model_responses UNION SELECT response_id FROM scores") == []
+    assert (
+        sql("SELECT name FROM names WHERE kind = 'response' UNION SELECT response_id FROM scores")
+        == []
+    )
 
 
 def test_a_damaged_score_costs_no_other(store, sql):

@@ -65,7 +65,7 @@ def test_without_tenants_an_agent_traces_id_is_what_it_was(make):
     assert make.trace().id == "3264e9826a0a765224d7b5c26ff4236b"
 
 
-@pytest.mark.parametrize("table", ["agent_traces", "otel_traces", "session_keys", "scores"])
+@pytest.mark.parametrize("table", ["agent_traces", "names", "scores"])
 def test_each_row_says_whose_it_is(store, table):
     found = rows(store, schema.tables.tables[table], "tenant")
     assert sorted(set(found)) == [("acme",), ("blue",)]

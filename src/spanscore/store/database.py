@@ -21,12 +21,10 @@ from spanscore.store.schema import (
     agent_traces,
     judge_answers,
     marks,
-    model_responses,
-    otel_traces,
+    names,
     scores,
-    session_keys,
 )
-from spanscore.store.stored_rows import put_rows
+from spanscore.store.stored_rows import forget_names, put_rows
 
 _log = logging.getLogger(__name__)
 
@@ -403,15 +401,11 @@ def _oldest(connection: Connection, kind: _Kind) -> Sequence[Any]:
 def _delete_traces(connection: Connection, rows: list[int]) -> None:
     if not rows:
         return
-    removed = select(agent_traces.c.id).where(agent_traces.c.row.in_(rows))
-    for table in (otel_traces, model_responses):
-        connection.execute(delete(table).where(table.c.agent_trace_id.in_(removed)))
-    keys = connection.execute(
-        select(agent_traces.c.session_id).where(agent_traces.c.row.in_(rows))
-    ).scalars()
-    doomed = set(keys) - {None}
-    connection.execute(delete(agent_traces).where(agent_traces.c.row.in_(rows)))
-    still_there = exists().where(agent_traces.c.session_id == session_keys.c.session_key)
-    connection.execute(
-        delete(session_keys).where(session_keys.c.session_key.in_(doomed), ~still_there)
-    )
+    doomed = agent_traces.c.row.in_(rows)
+    gone = connection.execute(select(agent_traces.c.id, agent_traces.c.session_id).where(doomed))
+    ids, sessions = zip(*gone, strict=True)
+    forget_names(connection, ids)
+    connection.execute(delete(agent_traces).where(doomed))
+    still_there = exists().where(agent_traces.c.session_id == names.c.id)
+    of_sessions = names.c.kind == "session", names.c.id.in_(set(sessions) - {None})
+    connection.execute(delete(names).where(*of_sessions, ~still_there))

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Integer,
     MetaData,
     String,
+    Subquery,
     Table,
     Text,
     UniqueConstraint,
@@ -119,39 +120,36 @@ _index_of_tenants(agent_traces, "row")
 _index_of_tenants(agent_traces, "started_ns", "row")
 _index_of_tenants(agent_traces, "session_id", "row")
 
-otel_traces = Table(
-    "otel_traces",
+names = Table(
+    "names",
     tables,
-    Column("trace_id", String(32), primary_key=True),
-    Column("agent_trace_id", String(32), primary_key=True, index=True),
+    Column("kind", String(8), primary_key=True),
+    Column("name", String(256), primary_key=True),
+    Column("id", String(256), primary_key=True, index=True),
     _tenant(),
     sqlite_with_rowid=False,
 )
+"""By what else than their ids agent traces and sessions are found."""
+
+
+def _of_kind(kind: str, name: str, id_: str) -> Subquery:
+    """The names of one kind, and what they name."""
+    columns = names.c.name.label(name), names.c.id.label(id_), names.c.tenant
+    return select(*columns).where(names.c.kind == literal_column(f"'{kind}'")).subquery(f"{kind}s")
+
+
+otel_traces = _of_kind("trace", "trace_id", "agent_trace_id")
 """OTel trace ids of each agent trace.
 
 An agent trace's id derives from them, so they never change.
 """
 
-model_responses = Table(
-    "model_responses",
-    tables,
-    Column("response_id", String(256), primary_key=True),
-    Column("agent_trace_id", String(32), primary_key=True, index=True),
-    _tenant(),
-    sqlite_with_rowid=False,
-)
+model_responses = _of_kind("response", "response_id", "agent_trace_id")
 """The ids of the responses that models gave in each agent trace, by which others name a model
 call.
 """
 
-session_keys = Table(
-    "session_keys",
-    tables,
-    Column("session_id", String(256), primary_key=True),
-    Column("session_key", String(256), primary_key=True, index=True),
-    _tenant(),
-    sqlite_with_rowid=False,
-)
+session_keys = _of_kind("session", "session_id", "session_key")
 """The keys that sessions of one id have in different namespaces or tenants, where a key is not the
 id itself.
 """

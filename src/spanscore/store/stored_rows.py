@@ -18,6 +18,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Dialect,
+    FromClause,
     String,
     Table,
     bindparam,
@@ -40,10 +41,8 @@ from spanscore.store.schema import (
     BLOCK_SCORES,
     agent_traces,
     marks,
-    model_responses,
-    otel_traces,
+    names,
     scores,
-    session_keys,
 )
 
 _Row: TypeAlias = tuple[Any, ...]
@@ -62,9 +61,6 @@ _MAX_IDS = 400  # of which a statement names two lists: old SQLites take 999 par
 _STORED_TRACES = select(
     agent_traces.c.id, agent_traces.c.size_bytes, agent_traces.c.revision, agent_traces.c.digest
 ).where(agent_traces.c.id.in_(bindparam("ids", expanding=True)))
-_STORED_IDS = select(
-    otel_traces.c.trace_id, otel_traces.c.agent_trace_id, otel_traces.c.tenant
-).where(otel_traces.c.agent_trace_id.in_(bindparam("ids", expanding=True)))
 
 IMPORTED = 0
 """The revision of an agent trace that never came, but was read from elsewhere for an evaluation
@@ -127,18 +123,14 @@ def put_traces(
                 replaced[row.id] = row.size_bytes
     for ids in chunks(list(replaced)):
         connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(ids)))
-        connection.execute(delete(model_responses).where(model_responses.c.agent_trace_id.in_(ids)))
+        connection.execute(delete(names).where(names.c.kind == "response", names.c.id.in_(ids)))
     rows = [
         _trace_row(stored, id_, row, now_ns)
         for row, (id_, stored) in enumerate(newest.items(), after_row + 1)
     ]
-    pairs = _otel_rows(stored.trace for stored in newest.values())
-    for ids in chunks(list(replaced)):
-        pairs.difference_update(map(tuple, connection.execute(_STORED_IDS, {"ids": ids})))
     put_rows(connection, agent_traces, rows)
-    put_rows(connection, otel_traces, sorted(pairs))
-    _note_keys(connection, [stored.trace for stored in newest.values()])
-    _note_responses(connection, [stored.trace for stored in newest.values()])
+    named = {x for stored in newest.values() for x in _names_of(stored.trace)}
+    put_rows(connection, names, sorted(named), unless_there=True)
     written: int = sum(row[_TRACE_SIZE] for row in rows)
     return written - sum(replaced.values())
 
@@ -150,39 +142,15 @@ def _stays(row: Any, new: StoredTrace) -> bool:
     return new.revision == IMPORTED and (row.revision != IMPORTED or row.digest == new.digest)
 
 
-def _otel_rows(traces: Iterable[AgentTrace]) -> set[_Row]:
-    return {(trace_id, x.id, x.tenant) for x in traces for trace_id in x.trace_ids}
-
-
-def _note_keys(connection: Connection, traces: Sequence[AgentTrace]) -> None:
-    """Note which sessions the ids of these traces' sessions stand for, where it is not the id that
-    joins them.
-    """
-    scoped = {
-        (key(trace.session_id), key(trace.session_key), trace.tenant)
-        for trace in traces
-        if trace.session_id is not None
-        and trace.session_key is not None
-        and trace.session_key != trace.session_id
-    }
-    for some in chunks(sorted(scoped)):
-        there = select(session_keys).where(
-            session_keys.c.session_key.in_([session for _, session, _ in some])
-        )
-        put_rows(
-            connection,
-            session_keys,
-            sorted(set(some).difference(map(tuple, connection.execute(there)))),
-        )
-
-
-def _note_responses(connection: Connection, traces: Sequence[AgentTrace]) -> None:
-    rows = {
-        (key(response_id), trace.id, trace.tenant)
-        for trace in traces
-        for response_id in responses_of(trace)
-    }
-    put_rows(connection, model_responses, sorted(rows))
+def _names_of(trace: AgentTrace) -> Iterator[_Row]:
+    """The rows of `names` of a trace and its session."""
+    id_, tenant = trace.id, trace.tenant
+    for trace_id in trace.trace_ids:
+        yield "trace", trace_id, id_, tenant
+    for response_id in responses_of(trace):
+        yield "response", key(response_id), id_, tenant
+    if trace.session_id is not None and trace.session_key not in {None, trace.session_id}:
+        yield "session", key(trace.session_id), key(trace.session_key or ""), tenant
 
 
 def take_out(connection: Connection, ids: Sequence[str]) -> int:
@@ -192,12 +160,15 @@ def take_out(connection: Connection, ids: Sequence[str]) -> int:
     freed_bytes = 0
     for some in chunks(ids):
         freed_bytes += sum(x.size_bytes for x in connection.execute(_STORED_TRACES, {"ids": some}))
-        connection.execute(delete(otel_traces).where(otel_traces.c.agent_trace_id.in_(some)))
-        connection.execute(
-            delete(model_responses).where(model_responses.c.agent_trace_id.in_(some))
-        )
+        forget_names(connection, some)
         connection.execute(delete(agent_traces).where(agent_traces.c.id.in_(some)))
     return freed_bytes
+
+
+def forget_names(connection: Connection, ids: Sequence[str]) -> None:
+    """Delete what else these agent traces are found by."""
+    of_traces = names.c.kind.in_(("trace", "response")), names.c.id.in_(ids)
+    connection.execute(delete(names).where(*of_traces))
 
 
 def subject_of(evaluation: Evaluation) -> str:
@@ -275,7 +246,7 @@ def among(column: ColumnElement[Any], ids: Iterable[int]) -> ColumnElement[bool]
 _NOBODY: Final[ColumnElement[str]] = literal_column("''")
 
 
-def is_of(table: Table, tenant: str | None) -> tuple[ColumnElement[bool], ...]:
+def is_of(table: FromClause, tenant: str | None) -> tuple[ColumnElement[bool], ...]:
     """The conditions that find the rows of a tenant; "" is the one of a store without tenants, None
     stands for all.
 
