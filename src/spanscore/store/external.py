@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Row, bindparam, select
+from sqlalchemy import Row, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model import external
@@ -14,7 +14,7 @@ from spanscore.store import connections, lookup, placement, records, stored_rows
 from spanscore.store.config import Config
 from spanscore.store.schema import GIVEN, model_responses, otel_traces, session_keys
 from spanscore.store.schema import scores as table
-from spanscore.store.stored_rows import chunks, key
+from spanscore.store.stored_rows import key, matching
 
 MAX_NAMED = 100_000
 """External scores of one name that are read at most, those that came last."""
@@ -34,17 +34,12 @@ def of_traces(
     Each is joined to its agent trace. Only what was given under the name `metric`, where that is
     not None.
     """
-    rows: list[Any] = []
     is_named = () if metric is None else (table.c.metric == metric,)
-    of_tenant = _LATEST.where(*stored_rows.is_of(table, tenant), *is_named)
-    for some in chunks(sorted(trace_ids)):
-        wanted = table.c.trace_id.in_(some), table.c.scope == "trace"
-        rows.extend(connection.execute(of_tenant.where(*wanted)).all())
-    for some in chunks(sorted(agent_trace_ids)):
-        rows.extend(
-            connection.execute(_OF_RESPONSES.where(*is_named), {"agent_traces": some}).all()
-        )
-    scores = _decoded(rows)
+    own = (table.c.scope == "trace", *stored_rows.is_of(table, tenant), *is_named)
+    of_ids = matching(connection, _LATEST.where(*own), table.c.trace_id, trace_ids)
+    answers = _OF_RESPONSES.where(*is_named)
+    of_answers = matching(connection, answers, _ANSWER.agent_trace_id, agent_trace_ids)
+    scores = _decoded([*of_ids, *of_answers])
     return placement.turns(connection, scores, tenant).join(scores)
 
 
@@ -57,11 +52,8 @@ def of_sessions(
     session has.
     """
     outside = _outside(connection, keys, tenant)
-    rows: list[Any] = []
-    of_tenant = _LATEST.where(*stored_rows.is_of(table, tenant))
-    for some in chunks([*keys, *outside]):
-        wanted = table.c.session_key.in_(some), table.c.scope == "session"
-        rows.extend(connection.execute(of_tenant.where(*wanted)).all())
+    of_tenant = (table.c.scope == "session", *stored_rows.is_of(table, tenant))
+    rows = matching(connection, _LATEST.where(*of_tenant), table.c.session_key, [*keys, *outside])
     found = []
     for score in _decoded(rows):
         own = key(score.subject_id)
@@ -94,10 +86,8 @@ def _ids_of(connection: Connection, keys: Sequence[str], tenant: str | None) -> 
     """The ids that sessions with these keys have in their namespaces, but for those that are keys
     themselves.
     """
-    found: set[str] = set()
-    for some in chunks(keys):
-        wanted = (session_keys.c.session_key.in_(some), *stored_rows.is_of(session_keys, tenant))
-        found.update(connection.execute(select(session_keys.c.session_id).where(*wanted)).scalars())
+    query = select(session_keys.c.session_id).where(*stored_rows.is_of(session_keys, tenant))
+    found = {x for (x,) in matching(connection, query, session_keys.c.session_key, keys)}
     return sorted(found.difference(keys))
 
 
@@ -125,11 +115,10 @@ def named(config: Config, name: str, tenant: str = "") -> external.Joined:
 
 def otel_ids(connection: Connection, agent_trace_ids: Sequence[str]) -> set[str]:
     """The OTel traces of these agent traces."""
-    found: set[str] = set()
-    for some in chunks(agent_trace_ids):
-        wanted = otel_traces.c.agent_trace_id.in_(some)
-        found.update(connection.execute(select(otel_traces.c.trace_id).where(wanted)).scalars())
-    return found
+    query = select(otel_traces.c.trace_id)
+    return {
+        x for (x,) in matching(connection, query, otel_traces.c.agent_trace_id, agent_trace_ids)
+    }
 
 
 def _decoded(rows: Iterable[Row[Any]]) -> list[Evaluation]:
@@ -145,8 +134,6 @@ _LATEST = (
     .limit(placement.MAX_SCORES)
 )
 _ANSWER = model_responses.c
-_OF_RESPONSES = (
-    _LATEST.join(model_responses, _ANSWER.response_id == table.c.response_id)
-    .where(_ANSWER.tenant == table.c.tenant)
-    .where(_ANSWER.agent_trace_id.in_(bindparam("agent_traces", expanding=True)))
+_OF_RESPONSES = _LATEST.join(model_responses, _ANSWER.response_id == table.c.response_id).where(
+    _ANSWER.tenant == table.c.tenant
 )

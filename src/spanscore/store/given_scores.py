@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.engine import Connection
 
 from spanscore.errors import ExistsError, NotFoundError, StateError
@@ -21,7 +21,7 @@ from spanscore.store.schema import (
     otel_traces,
 )
 from spanscore.store.schema import scores as stored
-from spanscore.store.stored_rows import chunks, has_uid, is_of, key
+from spanscore.store.stored_rows import chunks, has_uid, is_of, key, matching, put_rows
 
 SubjectState: TypeAlias = Literal["stored", "not_stored", "ambiguous"]
 """Whether the trace or session that a score names is there: `ambiguous` where its id stands for
@@ -143,58 +143,6 @@ class Subjects:
         return unknown, "ambiguous" if found else "not_stored"
 
 
-def create(
-    connection: Connection, drafts: Sequence[Draft], subjects: Subjects, tenant: str, now_ns: int
-) -> tuple[list[Given], int]:
-    """Write those that are not there yet; returns all, in order, and by how many bytes the store
-    has grown.
-
-    Raises ExistsError where another score was created under the same request id.
-    """
-    there = _there(connection, tenant, [x.score.uid for x in drafts])
-    new: dict[str, Evaluation] = {}
-    found: list[Given] = []
-    for draft in drafts:
-        uid = draft.score.uid
-        same = there.get(uid) or new.get(uid)
-        if same is not None and same.digest != draft.score.digest:
-            raise ExistsError(
-                f"{draft.where}: another score was created with this one, scores/{uid}; use one id"
-                " for one request"
-            )
-        if same is not None:
-            found.append(Given(same, subjects.resolved(same, tenant)[1]))
-            continue
-        score, state = subjects.resolved(draft.score, tenant)
-        new[uid] = replace(score, evaluated_at_ns=score.evaluated_at_ns or now_ns)
-        found.append(Given(new[uid], state, is_new=True))
-    _, added_bytes = kept_scores.put_given(connection, list(new.values()), now_ns)
-    return found, added_bytes
-
-
-def change(
-    connection: Connection, tenant: str, uid: str, changed: Callable[[Evaluation], Evaluation]
-) -> tuple[Given, int]:
-    """Write what `changed` makes of a score, as its next revision; and by how many bytes the store
-    has grown.
-
-    Raises NotFoundError, StateError where it was measured, and what `changed` raises.
-    """
-    row, score = _one(connection, tenant, uid)
-    after = replace(changed(score), revision=score.revision + 1)
-    record = records.encode(after)
-    size_bytes = records.size_bytes(record)
-    values = {
-        "revision": after.revision,
-        "evaluated_ns": after.evaluated_at_ns,
-        "size_bytes": size_bytes,
-        "record": record,
-    }
-    connection.execute(update(stored).where(stored.c.number == row.number).values(values))
-    kept_scores.renew_given(connection, score)
-    return Given(after, state_of(connection, tenant, after)), size_bytes - row.size_bytes
-
-
 def state_of(connection: Connection, tenant: str, score: Evaluation) -> SubjectState:
     """Whether what a stored score is of is stored too."""
     if score.scope == "session":
@@ -205,45 +153,11 @@ def state_of(connection: Connection, tenant: str, score: Evaluation) -> SubjectS
     return "not_stored" if turns.turn_of(score) is None else "stored"
 
 
-def remove(
-    connection: Connection,
-    tenant: str,
-    uid: str,
-    checked: Callable[[Evaluation], object],
-    now_ns: int,
-) -> int:
-    """Delete a score, unless `checked` raises; returns how many bytes went.
-
-    Raises NotFoundError, StateError.
-
-    One that was received, and not created by the API, does not come back when it is received again.
-    One whose record is damaged is deleted unchecked.
-    """
-    row = _row(connection, tenant, uid)
-    score = next(iter(records.undamaged(records.decode_evaluation, row.record)), None)
-    if score is not None:
-        checked(score)
-    kept_scores.remove(connection, [row.number])
-    if score is not None:
-        kept_scores.renew_given(connection, score)
-    annotation.forget_label(connection, uid)
-    if score is None or not score.digest:
-        deleted = {"kind": "deleted", "name": uid, "tenant": tenant, "number": now_ns}
-        connection.execute(insert(marks).values(deleted))
-    freed_bytes: int = row.size_bytes
-    return freed_bytes
-
-
 def forget_deleted(connection: Connection, now_ns: int) -> None:
     """Forget which received scores were deleted, once nobody sends them again."""
     connection.execute(
         delete(marks).where(marks.c.kind == "deleted", marks.c.number < now_ns - _RESENT_FOR_NS)
     )
-
-
-def _one(connection: Connection, tenant: str, uid: str) -> tuple[Any, Evaluation]:
-    row = _row(connection, tenant, uid)
-    return row, records.decode_evaluation(row.record)
 
 
 def _row(connection: Connection, tenant: str, uid: str) -> Any:
@@ -264,34 +178,25 @@ def _row(connection: Connection, tenant: str, uid: str) -> Any:
 
 
 def _there(connection: Connection, tenant: str, uids: Sequence[str]) -> dict[str, Evaluation]:
-    found: dict[str, Evaluation] = {}
+    found: list[Evaluation] = []
     for some in chunks(sorted(set(uids))):
         wanted = GIVEN, *has_uid(connection, some), *is_of(stored, tenant)
-        there = connection.execute(select(stored.c.record).where(*wanted)).scalars()
-        found.update(
-            (x.uid, x)
-            for record in there
-            for x in records.undamaged(records.decode_evaluation, record)
-        )
-    return found
+        for record in connection.execute(select(stored.c.record).where(*wanted)).scalars():
+            found += records.undamaged(records.decode_evaluation, record)
+    return {x.uid: x for x in found}
 
 
 def _turns(connection: Connection, tenant: str, ids: Sequence[str]) -> dict[str, list[Turn]]:
     """The turns with these ids, and all of their OTel traces and of these, by both kinds of
     ids.
     """
-    otel_ids = set(ids)
-    for some in chunks(ids):
-        by_id = otel_traces.c.agent_trace_id.in_(some), *is_of(otel_traces, tenant)
-        otel_ids.update(connection.execute(select(otel_traces.c.trace_id).where(*by_id)).scalars())
-    wanted: set[str] = set()
-    for some in chunks(sorted(otel_ids)):
-        by_otel_id = otel_traces.c.trace_id.in_(some), *is_of(otel_traces, tenant)
-        wanted.update(
-            connection.execute(select(otel_traces.c.agent_trace_id).where(*by_otel_id)).scalars()
-        )
+    table, own = otel_traces.c, is_of(otel_traces, tenant)
+    named = select(table.trace_id).where(*own)
+    otel_ids = {x for (x,) in matching(connection, named, table.agent_trace_id, ids)}
+    wanted = select(table.agent_trace_id).where(*own)
+    of_traces = matching(connection, wanted, table.trace_id, otel_ids.union(ids))
     found: dict[str, list[Turn]] = {}
-    for turn, _ in placement.read(connection, wanted):
+    for turn, _ in placement.read(connection, (x for (x,) in of_traces)):
         for name in (turn.id, *turn.trace_ids):
             found.setdefault(name, []).append(turn)
     return found
@@ -336,37 +241,83 @@ class GivenScores:
 
     def create(self, tenant: str, drafts: Sequence[Draft]) -> list[Given]:
         """Keep scores, all or none; those that were created by the same requests before are
-        returned as they are.
+        returned as they are, in order.
 
         Raises ExistsError where something else was created under a request id.
         """
         # decoding their traces keeps no writer waiting
         with self._database.reading() as connection:
             subjects = Subjects.of(connection, tenant, [x.score for x in drafts])
+        new: dict[str, Evaluation] = {}
+        found: list[Given] = []
         with self._database.one_at_a_time:
+            now_ns = self._clock_ns()
             with self._database.writing() as connection:
-                found, added_bytes = create(connection, drafts, subjects, tenant, self._clock_ns())
+                there = _there(connection, tenant, [x.score.uid for x in drafts])
+                for score, where in drafts:
+                    same = there.get(score.uid) or new.get(score.uid)
+                    if same is not None and same.digest != score.digest:
+                        raise ExistsError(
+                            f"{where}: another score was created with this one,"
+                            f" scores/{score.uid}; use one id for one request"
+                        )
+                    if same is not None:
+                        found.append(Given(same, subjects.resolved(same, tenant)[1]))
+                        continue
+                    known, state = subjects.resolved(score, tenant)
+                    known = replace(known, evaluated_at_ns=known.evaluated_at_ns or now_ns)
+                    new[score.uid] = known
+                    found.append(Given(known, state, is_new=True))
+                _, added_bytes = kept_scores.put_given(connection, list(new.values()), now_ns)
             self._grew(added_bytes)
-        self.created([x.score for x in found if x.is_new])
+        self.created(list(new.values()))
         return found
 
     def change(self, tenant: str, uid: str, changed: Callable[[Evaluation], Evaluation]) -> Given:
-        """Keep what `changed` makes of a score, and raise what it raises.
+        """Keep what `changed` makes of a score as its next revision, and raise what it raises.
 
-        Raises NotFoundError, StateError.
+        Raises NotFoundError, StateError where it was measured.
         """
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
-                found, added_bytes = change(connection, tenant, uid, changed)
-            self._grew(added_bytes)
+                row = _row(connection, tenant, uid)
+                score = records.decode_evaluation(row.record)
+                after = replace(changed(score), revision=score.revision + 1)
+                record = records.encode(after)
+                values = {
+                    "revision": after.revision,
+                    "evaluated_ns": after.evaluated_at_ns,
+                    "size_bytes": records.size_bytes(record),
+                    "record": record,
+                }
+                connection.execute(
+                    update(stored).where(stored.c.number == row.number).values(values)
+                )
+                kept_scores.renew_given(connection, score)
+                found = Given(after, state_of(connection, tenant, after))
+            self._grew(records.size_bytes(record) - row.size_bytes)
         return found
 
     def remove(self, tenant: str, uid: str, checked: Callable[[Evaluation], object]) -> None:
-        """Delete a score, unless `checked` raises. Raises NotFoundError, StateError."""
+        """Delete a score, unless `checked` raises. Raises NotFoundError, StateError.
+
+        One that was received, and not created by the API, does not come back when it is received
+        again. One whose record is damaged is deleted unchecked.
+        """
         with self._database.one_at_a_time:
             with self._database.writing() as connection:
-                freed_bytes = remove(connection, tenant, uid, checked, self._clock_ns())
-            self._grew(-freed_bytes)
+                row = _row(connection, tenant, uid)
+                score = next(iter(records.undamaged(records.decode_evaluation, row.record)), None)
+                if score is not None:
+                    checked(score)
+                kept_scores.remove(connection, [row.number])
+                if score is not None:
+                    kept_scores.renew_given(connection, score)
+                annotation.forget_label(connection, uid)
+                if score is None or not score.digest:
+                    deleted = ("deleted", uid, tenant, self._clock_ns(), None)
+                    put_rows(connection, marks, [deleted])
+            self._grew(-row.size_bytes)
 
     def subject_state(self, tenant: str, score: Evaluation) -> SubjectState:
         """Whether what a score is of is stored."""

@@ -22,7 +22,7 @@ from spanscore.store.config import Config
 from spanscore.store.connections import snapshot
 from spanscore.store.schema import NEWEST, agent_traces, otel_traces
 from spanscore.store.schema import scores as scores_table
-from spanscore.store.stored_rows import chunks
+from spanscore.store.stored_rows import chunks, matching
 
 MAX_SESSION_TRACES = 1000
 """Agent traces of a session that are read at most, the newest: a session id may be shared by
@@ -103,10 +103,7 @@ def newest_of_sessions(
     wanted = columns.where(table.scope == "session", table.run == "", NEWEST)
     return {
         (subject, metric): (revision, uid)
-        for some in chunks(list(set(keys)))
-        for subject, metric, revision, uid in connection.execute(
-            wanted.where(table.subject_id.in_(some))
-        )
+        for subject, metric, revision, uid in matching(connection, wanted, table.subject_id, keys)
     }
 
 
@@ -125,17 +122,11 @@ def left_over(
     of_traces = (
         select(otel_traces.c.agent_trace_id).where(otel_traces.c.tenant == tenant).distinct()
     )
-    found = {
-        id_
-        for some in chunks(sorted(trace_ids))
-        for id_ in connection.execute(of_traces.where(otel_traces.c.trace_id.in_(some))).scalars()
-    }
-    lost: set[str] = found.difference(ids)
+    found = {x for (x,) in matching(connection, of_traces, otel_traces.c.trace_id, trace_ids)}
+    lost = found.difference(ids)
     pairs = select(otel_traces.c.agent_trace_id, otel_traces.c.trace_id)
-    for some in chunks(sorted(lost)):
-        rows = connection.execute(pairs.where(otel_traces.c.agent_trace_id.in_(some))).all()
-        lost.difference_update(id_ for id_, trace_id in rows if trace_id not in trace_ids)
-    return sorted(lost)
+    others = matching(connection, pairs, otel_traces.c.agent_trace_id, lost)
+    return sorted(lost.difference([id_ for id_, trace_id in others if trace_id not in trace_ids]))
 
 
 def turns(connection: Connection, trace_id: str, tenant: str | None) -> list[str]:
@@ -169,15 +160,9 @@ def sessions_of(connection: Connection, key: str, tenant: str | None) -> list[st
 
 def stored_sessions(connection: Connection, keys: Sequence[str], tenant: str | None) -> set[str]:
     """Those of these keys of sessions of which there are agent traces."""
-    column, found = agent_traces.c.session_id, set[str]()
-    for some in chunks(keys):
-        there = (
-            select(column)
-            .where(column.in_(some), *stored_rows.is_of(agent_traces, tenant))
-            .distinct()
-        )
-        found.update(connection.execute(there).scalars())
-    return found
+    column = agent_traces.c.session_id
+    there = select(column).where(*stored_rows.is_of(agent_traces, tenant)).distinct()
+    return {x for (x,) in matching(connection, there, column, keys)}
 
 
 def session_traces(

@@ -22,7 +22,7 @@ from spanscore.store.schema import (
     otel_traces,
 )
 from spanscore.store.schema import scores as scores_table
-from spanscore.store.stored_rows import chunks, key
+from spanscore.store.stored_rows import chunks, key, matching
 
 MAX_SCORES = 10_000
 """Scores of one trace, session or response of a tenant that are read at most, those that came
@@ -77,13 +77,9 @@ def names_of(connection: Connection, traces: Iterable[AgentTrace]) -> Named:
 
 def named_by(connection: Connection, ids: Sequence[str]) -> Named:
     """By what scores name the agent traces with these ids."""
-    traces: set[_OtelTrace] = set()
-    for some in chunks(ids):
-        query = select(otel_traces.c.tenant, otel_traces.c.trace_id).where(
-            otel_traces.c.agent_trace_id.in_(some)
-        )
-        traces.update((x.tenant, x.trace_id) for x in connection.execute(query))
-    return Named(frozenset(traces), scored_responses(connection, ids))
+    query = select(otel_traces.c.tenant, otel_traces.c.trace_id)
+    traces = matching(connection, query, otel_traces.c.agent_trace_id, ids)
+    return Named(frozenset(map(tuple, traces)), scored_responses(connection, ids))
 
 
 def of_responses(connection: Connection, ids: Sequence[str]) -> Named:
@@ -119,14 +115,10 @@ def candidates(
     connection: Connection, scores: Collection[Evaluation], tenant: str | None
 ) -> Candidates:
     """The agent traces that these scores may be of."""
-    ids: set[str] = set()
     shared: set[_Response] = set()
-    of_tenant = stored_rows.is_of(otel_traces, tenant)
-    for trace_ids in chunks(sorted({x.target.trace_id for x in scores if x.target.trace_id})):
-        of_traces = select(otel_traces.c.agent_trace_id).where(
-            otel_traces.c.trace_id.in_(trace_ids), *of_tenant
-        )
-        ids.update(connection.execute(of_traces).scalars())
+    of_tenant = select(otel_traces.c.agent_trace_id).where(*stored_rows.is_of(otel_traces, tenant))
+    trace_ids = {x.target.trace_id for x in scores if x.target.trace_id}
+    ids = {x for (x,) in matching(connection, of_tenant, otel_traces.c.trace_id, trace_ids)}
     for owner, response_id in sorted({(x.tenant, x.target.response_id or "") for x in scores}):
         found = _sharing(connection, owner, key(response_id), MAX_SHARED) if response_id else ()
         if len(found) > MAX_SHARED:
@@ -138,11 +130,8 @@ def candidates(
 
 def started_ns(connection: Connection, ids: Collection[str]) -> dict[str, int]:
     """When each of these agent traces began, by id."""
-    found: dict[str, int] = {}
-    for some in chunks(sorted(ids)):
-        query = select(agent_traces.c.id, agent_traces.c.started_ns)
-        found.update(map(tuple, connection.execute(query.where(agent_traces.c.id.in_(some)))))
-    return found
+    query = select(agent_traces.c.id, agent_traces.c.started_ns)
+    return dict(map(tuple, matching(connection, query, agent_traces.c.id, ids)))
 
 
 def turns(connection: Connection, scores: Collection[Evaluation], tenant: str | None) -> Turns:

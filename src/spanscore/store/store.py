@@ -4,8 +4,9 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import wraps
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from sqlalchemy import Column, ColumnElement, func, insert, select, update
 from sqlalchemy.engine import Connection
@@ -41,7 +42,6 @@ from spanscore.store.database import NO_GUARD, Database, Pruned, prune_step, sec
 from spanscore.store.given_scores import GivenScores
 from spanscore.store.lookup import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.monitors import MonitorStore, last_read_seq
-from spanscore.store.ordering import Order
 from spanscore.store.runs import RunTables
 from spanscore.store.schema import (
     agent_traces,
@@ -65,6 +65,31 @@ _ELSEWHERE_NS = 2 * 10**9
 _IS_EXPORTED = marks.c.kind == "exported"
 
 _PRUNED_TO = 0.9  # of max_bytes, so that a full store is not pruned for every commit
+
+
+P = ParamSpec("P")
+_Reading: TypeAlias = Callable[Concatenate[Connection, P], ItemT]
+_Method: TypeAlias = Callable[Concatenate["Store", P], ItemT]
+
+
+def _reads(ask: _Reading[P, ItemT]) -> _Method[P, ItemT]:
+    """A method that gives what `ask` does, of what is stored as of one moment."""
+
+    @wraps(ask)
+    def method(store: "Store", /, *args: P.args, **named: P.kwargs) -> ItemT:
+        return store.read(lambda connection: ask(connection, *args, **named))
+
+    return method
+
+
+def _writes(change: _Reading[P, ItemT]) -> _Method[P, ItemT]:
+    """A method that gives what `change` does, once all that it wrote is committed."""
+
+    @wraps(change)
+    def method(store: "Store", /, *args: P.args, **named: P.kwargs) -> ItemT:
+        return store.write(lambda connection: change(connection, *args, **named))
+
+    return method
 
 
 class Store:
@@ -231,20 +256,6 @@ class Store:
             self._size_bytes += trace_bytes + score_bytes
         return numbers
 
-    def known(self, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
-        """Agent trace id to (revision, digest) of those among `ids` that are stored."""
-        with self._database.reading() as connection:
-            return lookup.known(connection, ids)
-
-    def left_over(
-        self, trace_ids: Collection[str], ids: Collection[str], *, tenant: str
-    ) -> list[str]:
-        """A tenant's agent traces that are all in these OTel traces, but for those with one of
-        these `ids`.
-        """
-        with self._database.reading() as connection:
-            return lookup.left_over(connection, trace_ids, ids, tenant)
-
     def trace(self, trace_id: str, *, tenant: str | None = "") -> AgentTrace | None:
         """The trace with this agent trace id, else the first turn of the OTel trace with this
         id; None where there is none, or its record is damaged.
@@ -372,44 +383,31 @@ class Store:
         own = [x for x in given.scores if x.subject_id in wanted | named]
         return newest([*own, *(x for x in given.of_no_turn if x.subject_id in named), *of_sessions])
 
-    def list_scores(
-        self, query: listing.ScoreQuery, limit: int, after: listing.Place | None = None
-    ) -> listing.Page[Evaluation]:
-        """A page of scores; see `listing.scores`."""
-        with self._database.reading() as connection:
-            return listing.scores(connection, query, limit, after)
-
-    def list_scores_in_order(
-        self,
-        query: listing.ScoreQuery,
-        order: Sequence[Order],
-        limit: int,
-        after: Sequence[int] | None = None,
-    ) -> ordered_scores.OrderedPage:
-        """A page of scores by their value, or by when they were made; see
-        `ordered_scores.scores`.
-        """
-        with self._database.reading() as connection:
-            return ordered_scores.scores(connection, query, order, limit, after)
-
-    def list_traces(
-        self, query: listing.TraceQuery, limit: int, after: listing.Place | None = None
-    ) -> listing.Page[listing.TraceScores]:
-        """A page of agent traces; see `listing.traces`."""
-        with self._database.reading() as connection:
-            return listing.traces(connection, query, limit, after)
-
-    def list_sessions(
-        self, query: session_lists.SessionQuery, limit: int, after: listing.Place | None = None
-    ) -> listing.Page[SessionRecord]:
-        """A page of sessions; see `session_lists.sessions`."""
-        with self._database.reading() as connection:
-            return session_lists.sessions(connection, query, limit, after)
-
     def read(self, ask: Callable[[Connection], ItemT]) -> ItemT:
         """What `ask` gives of what is stored, as of one moment."""
         with self._database.reading() as connection:
             return ask(connection)
+
+    def write(self, change: Callable[[Connection], ItemT]) -> ItemT:
+        """What `change` gives, once all that it wrote is committed."""
+        with self._database.writing() as connection:
+            return change(connection)
+
+    known = _reads(lookup.known)
+    left_over = _reads(lookup.left_over)
+    list_scores = _reads(listing.scores)
+    list_scores_in_order = _reads(ordered_scores.scores)
+    list_traces = _reads(listing.traces)
+    list_sessions = _reads(session_lists.sessions)
+    undelivered = _reads(not_delivered.counts)
+    to_send_again = _reads(not_delivered.to_resend)
+    settle = _writes(not_delivered.settle)
+    count_unanswered = _reads(unanswered.count)
+    put_off = _writes(unanswered.put_off)
+    make_due = _writes(unanswered.make_due)
+    forget = _writes(unanswered.forget)
+    give_up = _writes(unanswered.give_up)
+    unanswered = _reads(unanswered.due)
 
     def open_sessions(self, since_ns: int | None = None) -> list[tuple[str, int]]:
         """(session key, Unix ns when its last trace was stored) of sessions that went on since
@@ -450,23 +448,6 @@ class Store:
         if self._database.locks is not None:
             self._database.locks.let_go([stored_rows.key(x) for x in keys])
 
-    def unanswered(self, now_ns: int, limit: int) -> list[Unanswered]:
-        """At most `limit` of what is missing and due by `now_ns`, that of the newest traces and
-        sessions first.
-        """
-        with self._database.reading() as connection:
-            return unanswered.due(connection, now_ns, limit)
-
-    def count_unanswered(self) -> int:
-        """How much is missing, due or not."""
-        with self._database.reading() as connection:
-            return unanswered.count(connection)
-
-    def put_off(self, rows: Sequence[Unanswered], due_ns: int) -> None:
-        """Have these be due at another time."""
-        with self._database.writing() as connection:
-            unanswered.put_off(connection, rows, due_ns)
-
     def read_runs(self, ask: Callable[[RunTables], ItemT]) -> ItemT:
         """What `ask` gives of the evaluation runs, as of one moment."""
         with self._database.reading() as connection:
@@ -486,25 +467,6 @@ class Store:
                 )
             self._size_bytes -= freed_bytes
         return is_all
-
-    def make_due(self, cause: str, now_ns: int) -> None:
-        """Have all that is missing for this cause be due now."""
-        with self._database.writing() as connection:
-            unanswered.make_due(connection, cause, now_ns)
-
-    def forget(self, rows: Sequence[Unanswered]) -> None:
-        """Have these be missing no more."""
-        with self._database.writing() as connection:
-            unanswered.forget(connection, rows)
-
-    def give_up(self, *, before_ns: int, max_tries: int, keep: int) -> int:
-        """Forget what is missing for too long or was tried too often, and all but the newest
-        `keep`; how many went.
-        """
-        with self._database.writing() as connection:
-            return unanswered.give_up(
-                connection, before_ns=before_ns, max_tries=max_tries, keep=keep
-            )
 
     def newest_seq(self) -> int:
         """The outbox's highest sequence number as of now, whichever server gave it out."""
@@ -549,29 +511,6 @@ class Store:
             if not changed.rowcount:
                 is_new = {"kind": "exported", "name": exporter, "tenant": "", "number": seq}
                 connection.execute(insert(marks).values(is_new))
-
-    def undelivered(self) -> dict[str, tuple[int, int]]:
-        """By exporter how many scores it could not deliver, and how many of them are to be sent
-        again.
-        """
-        with self._database.reading() as connection:
-            return not_delivered.counts(connection)
-
-    def to_send_again(
-        self, exporter: str, limit: int
-    ) -> Sequence[tuple[Undelivered, Evaluation, bool]]:
-        """At most `limit` scores that `exporter` is to send again, and whether a later revision
-        superseded them.
-        """
-        with self._database.reading() as connection:
-            return list(not_delivered.to_resend(connection, exporter, limit))
-
-    def settle(self, exporter: str, seqs: Sequence[int], still: Sequence[Undelivered]) -> None:
-        """Forget that `exporter` could not deliver these, but for those that it `still` could
-        not.
-        """
-        with self._database.writing() as connection:
-            not_delivered.settle(connection, exporter, seqs, still)
 
     def get(self, keys: Sequence[str]) -> dict[str, str]:
         """The judge's answers kept under any of `keys`, by key. Nothing is raised."""

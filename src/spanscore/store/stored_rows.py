@@ -19,6 +19,7 @@ from sqlalchemy import (
     ColumnElement,
     Dialect,
     FromClause,
+    Select,
     String,
     Table,
     bindparam,
@@ -103,6 +104,14 @@ def is_text(text: str) -> bool:
 def chunks(ids: Sequence[IdT]) -> Iterator[Sequence[IdT]]:
     """`ids` in parts that one statement can name."""
     return (ids[start : start + _MAX_IDS] for start in range(0, len(ids), _MAX_IDS))
+
+
+def matching(
+    connection: Connection, query: Select[Any], column: ColumnElement[Any], ids: Iterable[Any]
+) -> Iterator[Any]:
+    """The rows of a query that have one of these values in a column."""
+    for some in chunks(sorted(set(ids))):
+        yield from connection.execute(query.where(column.in_(some))).all()
 
 
 def put_traces(
