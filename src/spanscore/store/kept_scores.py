@@ -179,23 +179,33 @@ def put(
     *,
     after: int,
     now_ns: int,
-    new: Collection[str] = (),
     removed: Named | None = None,
 ) -> Written:
     """Write the measured scores that are not there yet, with numbers from `after` + 1 on; they take
     the place of earlier revisions.
 
     `traces` are those of the same commit, of which none is kept; of others the context is known
-    from their earlier scores. `new` are the ids of agent traces that have no scores yet, `removed`
-    names those that were put out; None where nobody has given scores.
+    from their earlier scores. `removed` names agent traces that were put out; None where nobody has
+    given scores.
     """
     subjects = {x: key(x) for x in {x.subject_id for x in scored}}
     identities = [(subjects[x.subject_id], x.uid) for x in scored]
-    numbers = _numbers(connection, identities)
-    added, newest = _added(identities, scored, numbers, after)
+    numbers: dict[tuple[str, str], int] = {}
+    newest: dict[_Place, _Revision] = {}
+    contexts: dict[str, _Context] = {}
+    for row in _stored(connection, list(subjects.values()), {x.revision for x in scored}):
+        numbers[row.subject_id, row.uid] = row.number
+        if row.current:
+            newest[row.scope, row.subject_id, row.metric, row.run] = row.revision, row.number
+        if row.scope == "trace":
+            contexts[row.subject_id] = row.context, row.tags
+    added, older = _added(identities, scored, numbers, newest, after)
+    _set_current(connection, [x for x in older if 0 < x <= after], 0)
     committed = list(traces)
     about = {x.id: OfTrace.of(x) for x in committed}
-    contexts = _contexts_of(connection, newest, about, new)
+    of_traces = {x.place[1] for x in added if x.place[0] == "trace"}
+    unknown = of_traces - about.keys() - contexts.keys()
+    about.update((x.id, OfTrace.of(x)) for x in placement.stored(connection, unknown))
     rows = _Rows(now_ns)
     of_subjects: dict[tuple[str, str], _OfSubject] = {}
     printed = records.encode_evaluations([x.score for x in added])
@@ -218,39 +228,26 @@ def _added(
     identities: Sequence[tuple[str, str]],
     scored: Sequence[Evaluation],
     numbers: dict[tuple[str, str], int],
+    newest: dict[_Place, _Revision],
     after: int,
-) -> tuple[list[_Added], dict[_Place, _Revision]]:
-    """The scores that have no number yet, which they are given, and the newest of each place."""
+) -> tuple[list[_Added], list[int]]:
+    """The scores that have no number yet, which they are given, and the numbers of those whose
+    place they take.
+    """
     added: list[_Added] = []
-    newest: dict[_Place, _Revision] = {}
+    older: list[int] = []
     for (subject_id, uid), score in zip(identities, scored, strict=True):
         if (subject_id, uid) in numbers:
             continue
-        after += 1
-        numbers[subject_id, uid] = after
+        number = after + 1 + len(added)
+        numbers[subject_id, uid] = number
         place: _Place = (score.scope, subject_id, score.metric, score.run or "")
-        added.append(_Added(after, score, uid, place))
-        newest[place] = max(newest.get(place, (0, 0)), (score.revision, after))
-    return added, newest
-
-
-def _contexts_of(
-    connection: Connection,
-    newest: dict[_Place, _Revision],
-    about: dict[str, OfTrace],
-    new: Collection[str],
-) -> dict[str, _Context]:
-    """The contexts of subjects that had scores before, of which earlier revisions count no more;
-    `about` gains the stored traces that had none.
-    """
-    of_traces = {x for scope, x, _, _ in newest if scope == "trace"}
-    of_sessions = {x for scope, x, _, _ in newest if scope == "session"}
-    known = sorted(of_sessions | of_traces.difference(new))
-    contexts = _contexts(connection, sorted(set(known).difference(about)))
-    _supersede(connection, known, newest)
-    unknown = of_traces - about.keys() - contexts.keys()
-    about.update((x.id, OfTrace.of(x)) for x in placement.stored(connection, unknown))
-    return contexts
+        added.append(_Added(number, score, uid, place))
+        before = newest.get(place, (0, 0))
+        if before[0] <= score.revision:
+            newest[place] = score.revision, number
+            older.append(before[1])
+    return added, older
 
 
 def put_given(
@@ -347,60 +344,20 @@ def set_aside(connection: Connection, ids: Sequence[str]) -> None:
         connection.execute(update(table).where(*of_traces).values(current=-1))
 
 
-def _numbers(
-    connection: Connection, identities: Sequence[tuple[str, str]]
-) -> dict[tuple[str, str], int]:
-    """The numbers of those scores, by subject and uid, that are stored; mostly no subject has
-    any.
+def _stored(
+    connection: Connection, subjects: Sequence[str], revisions: Collection[int]
+) -> Iterator[Any]:
+    """The newest scores of subjects, and those of these revisions, in their order; mostly there are
+    none.
     """
-    scored: set[str] = set()
-    for some in chunks(list({subject_id for subject_id, _ in identities})):
-        scored.update(connection.execute(_SCORED_SUBJECTS, {"subjects": some}).scalars())
-    numbers: dict[tuple[str, str], int] = {}
-    for known in chunks([x for x in identities if x[0] in scored]):
-        subjects, uids = zip(*known, strict=True)
-        found = connection.execute(_STORED, {"subjects": tuple(set(subjects)), "uids": uids})
-        numbers.update(((subject, uid), number) for subject, uid, number in found)
-    return numbers
-
-
-def _supersede(
-    connection: Connection, subjects: Sequence[str], newest: dict[_Row, _Revision]
-) -> None:
-    """Have earlier revisions of scores of these subjects count no more; of what is stored in a
-    later revision than `newest` has, that is put there.
-    """
-    metrics = sorted({metric for _, _, metric, _ in newest})
     for some in chunks(subjects):
-        for names in chunks(metrics):
-            older = []
-            for revision, number, *parts in connection.execute(
-                _PLACES, {"subjects": some, "metrics": names}
-            ):
-                place, stored = tuple(parts), (revision, number)
-                if place not in newest:
-                    continue
-                if stored > newest[place]:
-                    newest[place] = stored
-                else:
-                    older.append(number)
-            _set_current(connection, older, 0)
+        found = {"subjects": some, "revisions": sorted(revisions)}
+        yield from connection.execute(_STORED, found).all()
 
 
 def _set_current(connection: Connection, numbers: Sequence[int], current: int) -> None:
     for some in chunks(numbers):
         connection.execute(update(table).where(table.c.number.in_(some)).values(current=current))
-
-
-def _contexts(connection: Connection, subjects: Sequence[str]) -> dict[str, _Context]:
-    """The contexts and tags of those of these agent traces that have scores: those of the newest
-    one.
-    """
-    found: dict[str, _Context] = {}
-    for chunk in chunks(subjects):
-        rows = connection.execute(_CONTEXTS, {"subjects": chunk})
-        found.update((x[0], (x[1], x[2])) for x in rows)
-    return found
 
 
 def _of_subject(
@@ -502,21 +459,14 @@ def _series(score: Evaluation) -> str:
 
 # Built once: to build and to recognise such a statement takes SQLAlchemy longer than the database
 # to answer it.
-_OF_SUBJECTS = table.c.subject_id.in_(bindparam("subjects", expanding=True))
-_SCORED_SUBJECTS = select(table.c.subject_id).where(_OF_SUBJECTS).distinct()
-_STORED = select(table.c.subject_id, table.c.uid, table.c.number).where(
-    _OF_SUBJECTS, table.c.uid.in_(bindparam("uids", expanding=True))
-)
-_PLACES = select(
-    table.c.revision, table.c.number, table.c.scope, table.c.subject_id, table.c.metric, table.c.run
-).where(_OF_SUBJECTS, table.c.metric.in_(bindparam("metrics", expanding=True)), NEWEST)
-_LATEST = (
-    select(func.max(table.c.number))
-    .where(_OF_SUBJECTS, table.c.scope == "trace")
-    .group_by(table.c.subject_id)
-)
-_CONTEXTS = select(table.c.subject_id, table.c.context, table.c.tags).where(
-    table.c.number.in_(_LATEST)
+_STORED = (
+    select(
+        *(table.c[x] for x in ("number", "uid", "scope", "subject_id", "metric", "run")),
+        *(table.c[x] for x in ("revision", "current", "context", "tags")),
+    )
+    .where(table.c.subject_id.in_(bindparam("subjects", expanding=True)))
+    .where(NEWEST | table.c.revision.in_(bindparam("revisions", expanding=True)))
+    .order_by(table.c.number)
 )
 _GIVEN_PLACES = select(
     table.c.number,

@@ -239,7 +239,6 @@ class Store:
                     [x.trace for x in traces],
                     after=self._last_seq,
                     now_ns=now_ns,
-                    new={x.trace.id for x in traces if x.revision == 1},
                     removed=left,
                 )
                 unanswered.note(connection, [x for x in scored if x.run is None], missing, now_ns)
