@@ -4,14 +4,11 @@ They are written with each commit, so as few as can be are looked up before: of 
 none.
 """
 
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import (
-    ColumnElement,
     bindparam,
-    case,
     delete,
     func,
     select,
@@ -30,13 +27,14 @@ from spanscore.store.dimensions import (
     Scored,
     cluster,
     cluster_of,
+    hashed,
     subject,
     text,
 )
 from spanscore.store.placement import Named
-from spanscore.store.schema import GIVEN, NEWEST, marks, undelivered
+from spanscore.store.schema import COUNTED, GIVEN, NEWEST, marks, undelivered
 from spanscore.store.schema import scores as table
-from spanscore.store.stored_rows import chunks, has_uid, key, put_rows, subject_of
+from spanscore.store.stored_rows import chunks, has_uid, key, matching, put_rows
 
 _UNKNOWN = OfTrace()
 _VERDICTS = frozenset({"pass", "fail"})
@@ -289,17 +287,15 @@ def put_given(
 def _counted_given(connection: Connection, numbered: Sequence[_Numbered]) -> set[int]:
     """The numbers of those of these scores that count; they take the place of stored ones."""
     newest = _newest_given(numbered)
-    for condition in _given_to(score for _, score in numbered):
-        older: list[int] = []
-        for stored in connection.execute(_GIVEN_PLACES.where(condition)):
-            place = tuple(stored)[2:]
-            if place not in newest:
-                continue
-            if stored.evaluated_ns > newest[place][1].evaluated_at_ns:
-                del newest[place]
-            else:
-                older.append(stored.number)
-        _set_current(connection, older, 0)
+    query = select(table.c.number, table.c.evaluated_ns, table.c.series).where(COUNTED)
+    older: list[int] = []
+    for row in matching(connection, query, table.c.series, list(newest)):
+        new = newest.get(row.series)
+        if new is not None and row.evaluated_ns > new[1].evaluated_at_ns:
+            del newest[row.series]
+        else:
+            older.append(row.number)
+    _set_current(connection, older, 0)
     return {number for number, _ in newest.values()}
 
 
@@ -307,27 +303,30 @@ def renew_given(connection: Connection, score: Evaluation) -> None:
     """Have the last given count of the series of a score that was changed or deleted; `score` is
     what it was before.
     """
-    query = select(table.c.number, table.c.record).where(table.c.metric == score.metric)
-    for condition in _given_to([score]):
-        found = connection.execute(query.where(condition).order_by(table.c.number.desc())).all()
-        of_series = [x for x in _decoded(found) if _given_place(x[1]) == _given_place(score)]
-        _set_current(connection, [number for number, _ in of_series], 0)
-        for number, newest in _newest_given(of_series).values():
-            dimensions = Dimensions()
-            of = _Places(connection, [newest]).of(dimensions, newest)
-            value, label, passing = _verdict(newest)
-            figures = {
-                "procedure": dimensions.procedure(newest, of.tenant, newest.run or ""),
-                "value": value,
-                "label": label,
-                "passing": passing,
-            }
-            dimensions.write(connection)
-            connection.execute(
-                update(table)
-                .where(table.c.number == number)
-                .values(current=1, **of._asdict(), **figures)
-            )
+    query = select(table.c.number, table.c.record).where(table.c.series == _series(score))
+    found = connection.execute(query.order_by(table.c.number.desc())).all()
+    of_series = [
+        (row.number, x)
+        for row in found
+        for x in records.undamaged(records.decode_evaluation, row.record)
+    ]
+    _set_current(connection, [row.number for row in found], 0)
+    for number, newest in _newest_given(of_series).values():
+        dimensions = Dimensions()
+        of = _Places(connection, [newest]).of(dimensions, newest)
+        value, label, passing = _verdict(newest)
+        figures = {
+            "procedure": dimensions.procedure(newest, of.tenant, newest.run or ""),
+            "value": value,
+            "label": label,
+            "passing": passing,
+        }
+        dimensions.write(connection)
+        connection.execute(
+            update(table)
+            .where(table.c.number == number)
+            .values(current=1, **of._asdict(), **figures)
+        )
 
 
 def remove(connection: Connection, numbers: Sequence[int]) -> None:
@@ -410,51 +409,22 @@ def _place_given(connection: Connection, named: Named, changed: int) -> None:
         connection.execute(update(table).where(table.c.number == number).values(place._asdict()))
 
 
-def _given_to(given: Iterable[Evaluation]) -> Iterator[ColumnElement[bool]]:
-    """The conditions that find what was given to the same traces, responses and sessions as these
-    scores that others gave.
-    """
-    scores, of = list(given), table.c
-    for some in chunks(sorted({x.target.trace_id for x in scores if x.target.trace_id})):
-        yield of.trace_id.in_(some)
-    for some in chunks(
-        sorted({subject_of(x) for x in scores if x.target.response_id and not x.target.trace_id})
-    ):
-        yield of.trace_id.is_(None) & of.response_id.in_(some)
-    for some in chunks(sorted({subject_of(x) for x in scores if x.scope == "session"})):
-        yield of.session_key.in_(some)
-
-
-def _newest_given(numbered: Iterable[_Numbered]) -> dict[_Row, _Numbered]:
+def _newest_given(numbered: Iterable[_Numbered]) -> dict[str, _Numbered]:
     """The last given of each series; of one time the one that came last, as they are in order."""
-    newest: dict[_Row, _Numbered] = {}
+    newest: dict[str, _Numbered] = {}
     for number, score in numbered:
-        place = _given_place(score)
-        before = newest.get(place)
-        if before is None or score.evaluated_at_ns >= before[1].evaluated_at_ns:
-            newest[place] = number, score
+        series = _series(score)
+        if series not in newest or score.evaluated_at_ns >= newest[series][1].evaluated_at_ns:
+            newest[series] = number, score
     return newest
 
 
-def _decoded(rows: Sequence[Any]) -> Iterator[_Numbered]:
-    for number, record in rows:
-        for score in records.undamaged(records.decode_evaluation, record):
-            yield number, score
-
-
-def _given_place(score: Evaluation) -> _Row:
-    """What there is one newest score of; `_GIVEN_PLACES` has the same of those that are stored."""
-    session = key(score.session_key) if score.session_key else None
-    of = session if score.scope == "session" else score.target.trace_id or None
-    return score.tenant, score.scope, of, score.metric, _series(score)
-
-
 def _series(score: Evaluation) -> str:
-    """Who gave a score to which span, or to which answer of a model."""
-    by = score.evaluator
-    answer = () if score.target.response_id is None else (score.target.response_id,)
-    facts = "\n".join((by.source or "", by.name, by.author or "", score.target.span_id, *answer))
-    return hashlib.sha256(facts.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    """A digest of what a score says of which trace, span, answer or session, and of who gave it."""
+    of, by = score.target, score.evaluator
+    is_of = score.session_key if score.scope == "session" else of.trace_id
+    given = (by.source, by.name, by.author, of.span_id, of.response_id)
+    return f"{hashed(score.tenant, score.scope, is_of, score.metric, *given):016x}"
 
 
 # Built once: to build and to recognise such a statement takes SQLAlchemy longer than the database
@@ -468,12 +438,3 @@ _STORED = (
     .where(NEWEST | table.c.revision.in_(bindparam("revisions", expanding=True)))
     .order_by(table.c.number)
 )
-_GIVEN_PLACES = select(
-    table.c.number,
-    table.c.evaluated_ns,
-    table.c.tenant,
-    table.c.scope,
-    case((table.c.scope == "session", table.c.session_key), else_=table.c.trace_id),
-    table.c.metric,
-    table.c.series,
-).where(GIVEN, table.c.current == 1)

@@ -192,7 +192,7 @@ scores = Table(
   it, "" for what was evaluated as it came.
 - `subject_id`: the agent trace or session that was measured. Of what others gave instead
   `trace_id`, `session_key` and `response_id`: what it names, whether or not that is known yet, and
-  `series`: a digest of who gave it to which span.
+  `series`: a digest of what it says of what, and of who gave it.
 - `current`: 1 where no later revision of the same metric and run, or no later one of its series,
   took its place; -1 where none did but the agent trace became part of another one; else 0. Figures
   are of what has 1.
@@ -217,8 +217,8 @@ it.
 
 Index("scores_by_subject", scores.c.subject_id, scores.c.metric)
 Index("scores_by_run", scores.c.run, scores.c.number, sqlite_where=scores.c.run != "")
-for _named in (scores.c.trace_id, scores.c.session_key, scores.c.response_id):
-    Index(f"scores_by_{_named.name}", _named, sqlite_where=_named.is_not(None))
+for _given in (scores.c.trace_id, scores.c.session_key, scores.c.response_id, scores.c.series):
+    Index(f"scores_by_{_given.name}", _given, sqlite_where=_given.is_not(None))
 Index(
     "scores_by_procedure",
     *(
