@@ -163,7 +163,7 @@ def test_windows_of_another_length_are_counted_by_themselves(limits):
 def test_who_spent_in_the_window_before_is_known_also_of_the_server_itself(limits, sql):
     one, seen = limits(), []
     one.exchange("one", DAY_NS, lambda _: {"a": Spending(7), "b": Spending(0)})
-    sql(f"UPDATE marks SET number = number - {DAY_NS}")
+    sql("UPDATE marks SET number = number - :ns", ns=DAY_NS)
     one.exchange("one", DAY_NS, lambda x: seen.append(x) or {})
 
     assert (seen[0].others, seen[0].before) == ({}, {"a"})
@@ -172,7 +172,7 @@ def test_who_spent_in_the_window_before_is_known_also_of_the_server_itself(limit
 def test_a_database_whose_clock_is_set_back_opens_no_spent_window(limits, sql):
     one, seen = limits(), []
     one.exchange("one", DAY_NS, lambda _: {"a": Spending(7)})
-    sql(f"UPDATE marks SET number = number + {DAY_NS}")
+    sql("UPDATE marks SET number = number + :ns", ns=DAY_NS)
     one.exchange("other", DAY_NS, lambda x: seen.append(x) or {})
 
     assert seen[0].others == {"a": Spending(7)}
@@ -181,8 +181,7 @@ def test_a_database_whose_clock_is_set_back_opens_no_spent_window(limits, sql):
 def test_a_server_that_has_long_been_silent_has_no_calls_under_way(limits, sql):
     one, seen = limits(), []
     one.exchange("one", DAY_NS, lambda _: {"a": Spending(7, 0.5, 2, 0.25)})
-    silent = "(text::jsonb || '{\"written_ns\": 0}')::text"
-    sql(f"UPDATE marks SET text = {silent}")
+    sql("UPDATE marks SET text = (text::jsonb || jsonb_build_object('written_ns', 0))::text")
     one.exchange("other", DAY_NS, lambda x: seen.append(x) or {})
 
     assert seen[0].others == {"a": Spending(7, 0.5, 0, 0.0)}
@@ -239,7 +238,7 @@ def test_the_first_call_of_a_model_waits_for_none(limits):
 def test_a_slot_that_was_not_used_is_not_made_up_for(limits, sql):
     own = limits()
     own.take_slot("m", 30.0)
-    sql(f"UPDATE marks SET number = number - {HOUR_NS}")
+    sql("UPDATE marks SET number = number - :ns", ns=HOUR_NS)
 
     assert own.take_slot("m", 30.0) == 0.0
     assert own.take_slot("m", 30.0) > 15.0

@@ -24,9 +24,9 @@ made up for, exceeds it in no minute.
 
 # Of the table, so that stores in several schemas of one database do not wait for each other.
 _LOCK: Final = text("SELECT pg_advisory_xact_lock(1936748901, 'marks'::regclass::oid::integer)")
-_NOW_NS: Final = "(floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000)"
 _READ: Final = text(
-    f"WITH clock AS (SELECT {_NOW_NS} AS now_ns), spent AS ("
+    "WITH clock AS (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint * 1000000"
+    " AS now_ns), spent AS ("
     " SELECT marks.number AS began_ns, marks.tenant, x.* FROM clock, marks,"
     " json_to_record(marks.text::json) AS x(window_ns bigint, server text, tokens bigint,"
     " usd float, open_tokens bigint, open_usd float, written_ns bigint)"
@@ -46,10 +46,12 @@ _WRITE: Final = text(
 # The generic cell rate algorithm; a tenth of a second that was not used is made up for.
 _TAKE: Final = text(
     "INSERT INTO marks (kind, name, tenant, number)"
-    f" VALUES ('slot', :model, '', {_NOW_NS} + :interval_ns)"
+    " VALUES ('slot', :model, '',"
+    " floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000 + :interval_ns)"
     " ON CONFLICT (kind, name, tenant) DO UPDATE SET number = :interval_ns"
     " + greatest(marks.number, excluded.number - :interval_ns - 100000000)"
-    f" RETURNING number - :interval_ns - {_NOW_NS}"
+    " RETURNING number - :interval_ns"
+    " - floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000"
 )
 
 
