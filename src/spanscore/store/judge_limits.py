@@ -87,15 +87,10 @@ class JudgeLimits:
             # a clock that is set back does not open a spent window again
             began_ns = max([now_ns - now_ns % window_ns, *(x.began_ns for x in found)])
             spent = decide(_standing(found, began_ns, window_ns))
-            name = f"{window_ns} {began_ns} {server}"
             by = {"window_ns": window_ns, "server": server, "written_ns": now_ns}
+            place = {"name": f"{window_ns} {began_ns} {server}", "began_ns": began_ns}
             written = [
-                {
-                    "name": name,
-                    "tenant": tenant,
-                    "began_ns": began_ns,
-                    "text": json.dumps(by | x._asdict()),
-                }
+                {**place, "tenant": tenant, "text": json.dumps(by | x._asdict())}
                 for tenant, x in spent.items()
             ]
             if written:

@@ -399,8 +399,8 @@ class RunTables(TargetReads):
             query = query.where(runs.c.state.in_(states))
         if after is not None:
             query = query.where(ordering.past(keys, after))
-        found = self._connection.execute(query.order_by(*ordering.in_order(keys)).limit(limit))
-        return [_run(x) for x in found]
+        query = query.order_by(*ordering.in_order(keys)).limit(limit)
+        return [_run(x) for x in self._connection.execute(query)]
 
     def count(self, tenant: str, states: Sequence[RunState]) -> int:
         """How many runs of a tenant are in one of these states."""
