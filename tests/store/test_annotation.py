@@ -224,6 +224,13 @@ def test_a_thumb_of_users_contradicts_where_it_is_named(store, fill, label):
     assert listed(store, queue(strategy="disagreeing", against=("helpful",))) == [traces[1]]
 
 
+def test_a_label_of_a_trace_with_several_turns_contradicts_none_of_them(store, label, make):
+    turns = [make.trace(1, opening_span_id=f"{x:016x}") for x in (1, 2)]
+    store.commit([make.stored(x) for x in turns], [make.score(x, value=0.9) for x in turns])
+    label(1, None, passed=False, metric="helpful", source="app")
+    assert listed(store, queue(strategy="disagreeing", against=("helpful",))) == []
+
+
 @pytest.mark.parametrize("strategy", ["random", "uncertain"])
 def test_what_an_author_has_labelled_does_not_come_again(store, fill, label, strategy):
     traces = fill(0.1, 0.9, 0.4)

@@ -22,7 +22,7 @@ from spanscore.judge.config import Budget
 from spanscore.judge.pace import Timing
 from spanscore.judge.shared_limits import SharedBudget, SharedPurse
 from spanscore.model.spending import Spending
-from spanscore.store import connections
+from spanscore.store import connections, stored_rows
 from spanscore.store.config import Config
 from spanscore.store.judge_limits import JudgeLimits
 from spanscore.store.store import Store
@@ -107,7 +107,9 @@ def test_three_servers_spend_a_budget_and_not_more(limits, sql):
         spent = list(threads.map(lambda x, seed: asyncio.run(spend_all(x, seed)), purses, range(3)))
 
     assert 0.9 < sum(spent) <= 1.0
-    assert sql("SELECT sum(usd) FROM judge_spending") == [(pytest.approx(sum(spent)),)]
+    assert sql("SELECT sum((text::json->>'usd')::float) FROM marks") == [
+        (pytest.approx(sum(spent)),)
+    ]
 
 
 def test_a_server_that_is_killed_leaves_its_reservations_and_holds_up_no_other(store, limits):
@@ -161,7 +163,7 @@ def test_windows_of_another_length_are_counted_by_themselves(limits):
 def test_who_spent_in_the_window_before_is_known_also_of_the_server_itself(limits, sql):
     one, seen = limits(), []
     one.exchange("one", DAY_NS, lambda _: {"a": Spending(7), "b": Spending(0)})
-    sql("UPDATE judge_spending SET began_ns = began_ns - window_ns")
+    sql("UPDATE marks SET number = number - :ns", ns=DAY_NS)
     one.exchange("one", DAY_NS, lambda x: seen.append(x) or {})
 
     assert (seen[0].others, seen[0].before) == ({}, {"a"})
@@ -170,7 +172,7 @@ def test_who_spent_in_the_window_before_is_known_also_of_the_server_itself(limit
 def test_a_database_whose_clock_is_set_back_opens_no_spent_window(limits, sql):
     one, seen = limits(), []
     one.exchange("one", DAY_NS, lambda _: {"a": Spending(7)})
-    sql("UPDATE judge_spending SET began_ns = began_ns + window_ns")
+    sql("UPDATE marks SET number = number + :ns", ns=DAY_NS)
     one.exchange("other", DAY_NS, lambda x: seen.append(x) or {})
 
     assert seen[0].others == {"a": Spending(7)}
@@ -179,7 +181,7 @@ def test_a_database_whose_clock_is_set_back_opens_no_spent_window(limits, sql):
 def test_a_server_that_has_long_been_silent_has_no_calls_under_way(limits, sql):
     one, seen = limits(), []
     one.exchange("one", DAY_NS, lambda _: {"a": Spending(7, 0.5, 2, 0.25)})
-    sql("UPDATE judge_spending SET written_ns = written_ns - 300000000000")
+    sql("UPDATE marks SET text = (text::jsonb || jsonb_build_object('written_ns', 0))::text")
     one.exchange("other", DAY_NS, lambda x: seen.append(x) or {})
 
     assert seen[0].others == {"a": Spending(7, 0.5, 0, 0.0)}
@@ -205,13 +207,13 @@ def test_a_host_that_dies_while_it_decides_is_not_waited_for_long(limits, monkey
 
 
 def test_a_store_without_its_tables_pays_for_nothing(limits, sql):
-    sql("DROP TABLE judge_spending")
-    with pytest.raises(JudgeUnavailableError, match="judge_spending"):
+    sql("DROP TABLE marks")
+    with pytest.raises(JudgeUnavailableError, match="marks"):
         asyncio.run(purse(limits(), max_tokens=100).reserve(lambda: Need(1, 0, 0)))
 
 
 def test_what_the_database_refuses_is_no_slot(limits, sql):
-    sql("DROP TABLE judge_slots")
+    sql("DROP TABLE marks")
     with pytest.raises(PermanentError):
         limits().take_slot("m", 1.0)
 
@@ -219,13 +221,13 @@ def test_what_the_database_refuses_is_no_slot(limits, sql):
 def test_two_servers_take_no_more_slots_than_their_limit_has(limits, sql):
     servers = [limits(), limits()]
     servers[0].take_slot("m", 1.0)
-    [(first_us,)] = sql("SELECT next_us FROM judge_slots")
+    [(first_ns,)] = sql("SELECT number FROM marks")
     with ThreadPoolExecutor(2) as threads:
         waits_s = list(threads.map(lambda n: servers[n % 2].take_slot("m", 1.0), range(60)))
-    [(last_us,)] = sql("SELECT next_us FROM judge_slots")
+    [(last_ns,)] = sql("SELECT number FROM marks")
 
     assert len(set(waits_s)) == 60
-    assert last_us - first_us >= 60 * 10**6
+    assert last_ns - first_ns >= 60 * 10**9
 
 
 def test_the_first_call_of_a_model_waits_for_none(limits):
@@ -236,7 +238,7 @@ def test_the_first_call_of_a_model_waits_for_none(limits):
 def test_a_slot_that_was_not_used_is_not_made_up_for(limits, sql):
     own = limits()
     own.take_slot("m", 30.0)
-    sql("UPDATE judge_slots SET next_us = next_us - 3600000000")
+    sql("UPDATE marks SET number = number - :ns", ns=HOUR_NS)
 
     assert own.take_slot("m", 30.0) == 0.0
     assert own.take_slot("m", 30.0) > 15.0
@@ -246,12 +248,42 @@ def test_windows_and_slots_long_past_are_deleted(store, limits, sql):
     own = limits()
     own.exchange("one", DAY_NS, lambda _: {"a": Spending(7)})
     own.take_slot("m", 1.0)
-    [(now_ns,)] = sql("SELECT written_ns FROM judge_spending")
+    [(now_ns,)] = sql("SELECT number FROM marks WHERE kind = 'slot'")
     store.prune(now_ns)
-    kept = sql("SELECT count(*) FROM judge_spending, judge_slots")
+    kept = sql("SELECT count(*) FROM marks")
     store.prune(now_ns + 4 * DAY_NS)
 
-    assert (kept, sql("SELECT 1 FROM judge_spending UNION SELECT 1 FROM judge_slots")) == (
-        [(1,)],
-        [],
-    )
+    assert (kept, sql("SELECT kind FROM marks")) == ([(2,)], [])
+
+
+def test_a_model_with_a_long_name_has_slots_of_its_own(limits):
+    own = limits()
+    waits_s = [own.take_slot("m" * 300 + x, 30.0) for x in "aba"]
+    assert waits_s[:2] == [0.0, 0.0]
+    assert waits_s[2] > 15.0
+
+
+def test_slots_and_spending_wait_for_no_commit(store, limits):
+    """Also where rows of the same table are written: a wait would end in an error after 5 s."""
+    own, seen = limits(), []
+    own.take_slot("m", 1.0)
+    own.exchange("one", HOUR_NS, lambda _: {"a": Spending(7)})
+    with store._database.writing() as connection:
+        stored_rows.note(connection, {"m": 1, "s": 1})
+        own.take_slot("m", 1.0)
+        own.exchange("one", HOUR_NS, lambda _: {"a": Spending(8)})
+        limits().exchange("other", HOUR_NS, lambda x: seen.append(x) or {})
+
+    assert seen[0].others == {"a": Spending(8)}
+
+
+def test_a_commit_waits_for_no_server_that_decides(store, limits):
+    def decide(_standing):
+        store.commit([], [], evaluated={"s": 1})
+        return {"a": Spending(7)}
+
+    own, seen = limits(), []
+    own.exchange("one", HOUR_NS, decide)
+    own.exchange("other", HOUR_NS, lambda x: seen.append(x) or {})
+
+    assert seen[0].others == {"a": Spending(7)}

@@ -166,7 +166,8 @@ def test_the_target_of_a_run_names_what_is_the_tenants(store, turns, ids, tenant
     [other] = [x for name, x in turns.items() if name != tenant]
 
     def read(tables):
-        traces = tables.traces(tenant, "", 10, max_bytes=10**6, stored_by_ns=LATE)
+        places = tables.places(tenant, "", 10, stored_by_ns=LATE)
+        traces = tables.traces([x.id for x in places])
         sessions = tables.session_keys(tenant, "", 10, stored_by_ns=LATE)
         unknown = (
             tables.unknown_traces(tenant, ids["trace_id"]),
@@ -180,19 +181,19 @@ def test_the_target_of_a_run_names_what_is_the_tenants(store, turns, ids, tenant
         )
 
     traces, sessions, unknown, has_other = store.read_runs(read)
-    assert (traces, sessions) == ([(own.id, own)], [own.session_key])
+    assert (traces, sessions) == ({own.id: own}, [own.session_key])
     assert (unknown, has_other) == (([other.id], [other.session_key]), False)
 
 
 @pytest.mark.parametrize("tenant", TENANTS)
 def test_what_a_target_names_by_id_is_the_tenants(store, turns, ids, tenant):
     def read(tables):
-        turns_of = [tables.turns(tenant, x) for x in ids["trace_id"]]
-        sessions_of = [tables.sessions_of(tenant, x) for x in ids["session_id"]]
+        turns_of = [tables.turns(tenant, [x]) for x in ids["trace_id"]]
+        sessions_of = [tables.sessions(tenant, [x]) for x in ids["session_id"]]
         return (
             turns_of,
             sessions_of,
-            [tables.turns_of_session(tenant, x) for x in ids["session_id"]],
+            [tables.turns_of_sessions(tenant, [x]) for x in ids["session_id"]],
         )
 
     own = turns[tenant]

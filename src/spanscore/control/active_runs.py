@@ -149,14 +149,14 @@ class ActiveRuns:
             return
         before_ns = None if bounds.max_age is None else now_ns - bounds.max_age
         to: RunState = "ERASING" if bounds.delete_scores else "DELETING"
-        expired: list[str] = await self._ask(
+        expired: int = await self._ask(
             self._store.write_runs,
             lambda x: x.expire(before_ns=before_ns, max_count=bounds.max_runs, to=to),
         )
         if expired:
             _log.info(
                 "%d evaluation runs are deleted: evaluation.runs.retention keeps no more",
-                len(expired),
+                expired,
             )
         self._expire_at_ns = now_ns + _EXPIRE_EVERY_NS
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from spanscore.control.run_sources import Reading, Sources
@@ -80,19 +81,20 @@ def page(
         return _of_ids(store, tenant, target, int(cursor or 0))
     if target.scope == "session":
         return _of_sessions(store, tenant, target, cursor, stored_by_ns, rows)
-    if rows is not None:
-        return _of_rows(store, tenant, target, int(cursor or rows[0]), rows[1])
+    rows = rows and (int(cursor or rows[0]), rows[1])
+    places = store.read_runs(
+        lambda x: x.places(tenant, cursor, _TRACES, stored_by_ns=stored_by_ns, rows=rows)
+    )
     wanted = target.filter or TraceFilter()
     if wanted == TraceFilter() and not target.where:
-        ids = store.read_runs(
-            lambda x: x.trace_ids(tenant, cursor, _TRACES, stored_by_ns=stored_by_ns)
-        )
-        return Page(ids, ids[-1] if ids else None)
-    found = store.read_runs(
-        lambda x: x.traces(tenant, cursor, _TRACES, max_bytes=_MAX_BYTES, stored_by_ns=stored_by_ns)
-    )
-    accepted = {id_: trace for id_, trace in found if trace is not None and wanted.accepts(trace)}
-    return Page(_that_meet(store, tenant, target, accepted), found[-1][0] if found else None)
+        subjects = [x.id for x in places]
+    else:
+        totals_bytes = accumulate((x.size_bytes for x in places), initial=0)
+        places = [x for x, before in zip(places, totals_bytes, strict=False) if before < _MAX_BYTES]
+        traces = store.read_runs(lambda x: x.traces([y.id for y in places]))
+        accepted = {id_: x for id_, x in traces.items() if wanted.accepts(x)}
+        subjects = _that_meet(store, tenant, target, accepted)
+    return Page(subjects, places[-1].place if places else None)
 
 
 def _that_meet(
@@ -157,12 +159,10 @@ def add(tables: RunTables, run: Run, sampling: Sampling, found: Page, now_ns: in
     where it is gone.
     """
     drawn = [(x, sampling.draw(x)) for x in found.subjects if sampling.is_in_share(x)]
-    added = tables.add_items(run, drawn)
-    items = (
-        run.progress.items
-        + added
-        - _limited_to(tables, run, sampling, run.progress.items + added, found.next is None)
-    )
+    items = run.progress.items + tables.add_items(run, drawn)
+    # before the end twice as many may stay
+    if sampling.count is not None and items > sampling.count * (1 if found.next is None else 2):
+        items -= tables.keep_lowest(run.id, sampling.count)
 
     def listed(current: Run) -> Run:
         candidates = current.progress.candidates + len(found.subjects)
@@ -173,42 +173,17 @@ def add(tables: RunTables, run: Run, sampling: Sampling, found: Page, now_ns: in
     return tables.change(run.id, now_ns, listed)
 
 
-def _limited_to(tables: RunTables, run: Run, sampling: Sampling, items: int, is_last: bool) -> int:
-    """How many items go again, since others have lower draws: all that are too many at the end, and
-    some before.
-    """
-    if sampling.count is None or items <= sampling.count * (1 if is_last else 2):
-        return 0
-    highest = tables.highest_draw(run.id, sampling.count)
-    return 0 if highest is None else tables.drop_above(run.id, highest)
-
-
 def _of_ids(store: Store, tenant: str, target: TargetSpec, start: int) -> Page:
     ids = list(dict.fromkeys(target.trace_ids or target.session_ids))
     some = ids[start : start + _IDS]
 
-    def resolved(tables: RunTables) -> list[str]:
-        if target.trace_ids:
-            found = [turn for id_ in some for turn in tables.turns(tenant, id_)]
-        elif target.scope == "session":
-            found = [x for id_ in some for x in tables.sessions_of(tenant, id_)]
-        else:
-            found = [turn for id_ in some for turn in tables.turns_of_session(tenant, id_)]
-        return list(dict.fromkeys(found))
-
+    if target.trace_ids:
+        read = RunTables.turns
+    else:
+        read = RunTables.sessions if target.scope == "session" else RunTables.turns_of_sessions
+    found = store.read_runs(lambda x: read(x, tenant, some))
     end = start + len(some)
-    return Page(store.read_runs(resolved), str(end) if end < len(ids) else None)
-
-
-def _of_rows(store: Store, tenant: str, target: TargetSpec, after: int, until: int) -> Page:
-    found = store.read_runs(
-        lambda x: x.traces_in(tenant, after, _TRACES, max_bytes=_MAX_BYTES, until=until)
-    )
-    wanted = target.filter or TraceFilter()
-    accepted = {
-        id_: trace for _, id_, trace in found if trace is not None and wanted.accepts(trace)
-    }
-    return Page(_that_meet(store, tenant, target, accepted), str(found[-1][0]) if found else None)
+    return Page(list(dict.fromkeys(found)), str(end) if end < len(ids) else None)
 
 
 def _of_sessions(

@@ -2,12 +2,12 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from sqlalchemy import delete, func, literal, select, update
+from sqlalchemy import Row, delete, func, literal, select, update
 from sqlalchemy.engine import Connection
 
 from spanscore.model.external import HUMAN
@@ -87,24 +87,20 @@ def candidates(
         yield from _random(connection, queue, judge, after)
         return
     ranked = _uncertain if queue.strategy == "uncertain" else _disagreeing
-    for candidate in sorted(ranked(connection, queue, judge)):
-        if after is None or candidate.place > after:
-            yield candidate
+    found = sorted(ranked(connection, queue, judge))
+    yield from (x for x in found if after is None or x.place > after)
 
 
-def scope_of(connection: Connection, queue: Queue) -> ScopeKind | None:
-    """Whether the judge scores traces or sessions; None where it has scored nothing."""
-    judge = _judge(connection, queue)
-    return None if judge is None else judge.scope
+def _procedures(connection: Connection, queue: Queue, names: Sequence[str]) -> Sequence[Any]:
+    """How what is scored under these names was scored."""
+    table = score_procedures.c
+    of_names = (table.tenant == queue.tenant, table.metric.in_(names), table.status == "scored")
+    return connection.execute(select(score_procedures).where(*of_names)).all()
 
 
 def _judge(connection: Connection, queue: Queue) -> _Judge | None:
-    table = score_procedures.c
-    made_as_traces_passed = (table.metric == queue.metric, table.source.is_(None), table.run == "")
-    query = select(score_procedures).where(
-        table.tenant == queue.tenant, *made_as_traces_passed, table.status == "scored"
-    )
-    found = connection.execute(query).all()
+    procedures = _procedures(connection, queue, [queue.metric])
+    found = [x for x in procedures if x.source is None and not x.run]
     scopes = {x.scope for x in found}
     scope = queue.scope or ("trace" if "trace" in scopes else "session")
     of_scope = {x.id: x for x in found if x.scope == scope}
@@ -119,31 +115,21 @@ def _random(
     So what was labelled up to any moment is a simple random sample, and what is scored meanwhile
     has its place in it.
     """
-    start = _start(queue)
-    position = start - 1 if after is None else (start + after[0]) % _SUBJECTS
-    is_first_lap = after is None or position >= start
-    laps: list[tuple[int, int]] = [(position, _SUBJECTS)] if is_first_lap else []
-    laps.append((-1 if is_first_lap else position, start))
-    for begin, end in laps:
-        while rows := connection.execute(_in_hash_order(judge, begin, end)).all():
-            for row in rows:
-                yield Candidate(
-                    ((row.subject - start) % _SUBJECTS, 0), row.number, ("drawn at random",)
-                )
-            begin = rows[-1].subject  # noqa: PLW2901 - where this lap goes on
+    start, passed = _start(queue), -1 if after is None else after[0]
+    for origin in (start, start - _SUBJECTS):  # up to the greatest hash, and from 0 on
+        subject, last = max(origin + passed, -1), min(origin + _SUBJECTS, _SUBJECTS) - 1
+        while subject < last and (rows := _in_hash_order(connection, judge, subject, last)):
+            for subject, number in rows:
+                yield Candidate((subject - origin, 0), number, ("drawn at random",))
 
 
-def _in_hash_order(judge: _Judge, after: int, end: int) -> Any:
-    scores = stored.c
-    wanted = (
-        COUNTED,
-        scores.procedure.in_(judge.procedures),
-        scores.passing.is_not(None),
-        scores.subject > after,
-    )
-    before = () if end == _SUBJECTS else (scores.subject < end,)
-    query = select(scores.subject, func.max(scores.number).label("number")).where(*wanted, *before)
-    return query.group_by(scores.subject).order_by(scores.subject).limit(_CANDIDATES_AT_ONCE)
+def _in_hash_order(connection: Connection, judge: _Judge, after: int, last: int) -> Sequence[Any]:
+    """(subject, number) of the first subjects past one hash up to another."""
+    table = stored.c
+    wanted = (COUNTED, table.procedure.in_(judge.procedures), table.passing.is_not(None))
+    query = select(table.subject, func.max(table.number)).where(*wanted)
+    query = query.where(table.subject > after, table.subject <= last).group_by(table.subject)
+    return connection.execute(query.order_by(table.subject).limit(_CANDIDATES_AT_ONCE)).all()
 
 
 def _start(queue: Queue) -> int:
@@ -168,7 +154,7 @@ def _uncertain(connection: Connection, queue: Queue, judge: _Judge) -> list[Cand
         .limit(MAX_RANKED)
     )
     nearest = connection.execute(query).all()
-    scores = by_number(connection, [x.number for x in nearest])
+    scores = _by_number(connection, [x.number for x in nearest])
     return [_doubt(x, scores[x.number]) for x in nearest if x.number in scores]
 
 
@@ -193,89 +179,50 @@ def _disagreeing(connection: Connection, queue: Queue, judge: _Judge) -> list[Ca
     """Those whose verdict another one contradicts: of an evaluation run, of others, or of further
     metrics.
     """
-    labels: defaultdict[int, list[str]] = defaultdict(list)
-    others = _other_procedures(connection, queue, judge)
-    direct = {id_: x for id_, x in others.items() if x.source is None or x.scope == "session"}
-    for row in _contradicted(connection, judge, list(direct)):
-        labels[row.number].append(_verdict(direct[row.procedure], row.other))
-    given = {id_: x for id_, x in others.items() if id_ not in direct}
-    if judge.scope == "trace" and given:
-        for number, procedure, passing in _contradicted_by_given(
-            connection, queue, judge, list(given)
+    named = _procedures(connection, queue, [queue.metric, queue.label, *queue.against])
+    others = {x.id: x for x in named if x.scope == judge.scope and x.id not in judge.procedures}
+    verdicts: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for subject, procedure, passing in _other_verdicts(connection, queue, judge, list(others)):
+        verdicts[subject].append((procedure, passing))
+    table, labels = stored.c, dict[int, list[str]]()
+    # not `COUNTED`: few are found by their subjects, and all by that index
+    query = select(table.subject_id, table.number, table.passing).where(table.current > 0)
+    of_judge = (table.metric == queue.metric, table.procedure.in_(judge.procedures))
+    for some in chunks(list(verdicts)):
+        for subject, number, passing in connection.execute(
+            query.where(table.subject_id.in_(some), *of_judge, table.passing.is_not(None))
         ):
-            labels[number].append(_verdict(given[procedure], passing))
+            against = [(x, y) for x, y in verdicts[subject] if y != passing]
+            if against:
+                labels[number] = [_verdict(others[x], y) for x, y in against]
     newest = sorted(labels, reverse=True)[:MAX_RANKED]
     return [Candidate((_NEWEST - x, 0), x, tuple(dict.fromkeys(labels[x]))) for x in newest]
 
 
-def _other_procedures(connection: Connection, queue: Queue, judge: _Judge) -> dict[int, Any]:
-    table = score_procedures.c
-    named = table.metric.in_([queue.metric, queue.label, *queue.against])
-    query = select(score_procedures).where(
-        table.tenant == queue.tenant, named, table.status == "scored"
-    )
-    found = connection.execute(query.where(table.scope == judge.scope)).all()
-    return {x.id: x for x in found if x.id not in judge.procedures}
-
-
-def _contradicted(connection: Connection, judge: _Judge, others: Sequence[int]) -> Sequence[Any]:
-    """(number, procedure, other): the judge's scores whose subjects have another verdict by other
-    procedures.
-    """
-    scores = stored.c
-    newest = select(scores.subject, scores.procedure, scores.passing)
-    newest = newest.where(COUNTED, scores.procedure.in_(others), scores.passing.is_not(None))
-    other = newest.order_by(scores.evaluated_ns.desc()).limit(_MAX_OTHERS).subquery()
-    query = (
-        select(scores.number, other.c.procedure, other.c.passing.label("other"))
-        .join(other, other.c.subject == scores.subject)
-        .where(COUNTED, scores.procedure.in_(judge.procedures), scores.passing != other.c.passing)
-        .order_by(scores.number.desc())
-        .limit(MAX_RANKED)
-    )
-    return connection.execute(query).all() if others else []
-
-
-def _contradicted_by_given(
-    connection: Connection, queue: Queue, judge: _Judge, given: Sequence[int]
-) -> Iterator[tuple[int, int, int]]:
-    """(number, procedure, verdict) of what others gave to OTel traces that are one turn each."""
-    scores = stored.c
-    query = select(scores.trace_id, scores.procedure, scores.passing)
-    query = query.where(COUNTED, scores.procedure.in_(given), scores.passing.is_not(None))
-    given_labels: defaultdict[str, list[Any]] = defaultdict(list)
-    for row in connection.execute(query.order_by(scores.evaluated_ns.desc()).limit(_MAX_OTHERS)):
-        given_labels[row.trace_id].append(row)
-    for some in chunks([x for x in given_labels if x]):
-        turns = _single_turns(connection, queue.tenant, some)
-        for subject, number, passing in _verdicts_of(connection, queue, judge, list(turns)):
-            for row in given_labels[turns[subject]]:
-                if row.passing != passing:
-                    yield number, row.procedure, row.passing
-
-
-def _single_turns(connection: Connection, tenant: str, trace_ids: Sequence[str]) -> dict[str, str]:
-    """By agent trace id the OTel trace, where that has no other agent trace."""
-    table, of_trace = otel_traces.c, defaultdict[str, list[str]](list)
-    query = select(table.trace_id, table.agent_trace_id).where(table.trace_id.in_(trace_ids))
-    for row in connection.execute(query.where(*is_of(otel_traces, tenant))):
-        of_trace[row.trace_id].append(row.agent_trace_id)
-    return {ids[0]: trace_id for trace_id, ids in of_trace.items() if len(ids) == 1}
-
-
-def _verdicts_of(
-    connection: Connection, queue: Queue, judge: _Judge, subjects: Sequence[str]
+def _other_verdicts(
+    connection: Connection, queue: Queue, judge: _Judge, others: Sequence[int]
 ) -> Iterator[tuple[str, int, int]]:
-    """(subject, number, verdict) of the judge's newest scores of these agent traces."""
+    """(subject, procedure, verdict) of the newest; what was given to an OTel trace is of its turn,
+    where that has one.
+    """
     table = stored.c
-    query = (
-        select(table.subject_id, table.number, table.passing)
-        .where(table.subject_id.in_(subjects), table.current == 1)
-        .where(table.scope == judge.scope, table.metric == queue.metric)
-        .where(table.procedure.in_(judge.procedures), table.passing.is_not(None))
-    )
-    for row in connection.execute(query):
-        yield row.subject_id, row.number, row.passing
+    is_of_session = judge.scope == "session"
+    own = func.coalesce(table.subject_id, table.session_key) if is_of_session else table.subject_id
+    query = select(own.label("subject"), table.trace_id, table.procedure, table.passing)
+    query = query.where(COUNTED, table.procedure.in_(others), table.passing.is_not(None))
+    newest = query.order_by(table.evaluated_ns.desc()).limit(_MAX_OTHERS)
+    rows = connection.execute(newest).all() if others else []
+    turns: defaultdict[str, list[str]] = defaultdict(list)
+    of_tenant = is_of(otel_traces, queue.tenant)
+    turn = select(otel_traces.c.trace_id, otel_traces.c.agent_trace_id).where(*of_tenant)
+    for some in chunks(list({x.trace_id for x in rows if x.trace_id})):
+        for trace_id, id_ in connection.execute(turn.where(otel_traces.c.trace_id.in_(some))):
+            turns[trace_id].append(id_)
+    for row in rows:
+        if row.subject is not None:
+            yield row.subject, row.procedure, row.passing
+        elif len(turns[row.trace_id]) == 1:
+            yield turns[row.trace_id][0], row.procedure, row.passing
 
 
 def _verdict(by: Any, passing: int) -> str:
@@ -284,7 +231,7 @@ def _verdict(by: Any, passing: int) -> str:
     return f"{who} says {'pass' if passing else 'fail'}{name}"
 
 
-def by_number(connection: Connection, numbers: Sequence[int]) -> dict[int, Evaluation]:
+def _by_number(connection: Connection, numbers: Sequence[int]) -> dict[int, Evaluation]:
     """The scores with these outbox numbers; those whose records are damaged are left out."""
     found: dict[int, Evaluation] = {}
     for some in chunks(numbers):
@@ -323,36 +270,22 @@ class Page(NamedTuple):
     next: Place | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Subject:
-    """What is known of a candidate: its trace or session, who was asked to label that, and by
-    author the labels' uids.
+    """What is known of a candidate: its trace or session, what the queue's author was `asked`, and
+    by author the labels' uids.
 
-    `labels` is empty where it is settled without them.
+    `is_settled`: it was noted that the author has nothing to label here; then `labels` is empty.
+    `is_open`: the author is to label it.
     """
 
     candidate: Candidate
     scope: ScopeKind
     id: str
-    requests: Sequence[Any]
-    labels: Mapping[str, str]
-
-    def own(self, queue: Queue) -> Any | None:
-        """What the queue's author was asked."""
-        return next((x for x in self.requests if x.author == queue.author), None)
-
-    def is_settled(self, queue: Queue) -> bool:
-        """Whether it was noted that the author has nothing to label here."""
-        own = self.own(queue)
-        settled = {"labelled", "skipped"} | ({"passed"} if queue.labels_wanted == 1 else set())
-        return own is not None and own.state in settled
-
-    def is_open(self, queue: Queue, now_ns: int) -> bool:
-        """Whether the queue's author is to label it."""
-        if self.is_settled(queue) or queue.author in self.labels:
-            return False
-        leased = {x.author for x in self.requests if x.state == "leased" and x.until_ns > now_ns}
-        return len((self.labels.keys() | leased) - {queue.author}) < queue.labels_wanted
+    asked: Any | None
+    is_settled: bool
+    labels: Mapping[str, str] = field(default_factory=dict)
+    is_open: bool = False
 
 
 class Annotation:
@@ -364,13 +297,12 @@ class Annotation:
 
     def page(self, queue: Queue, limit: int, after: Place | None = None) -> Page:
         """At most `limit` items that the queue's author is to label; nothing is leased."""
-        now_ns = self._clock_ns()
         with self._database.reading() as connection:
-            wanted = (x for x in _subjects(connection, queue, after) if x.is_open(queue, now_ns))
-            found = list(islice(wanted, limit + 1))
-            scores = by_number(connection, [x.candidate.number for x in found[:limit]])
-        items = [_item(x.candidate, scores) for x in found[:limit] if x.candidate.number in scores]
-        return Page(items, found[limit - 1].candidate.place if len(found) > limit else None)
+            found = candidates(connection, queue, after)
+            known = _known(connection, queue, found, self._clock_ns())
+            wanted = list(islice((x.candidate for x in known if x.is_open), limit + 1))
+            items = _items(connection, wanted[:limit])
+        return Page(items, wanted[limit - 1].place if len(wanted) > limit else None)
 
     def lease(self, queue: Queue, count: int, duration_ns: int) -> list[Item]:
         """At most `count` items for the queue's author alone.
@@ -378,29 +310,25 @@ class Annotation:
         One that is leased to them already, they get again.
         """
         now_ns = self._clock_ns()
+        until_ns = now_ns + duration_ns
         for _ in range(_TRIES):  # others may have taken all that was free when it was looked for
             with self._database.reading() as connection:
-                reached, scores = _reached(connection, queue, count + _SPARE, now_ns)
+                reached = _reached(connection, queue, count + _SPARE, now_ns)
             with self._database.writing() as connection:
-                taken = _take(connection, queue, reached, count, now_ns, now_ns + duration_ns)
-            if taken or not any(x.is_open(queue, now_ns) for x in reached):
+                taken = _take(connection, queue, reached, count, now_ns, until_ns)
+            if taken or not any(x.is_open for x in reached):
                 break
-        return [_item(x, scores, now_ns + duration_ns) for x in taken if x.number in scores]
+        with self._database.reading() as connection:
+            return _items(connection, taken, until_ns)
 
     def release(self, queue: Queue, scope: ScopeKind, subject_id: str, *, skip: bool) -> bool:
         """End a lease; with `skip` the author is not asked again. Returns whether there was one."""
         table = annotation_items.c
-        wanted = (
-            *_own(queue),
-            table.scope == scope,
-            table.subject_id == subject_id,
-            table.state == "leased",
-        )
+        of_subject = (table.scope == scope, table.subject_id == subject_id)
+        lease = update(annotation_items).where(*_own(queue), *of_subject, table.state == "leased")
         values = {"until_ns": 0, **({"state": "skipped"} if skip else {})}
         with self._database.writing() as connection:
-            return bool(
-                connection.execute(update(annotation_items).where(*wanted).values(values)).rowcount
-            )
+            return bool(connection.execute(lease.values(values)).rowcount)
 
 
 def forget_label(connection: Connection, uid: str) -> None:
@@ -416,24 +344,11 @@ def prune(connection: Connection, before_ns: int) -> None:
     connection.execute(delete(annotation_items).where(annotation_items.c.drawn_ns < before_ns))
 
 
-def labels_of(
-    connection: Connection, tenant: str, name: str, scope: ScopeKind, subjects: Sequence[str]
-) -> dict[str, dict[str, Evaluation]]:
-    """What people gave to traces or sessions under a name, by subject and author."""
-    if scope == "trace":
-        otel_ids = external.otel_ids(connection, subjects)
-        given = external.of_traces(connection, otel_ids, subjects, tenant, metric=name).scores
-    else:
-        given = [x for x in external.of_sessions(connection, subjects, tenant) if x.metric == name]
-    found: defaultdict[str, dict[str, Evaluation]] = defaultdict(dict)
-    for score in given:
-        if score.evaluator.source == HUMAN:
-            found[subject_of(score)][score.evaluator.author or ""] = score
-    return found
-
-
-def _item(candidate: Candidate, scores: Mapping[int, Evaluation], until_ns: int = 0) -> Item:
-    return Item(scores[candidate.number], candidate.place, candidate.reasons, until_ns)
+def _items(connection: Connection, found: Sequence[Candidate], until_ns: int = 0) -> list[Item]:
+    scores = _by_number(connection, [x.number for x in found])
+    return [
+        Item(scores[x.number], x.place, x.reasons, until_ns) for x in found if x.number in scores
+    ]
 
 
 def _own(queue: Queue) -> tuple[Any, ...]:
@@ -441,60 +356,74 @@ def _own(queue: Queue) -> tuple[Any, ...]:
     return (table.tenant == queue.tenant, table.label == queue.label, table.author == queue.author)
 
 
-def _reached(
-    connection: Connection, queue: Queue, wanted: int, now_ns: int
-) -> tuple[list[_Subject], dict[int, Evaluation]]:
-    """The candidates in order up to the last that is wanted; and the judge's scores of those that
-    are open.
-    """
-    reached, is_open = [], []
-    for subject in _subjects(connection, queue, None):
+def _reached(connection: Connection, queue: Queue, wanted: int, now_ns: int) -> list[_Subject]:
+    """The candidates in order up to the last that is wanted of those that are open."""
+    reached: list[_Subject] = []
+    for subject in _known(connection, queue, candidates(connection, queue), now_ns):
         reached.append(subject)
-        if subject.is_open(queue, now_ns):
-            is_open.append(subject.candidate.number)
-        if len(is_open) == wanted:
+        wanted -= subject.is_open
+        if not wanted:
             break
-    return reached, by_number(connection, is_open)
+    return reached
 
 
-def _subjects(connection: Connection, queue: Queue, after: Place | None) -> Iterator[_Subject]:
-    """The candidates in order, with what is known of each."""
-    found = islice(candidates(connection, queue, after), _MAX_LOOKED_AT)
-    while some := list(islice(found, _CHUNK)):
-        yield from _known(connection, queue, some)
+def _known(
+    connection: Connection, queue: Queue, found: Iterable[Candidate], now_ns: int
+) -> Iterator[_Subject]:
+    """What is known of candidates, in their order."""
+    looked_at = islice(found, _MAX_LOOKED_AT)
+    while some := list(islice(looked_at, _CHUNK)):
+        yield from _subjects(connection, queue, some, now_ns)
 
 
-def _known(connection: Connection, queue: Queue, some: Sequence[Candidate]) -> list[_Subject]:
-    table = stored.c
-    query = select(table.number, table.scope, table.subject_id).where(
-        table.number.in_([x.number for x in some])
-    )
+def _subjects(
+    connection: Connection, queue: Queue, some: Sequence[Candidate], now_ns: int
+) -> list[_Subject]:
+    table, items = stored.c, annotation_items.c
+    numbers = table.number.in_([x.number for x in some])
+    query = select(table.number, table.scope, table.subject_id).where(numbers)
     named = {row.number: row for row in connection.execute(query)}
-    requests = _labels_of(connection, queue, [x.subject_id for x in named.values()])
-    rows = [(x, named[x.number]) for x in some if x.number in named]
-    found = [
-        _Subject(x, row.scope, row.subject_id, requests.get(row.subject_id, ()), {})
-        for x, row in rows
-    ]
-    unsettled = [x for x in found if not x.is_settled(queue)]
-    if not unsettled:
-        return found
-    scope: ScopeKind = unsettled[0].scope
-    labels = labels_of(connection, queue.tenant, queue.label, scope, [x.id for x in unsettled])
-    uids = {subject: {author: x.uid for author, x in of.items()} for subject, of in labels.items()}
-    return [_Subject(x.candidate, x.scope, x.id, x.requests, uids.get(x.id, {})) for x in found]
+    asked: defaultdict[str, dict[str, Row[Any]]] = defaultdict(dict)
+    of_label = (items.tenant == queue.tenant, items.label == queue.label)
+    of_subjects = items.subject_id.in_([x.subject_id for x in named.values()])
+    for item in connection.execute(select(annotation_items).where(*of_label, of_subjects)):
+        asked[item.subject_id][item.author] = item
+    settled = {"labelled", "skipped"} | ({"passed"} if queue.labels_wanted == 1 else set())
+    found: list[_Subject] = []
+    for x in some:
+        if x.number in named:
+            row = named[x.number]
+            own = asked[row.subject_id].get(queue.author)
+            is_settled = own is not None and own.state in settled
+            found.append(_Subject(x, row.scope, row.subject_id, own, is_settled))
+    unsettled = [x for x in found if not x.is_settled]
+    labels = _labels(connection, queue, unsettled)
+    for subject in unsettled:
+        requests = asked[subject.id].values()
+        leased = {x.author for x in requests if x.state == "leased" and x.until_ns > now_ns}
+        subject.labels = labels[subject.id]
+        others = (subject.labels.keys() | leased) - {queue.author}
+        is_free = len(others) < queue.labels_wanted
+        subject.is_open = is_free and queue.author not in subject.labels
+    return found
 
 
-def _labels_of(
-    connection: Connection, queue: Queue, subjects: Sequence[str]
-) -> dict[str, list[Any]]:
-    table, found = annotation_items.c, defaultdict[str, list[Any]](list)
-    of_label = select(annotation_items).where(
-        table.tenant == queue.tenant, table.label == queue.label
-    )
-    for some in chunks(subjects):
-        for row in connection.execute(of_label.where(table.subject_id.in_(some))):
-            found[row.subject_id].append(row)
+def _labels(
+    connection: Connection, queue: Queue, subjects: Sequence[_Subject]
+) -> defaultdict[str, dict[str, str]]:
+    """The uids of what people gave under the queue's label, by subject and author."""
+    ids, given = [x.id for x in subjects], list[Evaluation]()
+    if subjects and subjects[0].scope == "trace":
+        otel_ids = external.otel_ids(connection, ids)
+        given = external.of_traces(
+            connection, otel_ids, ids, queue.tenant, metric=queue.label
+        ).scores
+    elif subjects:
+        given = external.of_sessions(connection, ids, queue.tenant)
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for score in given:
+        if score.evaluator.source == HUMAN and score.metric == queue.label:
+            found[subject_of(score)][score.evaluator.author or ""] = score.uid
     return found
 
 
@@ -509,69 +438,31 @@ def _take(
     """Lease what nobody has taken meanwhile; and note what is settled, which in random order is of
     the sample too.
     """
-    free = _still_open(connection, queue, reached, now_ns)[:count]
-    passed = reached  # what comes before the last that is leased
-    if free:
-        last = free[-1].candidate.place
-        passed = [subject for subject in reached if subject.candidate.place < last]
-    settled = [
-        subject for subject in passed if subject.labels and not subject.is_open(queue, now_ns)
-    ]
-    rows = [_row(queue, subject, now_ns, until_ns) for subject in free]
-    rows += [_row(queue, subject, now_ns, 0) for subject in settled]
-    _put(connection, queue, rows)
-    if queue.strategy == "random":
-        known = [subject.id for subject in passed if subject.is_settled(queue)]
-        _note_as_random(connection, queue, known)
-    return [subject.candidate for subject in free]
-
-
-def _still_open(
-    connection: Connection, queue: Queue, reached: Sequence[_Subject], now_ns: int
-) -> list[_Subject]:
-    """Those of the subjects that were open when they were looked for, and are now."""
-    was_open = [subject.candidate for subject in reached if subject.is_open(queue, now_ns)]
-    found: list[_Subject] = []
-    for start in range(0, len(was_open), _CHUNK):
-        current = _known(connection, queue, was_open[start : start + _CHUNK])
-        found += [subject for subject in current if subject.is_open(queue, now_ns)]
-    return found
-
-
-def _note_as_random(connection: Connection, queue: Queue, subject_ids: Sequence[str]) -> None:
-    """Note that these subjects came up in random order too."""
+    was_open = [x.candidate for x in reached if x.is_open]
+    still_open = (x for x in _known(connection, queue, was_open, now_ns) if x.is_open)
+    free = list(islice(still_open, count))
+    # what comes before the last that is leased
+    passed = [x for x in reached if not free or x.candidate.place < free[-1].candidate.place]
+    rows = [_row(queue, x, now_ns, until_ns) for x in free]
+    rows += [_row(queue, x, now_ns, 0) for x in passed if x.labels and not x.is_open]
     table = annotation_items.c
-    for some in chunks(subject_ids):
+    for some in chunks([row[3] for row in rows]):
+        before = (*_own(queue), table.subject_id.in_(some))
+        connection.execute(delete(annotation_items).where(*before))
+    put_rows(connection, annotation_items, rows)
+    known = [x.id for x in passed if x.is_settled and queue.strategy == "random"]
+    for some in chunks(known):
         own = (*_own(queue), table.subject_id.in_(some), table.at_random == 0)
         connection.execute(update(annotation_items).where(*own).values(at_random=1))
+    return [x.candidate for x in free]
 
 
 def _row(queue: Queue, subject: _Subject, now_ns: int, until_ns: int) -> tuple[Any, ...]:
-    own, is_random = subject.own(queue), queue.strategy == "random"
-    label_uid = (
-        None
-        if until_ns
-        else subject.labels.get(queue.author) or next(iter(subject.labels.values()))
-    )
-    state = "leased" if until_ns else "labelled" if queue.author in subject.labels else "passed"
-    return (
-        queue.tenant,
-        queue.label,
-        subject.scope,
-        subject.id,
-        queue.author,
-        own.strategy if own else queue.strategy,
-        int(is_random or bool(own and own.at_random)),
-        state,
-        label_uid,
-        own.drawn_ns if own else now_ns,
-        until_ns,
-    )
-
-
-def _put(connection: Connection, queue: Queue, rows: list[tuple[Any, ...]]) -> None:
-    for some in chunks([row[3] for row in rows]):
-        connection.execute(
-            delete(annotation_items).where(*_own(queue), annotation_items.c.subject_id.in_(some))
-        )
-    put_rows(connection, annotation_items, rows)
+    whose = (queue.tenant, queue.label, subject.scope, subject.id, queue.author)
+    own, is_random, state, uid = subject.asked, queue.strategy == "random", "leased", None
+    strategy, drawn_ns = (own.strategy, own.drawn_ns) if own else (queue.strategy, now_ns)
+    if not until_ns:
+        state = "labelled" if queue.author in subject.labels else "passed"
+        uid = subject.labels.get(queue.author) or next(iter(subject.labels.values()))
+    at_random = int(is_random or bool(own and own.at_random))
+    return (*whose, strategy, at_random, state, uid, drawn_ns, until_ns)

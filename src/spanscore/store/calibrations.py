@@ -1,11 +1,11 @@
 """Calibrations of judges, and their labels."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, delete, select, update
+from sqlalchemy import Column, ColumnElement, delete, select, update
 from sqlalchemy.engine import Connection
 
 from spanscore.model.external import HUMAN
@@ -64,9 +64,11 @@ def kept(config: Config) -> list[Kept]:
         engine.dispose()
 
 
-def read_all(connection: Connection) -> list[Kept]:
-    """All calibrations, the newest first."""
+def read_all(connection: Connection, tenants: Collection[str] = ()) -> list[Kept]:
+    """All calibrations, or those of some tenants, the newest first."""
     query = select(marks).where(_IS_CALIBRATION).order_by(marks.c.number.desc())
+    if tenants:
+        query = query.where(marks.c.tenant.in_(tenants))
     return [Kept(x.tenant, json.loads(x.text), x.name) for x in connection.execute(query)]
 
 
@@ -94,10 +96,9 @@ def read(connection: Connection, tenant: str) -> list[Any]:
     """The records that hold for a tenant, the newest first: its own, and the operator's of judges
     without its own.
     """
-    query = select(marks).where(_IS_CALIBRATION, marks.c.tenant.in_({"", tenant}))
-    found = connection.execute(query.order_by(marks.c.number.desc())).all()
-    own = {row.name for row in found if row.tenant == tenant}
-    return [json.loads(row.text) for row in found if row.tenant == tenant or row.name not in own]
+    found = read_all(connection, {"", tenant})
+    own = {x.key for x in found if x.tenant == tenant}
+    return [x.record for x in found if x.tenant == tenant or x.key not in own]
 
 
 MAX_LABELS = 20_000
@@ -163,20 +164,13 @@ class Labels:
         made when traces came; "" stands for all tenants.
         """
         table = scores_table.c
-        query = (
-            select(table.number, table.record)
-            .where(table.metric == metric, table.run == "", table.number > after)
-            .where(table.revision == 1, *is_of(scores_table, tenant or None))
-            .order_by(table.number)
-            .limit(limit)
-        )
+        as_it_came = (table.metric == metric, table.run == "", table.revision == 1)
+        of_tenant = (table.number > after, *is_of(scores_table, tenant or None))
+        query = select(table.number, table.record).where(*as_it_came, *of_tenant)
         with self._database.reading() as connection:
-            rows = connection.execute(query).all()
-        return [
-            (row.number, score)
-            for row in rows
-            for score in records.undamaged(records.decode_evaluation, row.record)
-        ]
+            rows = connection.execute(query.order_by(table.number).limit(limit)).all()
+        found = ((x.number, records.undamaged(records.decode_evaluation, x.record)) for x in rows)
+        return [(number, score) for number, scores in found for score in scores]
 
     def keep(self, tenant: str, found: Mapping[str, Any], now_ns: int) -> None:
         """Keep a tenant's calibrations by their keys, each in the place of an earlier one of the
@@ -188,41 +182,41 @@ class Labels:
 
 def _labels(connection: Connection, tenant: str, name: str) -> list[Evaluation]:
     made, table = score_procedures.c, scores_table.c
-    by_people = select(made.id).where(
-        made.tenant == tenant, made.metric == name, made.source == HUMAN
-    )
-    newest = (
-        select(table.number)
-        .where(table.procedure.in_(by_people), COUNTED, GIVEN)
-        .order_by(table.evaluated_ns.desc())
-    )
-    numbers = sorted(connection.execute(newest.limit(MAX_LABELS)).scalars(), reverse=True)
-    scores: list[Evaluation] = []
-    for some in chunks(numbers):
-        query = select(table.record).where(table.number.in_(some))
-        for record in connection.execute(query.order_by(table.number.desc())).scalars():
-            scores += records.undamaged(records.decode_evaluation, record)
+    of_name = (made.tenant == tenant, made.metric == name, made.source == HUMAN)
+    by_people = table.procedure.in_(select(made.id).where(*of_name))
+    newest = select(table.number).where(by_people, COUNTED, GIVEN)
+    newest = newest.order_by(table.evaluated_ns.desc()).limit(MAX_LABELS)
+    numbers = sorted(connection.execute(newest).scalars(), reverse=True)
+    scores = _decoded(connection, table.number, numbers, table.number.desc())
     return placement.turns(connection, scores, tenant).join(scores).scores
 
 
 def _scores(
     connection: Connection, tenant: str, metric: str, subjects: Sequence[str]
 ) -> list[Evaluation]:
-    table, found = scores_table.c, []
-    query = select(table.record).where(
-        table.metric == metric, table.run == "", table.tenant == tenant, table.current == 1
-    )
-    for some in chunks(subjects):
-        for record in connection.execute(
-            query.where(table.subject_id.in_(some)).order_by(table.number)
-        ).scalars():
+    table = scores_table.c
+    of_metric = (table.metric == metric, table.run == "", table.tenant == tenant)
+    is_newest = (*of_metric, table.current == 1)
+    return _decoded(connection, table.subject_id, subjects, table.number, *is_newest)
+
+
+def _decoded(
+    connection: Connection,
+    column: Column[Any],
+    values: Sequence[Any],
+    order: ColumnElement[int],
+    *wanted: ColumnElement[bool],
+) -> list[Evaluation]:
+    """The scores with one of these values in a column; damaged ones are left out."""
+    query = select(scores_table.c.record).where(*wanted).order_by(order)
+    found: list[Evaluation] = []
+    for some in chunks(values):
+        for record in connection.execute(query.where(column.in_(some))).scalars():
             found += records.undamaged(records.decode_evaluation, record)
     return found
 
 
 def _at_random(connection: Connection, tenant: str, label: str) -> frozenset[str]:
     table = annotation_items.c
-    query = select(table.subject_id).where(
-        table.tenant == tenant, table.label == label, table.at_random == 1
-    )
-    return frozenset(connection.execute(query).scalars())
+    reached = (table.tenant == tenant, table.label == label, table.at_random == 1)
+    return frozenset(connection.execute(select(table.subject_id).where(*reached)).scalars())

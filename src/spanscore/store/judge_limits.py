@@ -1,5 +1,6 @@
 """The judge's budget and rates, shared by several servers."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Self
 
@@ -9,7 +10,8 @@ from sqlalchemy.engine import Connection
 from spanscore.model.spending import Spending, Standing
 from spanscore.store import connections
 from spanscore.store.connections import transaction
-from spanscore.store.schema import judge_slots, judge_spending
+from spanscore.store.schema import marks
+from spanscore.store.stored_rows import key
 
 _KEPT_NS: Final = 3 * 86400 * 10**9
 """Longer than this window and the one before, of which each is a day at most."""
@@ -21,35 +23,35 @@ made up for, exceeds it in no minute.
 """
 
 # Of the table, so that stores in several schemas of one database do not wait for each other.
-_LOCK: Final = text(
-    "SELECT pg_advisory_xact_lock(1936748901, 'judge_spending'::regclass::oid::integer)"
-)
+_LOCK: Final = text("SELECT pg_advisory_xact_lock(1936748901, 'marks'::regclass::oid::integer)")
 _READ: Final = text(
     "WITH clock AS (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint * 1000000"
-    " AS now_ns) "
-    "SELECT now_ns, began_ns, tenant, server = :server AS is_own,"
-    " sum(tokens)::bigint AS tokens, sum(usd) AS usd,"
-    " sum(CASE WHEN written_ns > now_ns - :open_ns THEN open_tokens ELSE 0 END)::bigint"
-    " AS open_tokens,"
-    " sum(CASE WHEN written_ns > now_ns - :open_ns THEN open_usd ELSE 0 END) AS open_usd"
-    " FROM clock LEFT JOIN judge_spending ON window_ns = :window_ns"
-    " AND began_ns >= now_ns - now_ns % :window_ns - :window_ns GROUP BY 1, 2, 3, 4"
+    " AS now_ns), spent AS ("
+    " SELECT marks.number AS began_ns, marks.tenant, x.* FROM clock, marks,"
+    " json_to_record(marks.text::json) AS x(window_ns bigint, server text, tokens bigint,"
+    " usd float, open_tokens bigint, open_usd float, written_ns bigint)"
+    " WHERE marks.kind = 'spent' AND x.window_ns = :window_ns"
+    " AND marks.number >= now_ns - now_ns % :window_ns - :window_ns) "
+    "SELECT now_ns, began_ns, tenant, server = :server AS is_own, sum(tokens)::bigint AS tokens,"
+    " sum(usd) AS usd,"
+    " sum(open_tokens) FILTER (WHERE written_ns > now_ns - :open_ns)::bigint AS open_tokens,"
+    " sum(open_usd) FILTER (WHERE written_ns > now_ns - :open_ns) AS open_usd"
+    " FROM clock LEFT JOIN spent ON true GROUP BY 1, 2, 3, 4"
 )
 _WRITE: Final = text(
-    "INSERT INTO judge_spending (window_ns, began_ns, server, tenant, tokens, usd, open_tokens,"
-    " open_usd, written_ns) VALUES (:window_ns, :began_ns, :server, :tenant, :tokens, :usd,"
-    " :open_tokens, :open_usd, :written_ns)"
-    " ON CONFLICT (window_ns, began_ns, server, tenant) DO UPDATE SET tokens = excluded.tokens,"
-    " usd = excluded.usd, open_tokens = excluded.open_tokens, open_usd = excluded.open_usd,"
-    " written_ns = excluded.written_ns"
+    "INSERT INTO marks (kind, name, tenant, number, text)"
+    " VALUES ('spent', :name, :tenant, :began_ns, :text)"
+    " ON CONFLICT (kind, name, tenant) DO UPDATE SET text = excluded.text"
 )
 # The generic cell rate algorithm; a tenth of a second that was not used is made up for.
 _TAKE: Final = text(
-    "INSERT INTO judge_slots (model, next_us)"
-    " VALUES (:model, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + :interval_us)"
-    " ON CONFLICT (model) DO UPDATE SET next_us = :interval_us"
-    " + greatest(judge_slots.next_us, excluded.next_us - :interval_us - 100000) RETURNING"
-    " next_us - :interval_us - (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+    "INSERT INTO marks (kind, name, tenant, number)"
+    " VALUES ('slot', :model, '',"
+    " floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000 + :interval_ns)"
+    " ON CONFLICT (kind, name, tenant) DO UPDATE SET number = :interval_ns"
+    " + greatest(marks.number, excluded.number - :interval_ns - 100000000)"
+    " RETURNING number - :interval_ns"
+    " - floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000"
 )
 
 
@@ -85,15 +87,10 @@ class JudgeLimits:
             # a clock that is set back does not open a spent window again
             began_ns = max([now_ns - now_ns % window_ns, *(x.began_ns for x in found)])
             spent = decide(_standing(found, began_ns, window_ns))
+            by = {"window_ns": window_ns, "server": server, "written_ns": now_ns}
+            place = {"name": f"{window_ns} {began_ns} {server}", "began_ns": began_ns}
             written = [
-                {
-                    "window_ns": window_ns,
-                    "began_ns": began_ns,
-                    "server": server,
-                    "tenant": tenant,
-                    "written_ns": now_ns,
-                    **x._asdict(),
-                }
+                {**place, "tenant": tenant, "text": json.dumps(by | x._asdict())}
                 for tenant, x in spent.items()
             ]
             if written:
@@ -101,10 +98,10 @@ class JudgeLimits:
 
     def take_slot(self, model: str, interval_s: float) -> float:
         """See `SharedLimits.take_slot`."""
-        given = {"model": model, "interval_us": round(interval_s * _SPARE * 1e6)}
+        given = {"model": key(model), "interval_ns": round(interval_s * _SPARE * 1e9)}
         with transaction(self._single) as connection:
-            wait_us: int = connection.execute(_TAKE, given).scalar_one()
-        return max(wait_us, 0) / 1e6
+            wait_ns: int = connection.execute(_TAKE, given).scalar_one()
+        return max(wait_ns, 0) / 1e9
 
     def close(self) -> None:
         """Close all connections."""
@@ -113,16 +110,15 @@ class JudgeLimits:
 
 def prune(connection: Connection, now_ns: int) -> None:
     """Delete what is of windows and calls long past."""
-    before_ns = now_ns - _KEPT_NS
-    connection.execute(delete(judge_spending).where(judge_spending.c.began_ns < before_ns))
-    connection.execute(delete(judge_slots).where(judge_slots.c.next_us < before_ns // 1000))
+    is_old = marks.c.kind.in_(("spent", "slot")) & (marks.c.number < now_ns - _KEPT_NS)
+    connection.execute(delete(marks).where(is_old))
 
 
 def _standing(rows: Iterable[Row[Any]], began_ns: int, window_ns: int) -> Standing:
     others, before = {}, set()
     for x in rows:
         if x.began_ns == began_ns and not x.is_own:
-            others[x.tenant] = Spending(x.tokens, x.usd, x.open_tokens, x.open_usd)
+            others[x.tenant] = Spending(x.tokens, x.usd, x.open_tokens or 0, x.open_usd or 0.0)
         elif x.began_ns == began_ns - window_ns and (x.tokens > 0 or x.usd > 0):
             before.add(x.tenant)
     return Standing(began_ns // window_ns, others, before)

@@ -5,7 +5,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from sqlalchemy import ColumnElement, Row, delete, func, insert, literal_column, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    delete,
+    false,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation, JudgeUsage
@@ -20,9 +30,19 @@ from spanscore.store.schema import (
     scores,
     session_keys,
 )
-from spanscore.store.stored_rows import chunks, key
+from spanscore.store.stored_rows import chunks, key, put_rows
 
 _ROWS_AT_ONCE = 20
+
+
+class TracePlace(NamedTuple):
+    """An agent trace, where it is in the order in which they are listed, and the size of its
+    record.
+    """
+
+    place: str
+    id: str
+    size_bytes: int
 
 
 class TargetReads:
@@ -31,70 +51,36 @@ class TargetReads:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def traces(
-        self, tenant: str, after: str, limit: int, *, max_bytes: int, stored_by_ns: int
-    ) -> list[tuple[str, AgentTrace | None]]:
-        """At most `limit` of a tenant's agent traces by their ids, in the order of these.
+    def places(
+        self,
+        tenant: str,
+        after: str,
+        limit: int,
+        *,
+        stored_by_ns: int,
+        rows: tuple[int, int] | None = None,
+    ) -> list[TracePlace]:
+        """At most `limit` of a tenant's agent traces in the order of their ids, past the id
+        `after`; with `rows` in the order of their rows, above the first up to the second.
 
-        None for one whose record is damaged. Of large ones fewer: the last is the one with which
-        the records reach `max_bytes`. It is empty only where none follows. Those that were first
-        stored later than `stored_by_ns` are left out.
+        Without `rows` those that were first stored later than `stored_by_ns` are left out.
         """
         table = agent_traces.c
-        known = (
-            table.id > after,
-            *stored_rows.is_of(agent_traces, tenant),
-            _was_stored_by(stored_by_ns),
-        )
-        sizes = select(table.id, table.size_bytes).where(*known).order_by(table.id).limit(limit)
-        last, total_bytes = "", 0
-        for id_, size_bytes in self._connection.execute(sizes):
-            if total_bytes >= max_bytes:
-                break
-            last, total_bytes = id_, total_bytes + size_bytes
-        query = select(table.id, table.record).where(*known, table.id <= last).order_by(table.id)
-        found = self._connection.execute(query)
-        return [
-            (row.id, next(iter(records.undamaged(records.decode_trace, row.record)), None))
-            for row in found
-        ]
+        order, past = (table.id, (table.id > after,)) if rows is None else (table.row, ())
+        query = select(order.label("place"), table.id, table.size_bytes)
+        query = query.where(*past, *_within(tenant, stored_by_ns, rows)).order_by(order)
+        found = self._connection.execute(query.limit(limit))
+        return [TracePlace(str(x.place), x.id, x.size_bytes) for x in found]
 
-    def trace_ids(self, tenant: str, after: str, limit: int, *, stored_by_ns: int) -> list[str]:
-        """At most `limit` ids of the same agent traces, without a look at their records."""
-        table = agent_traces.c
-        known = (
-            table.id > after,
-            *stored_rows.is_of(agent_traces, tenant),
-            _was_stored_by(stored_by_ns),
-        )
-        return list(
-            self._connection.execute(
-                select(table.id).where(*known).order_by(table.id).limit(limit)
-            ).scalars()
-        )
-
-    def traces_in(
-        self, tenant: str, after: int, limit: int, *, max_bytes: int, until: int
-    ) -> list[tuple[int, str, AgentTrace | None]]:
-        """At most `limit` agent traces with rows above `after` up to `until`: row, id and trace, in
-        their order.
-
-        Of large ones fewer, and None for one whose record is damaged, as of `traces`.
-        """
-        table = agent_traces.c
-        within = (*stored_rows.is_of(agent_traces, tenant), table.row > after, table.row <= until)
-        sizes = select(table.row, table.size_bytes).where(*within).order_by(table.row).limit(limit)
-        last, total_bytes = after, 0
-        for row, size_bytes in self._connection.execute(sizes):
-            if total_bytes >= max_bytes:
-                break
-            last, total_bytes = row, total_bytes + size_bytes
-        query = select(table.row, table.id, table.record).where(*within, table.row <= last)
-        found = self._connection.execute(query.order_by(table.row))
-        return [
-            (x.row, x.id, next(iter(records.undamaged(records.decode_trace, x.record)), None))
-            for x in found
-        ]
+    def traces(self, ids: Sequence[str]) -> dict[str, AgentTrace]:
+        """The agent traces with these ids, in the same order; damaged ones are left out."""
+        found: dict[str, AgentTrace] = {}
+        for some in chunks(ids):
+            query = select(agent_traces.c.id, agent_traces.c.record)
+            for row in self._connection.execute(query.where(agent_traces.c.id.in_(some))):
+                traces = records.undamaged(records.decode_trace, row.record)
+                found.update((row.id, x) for x in traces)
+        return {x: found[x] for x in ids if x in found}
 
     def scores(self, tenant: str, ids: Sequence[str]) -> dict[str, list[Evaluation]]:
         """The newest scores that these agent traces got as they came; damaged ones are left out."""
@@ -110,62 +96,51 @@ class TargetReads:
         left out.
         """
         ids = lookup.session_trace_ids(self._connection, [session_key], tenant)
-        for start in range(0, len(ids), _ROWS_AT_ONCE):
-            some = agent_traces.c.id.in_(ids[start : start + _ROWS_AT_ONCE])
-            for record in self._connection.execute(
-                select(agent_traces.c.record).where(some)
-            ).scalars():
-                if any(map(is_wanted, records.undamaged(records.decode_trace, record))):
-                    return True
-        return False
+        parts = (ids[n : n + _ROWS_AT_ONCE] for n in range(0, len(ids), _ROWS_AT_ONCE))
+        return any(is_wanted(x) for some in parts for x in self.traces(some).values())
 
     def unknown_traces(self, tenant: str, ids: Sequence[str]) -> list[str]:
         """Those of `ids` that are neither of an agent trace nor of an OTel trace that a tenant
         has.
         """
         found: set[str] = set()
-        for some in chunks(ids):
-            for table, column in (
-                (agent_traces, agent_traces.c.id),
-                (otel_traces, otel_traces.c.trace_id),
-            ):
-                known = select(column).where(column.in_(some), *stored_rows.is_of(table, tenant))
-                found.update(self._connection.execute(known).scalars())
+        for column in (agent_traces.c.id, otel_traces.c.trace_id):
+            known = select(column).where(*stored_rows.is_of(column.table, tenant))
+            for some in chunks(ids):
+                found.update(self._connection.execute(known.where(column.in_(some))).scalars())
         return [x for x in ids if x not in found]
 
     def unknown_sessions(self, tenant: str, ids: Sequence[str]) -> list[str]:
         """Those of `ids` that are neither an id nor the key of a session that a tenant has."""
         keys = sorted({key(x) for x in ids})
-        pairs = select(session_keys.c.session_id, session_keys.c.session_key)
-        pairs = pairs.where(*stored_rows.is_of(session_keys, tenant))
-        keys_of = {x: {x} for x in keys}
-        for some in chunks(keys):
-            for session_id, session_key in self._connection.execute(
-                pairs.where(session_keys.c.session_id.in_(some))
-            ):
-                keys_of[session_id].add(session_key)
-        stored = lookup.stored_sessions(
-            self._connection, sorted(set().union(*keys_of.values())), tenant
+        found = lookup.stored_sessions(self._connection, keys, tenant)
+        scoped = select(session_keys.c.session_id).where(
+            session_keys.c.session_key == agent_traces.c.session_id,
+            *stored_rows.is_of(session_keys, tenant),
+            *stored_rows.is_of(agent_traces, tenant),
         )
-        return [x for x in ids if keys_of[key(x)].isdisjoint(stored)]
+        for some in chunks(keys):
+            named = scoped.where(session_keys.c.session_id.in_(some)).distinct()
+            found.update(self._connection.execute(named).scalars())
+        return [x for x in ids if key(x) not in found]
 
-    def sessions_of(self, tenant: str, session_id: str) -> list[str]:
-        """The keys of a tenant's sessions with this id, one for each namespace; a key stands for
+    def turns(self, tenant: str, ids: Sequence[str]) -> list[str]:
+        """The ids of a tenant's agent traces that ids of agent traces or of OTel traces stand
+        for.
+        """
+        return [y for x in ids for y in lookup.turns(self._connection, x, tenant)]
+
+    def sessions(self, tenant: str, ids: Sequence[str]) -> list[str]:
+        """The keys of a tenant's sessions with these ids, one for each namespace; a key stands for
         its session.
         """
-        return sorted(lookup.sessions_of(self._connection, key(session_id), tenant))
+        found = (lookup.sessions_of(self._connection, key(x), tenant) for x in ids)
+        return [y for keys in found for y in sorted(keys)]
 
-    def turns(self, tenant: str, trace_id: str) -> list[str]:
-        """The ids of a tenant's agent traces that an id of an agent trace or of an OTel trace
-        stands for.
-        """
-        return lookup.turns(self._connection, trace_id, tenant)
-
-    def turns_of_session(self, tenant: str, session_id: str) -> list[str]:
-        """The ids of the agent traces of a tenant's sessions with this id."""
-        return sorted(
-            lookup.session_trace_ids(self._connection, self.sessions_of(tenant, session_id), tenant)
-        )
+    def turns_of_sessions(self, tenant: str, ids: Sequence[str]) -> list[str]:
+        """The ids of the agent traces of a tenant's sessions with these ids."""
+        keys = sorted(set(self.sessions(tenant, ids)))
+        return sorted(lookup.session_trace_ids(self._connection, keys, tenant))
 
     def session_keys(
         self,
@@ -176,33 +151,25 @@ class TargetReads:
         stored_by_ns: int,
         rows: tuple[int, int] | None = None,
     ) -> list[str]:
-        """At most `limit` keys of a tenant's sessions, in their order.
-
-        Those of which all agent traces were first stored later than `stored_by_ns` are left out,
-        and those without an agent trace in `rows`, where these are given.
+        """At most `limit` keys of a tenant's sessions, in their order: of those with an agent trace
+        as of `places`.
         """
         column = agent_traces.c.session_id
-        query = (
-            select(column)
-            .where(
-                column > after,
-                *stored_rows.is_of(agent_traces, tenant),
-                _was_stored_by(stored_by_ns),
-            )
-            .group_by(column)
-            .order_by(column)
-            .limit(limit)
-        )
-        if rows is not None:
-            query = query.where(agent_traces.c.row > rows[0], agent_traces.c.row <= rows[1])
+        query = select(column).where(column > after, *_within(tenant, stored_by_ns, rows))
+        query = query.group_by(column).order_by(column).limit(limit)
         return list(self._connection.execute(query).scalars())
 
 
-def _was_stored_by(time_ns: int) -> ColumnElement[bool]:
-    """Whether an agent trace was first stored then or earlier; of one that has changed since, that
-    is assumed.
+def _within(
+    tenant: str, stored_by_ns: int, rows: tuple[int, int] | None
+) -> tuple[ColumnElement[bool], ...]:
+    """A tenant's agent traces in these rows, or, without `rows`, those that were first stored then
+    or earlier; of one that has changed since, that is assumed.
     """
-    return (agent_traces.c.stored_ns <= time_ns) | (agent_traces.c.revision > 1)
+    table, of_tenant = agent_traces.c, stored_rows.is_of(agent_traces, tenant)
+    if rows is not None:
+        return (*of_tenant, table.row > rows[0], table.row <= rows[1])
+    return (*of_tenant, (table.stored_ns <= stored_by_ns) | (table.revision > 1))
 
 
 RunState: TypeAlias = Literal[
@@ -217,6 +184,7 @@ _MAX_CAUSES = 100
 _OTHERS = "others"
 _GOING: tuple[RunState, ...] = ("DELETING", "ERASING")
 _NO_RUN: ColumnElement[str] = literal_column("''")
+_IS_SHOWN = runs.c.state.not_in(_GOING)
 _WITHOUT_IDS = [x for x in runs.c if x is not runs.c.ids]
 
 
@@ -384,48 +352,37 @@ class RunTables(TargetReads):
     evaluate.
     """
 
+    def _first(self, *wanted: ColumnElement[bool]) -> Run | None:
+        found = self._connection.execute(select(*_WITHOUT_IDS).where(*wanted)).first()
+        return None if found is None else _run(found)
+
     def of_request(self, tenant: str, request_id: str) -> Run | None:
         """The run that was asked for under a request id; None where there is none, or it is being
         deleted.
         """
-        wanted = (
-            runs.c.tenant == tenant,
-            runs.c.request_id == request_id,
-            runs.c.state.not_in(_GOING),
-        )
-        found = self._connection.execute(select(*_WITHOUT_IDS).where(*wanted)).first()
-        return None if found is None else _run(found)
+        return self._first(runs.c.tenant == tenant, runs.c.request_id == request_id, _IS_SHOWN)
 
     def create(self, run: Run, ids: str = "") -> None:
         """Keep a new run, whose target names these ids.
 
         The request id of a run that is being deleted is free.
         """
-        if run.request_id is not None:
-            same = (
-                runs.c.tenant == run.tenant,
-                runs.c.request_id == run.request_id,
-                runs.c.state.in_(_GOING),
-            )
-            self._connection.execute(update(runs).where(*same).values(request_id=None))
+        same = (runs.c.tenant == run.tenant, runs.c.request_id == run.request_id, ~_IS_SHOWN)
+        self._connection.execute(update(runs).where(*same).values(request_id=None))
         row = {column.name: getattr(run, column.name) for column in _WITHOUT_IDS}
-        self._connection.execute(
-            insert(runs).values({**row, "progress": run.progress.to_json(), "ids": ids})
-        )
+        row |= {"progress": run.progress.to_json(), "ids": ids}
+        self._connection.execute(insert(runs).values(row))
 
     def get(self, tenant: str, run_id: str) -> Run | None:
         """The run with this id; None where this tenant has none."""
-        wanted = (runs.c.id == run_id, runs.c.tenant == tenant, runs.c.state.not_in(_GOING))
-        found = self._connection.execute(select(*_WITHOUT_IDS).where(*wanted)).first()
-        return None if found is None else _run(found)
+        return self._first(runs.c.id == run_id, runs.c.tenant == tenant, _IS_SHOWN)
 
     def ids(self, run_id: str) -> str:
         """The ids that a run's target names, in JSON; "" where it names none, or the run is
         gone.
         """
-        return (
-            self._connection.execute(select(runs.c.ids).where(runs.c.id == run_id)).scalar() or ""
-        )
+        named = select(runs.c.ids).where(runs.c.id == run_id)
+        return self._connection.execute(named).scalar() or ""
 
     def page(
         self,
@@ -437,29 +394,25 @@ class RunTables(TargetReads):
     ) -> list[Run]:
         """At most `limit` runs in an order by one of `ORDERS`."""
         keys = [Key(runs.c[order.field], order.is_falling), Key(runs.c.id, order.is_falling)]
-        query = select(*_WITHOUT_IDS).where(runs.c.tenant == tenant, runs.c.state.not_in(_GOING))
+        query = select(*_WITHOUT_IDS).where(runs.c.tenant == tenant, _IS_SHOWN)
         if states:
             query = query.where(runs.c.state.in_(states))
         if after is not None:
             query = query.where(ordering.past(keys, after))
-        found = self._connection.execute(query.order_by(*ordering.in_order(keys)).limit(limit))
-        return [_run(x) for x in found]
+        query = query.order_by(*ordering.in_order(keys)).limit(limit)
+        return [_run(x) for x in self._connection.execute(query)]
 
     def count(self, tenant: str, states: Sequence[RunState]) -> int:
         """How many runs of a tenant are in one of these states."""
         wanted = (runs.c.tenant == tenant, runs.c.state.in_(states))
-        return self._connection.execute(
-            select(func.count()).select_from(runs).where(*wanted)
-        ).scalar_one()
+        return self._connection.execute(select(func.count(runs.c.id)).where(*wanted)).scalar_one()
 
     def unfinished(self) -> list[OpenRun]:
         """The runs of all tenants on which there is work to do, the oldest first."""
-        open_ = select(runs.c.id, runs.c.state, runs.c.tenant).where(
-            runs.c.state.in_(("PENDING", "RUNNING", *_GOING))
-        )
-        return [
-            OpenRun(*row) for row in self._connection.execute(open_.order_by(runs.c.created_ns))
-        ]
+        table = runs.c
+        query = select(table.id, table.state, table.tenant).order_by(table.created_ns)
+        is_open = table.state.in_(("PENDING", "RUNNING", *_GOING))
+        return [OpenRun(*row) for row in self._connection.execute(query.where(is_open))]
 
     def change(self, run_id: str, now_ns: int, edit: Callable[[Run], Run]) -> Run | None:
         """Write a run's state, spec and progress as `edit` gives them; returns it as it is then,
@@ -467,64 +420,43 @@ class RunTables(TargetReads):
 
         What `edit` is given is what is stored at that moment; what it raises changes nothing.
         """
-        found = self._connection.execute(select(*_WITHOUT_IDS).where(runs.c.id == run_id)).first()
+        found = self._first(runs.c.id == run_id)
         if found is None:
             return None
-        changed = replace(edit(_run(found)), updated_ns=now_ns)
+        changed = replace(edit(found), updated_ns=now_ns)
         row = {"state": changed.state, "spec": changed.spec, "progress": changed.progress.to_json()}
-        self._connection.execute(
-            update(runs).where(runs.c.id == run_id).values(**row, updated_ns=now_ns)
-        )
+        this = update(runs).where(runs.c.id == run_id)
+        self._connection.execute(this.values(**row, updated_ns=now_ns))
         return changed
 
-    def expire(self, *, before_ns: int | None, max_count: int | None, to: RunState) -> list[str]:
+    def expire(self, *, before_ns: int | None, max_count: int | None, to: RunState) -> int:
         """Have runs be deleted that ended before a time, and of each tenant all but the newest;
-        returns their ids.
+        returns how many.
         """
-        doomed: set[str] = set()
-        ended = select(runs.c.id).where(runs.c.state.in_(ENDED))
-        if before_ns is not None:
-            doomed.update(
-                self._connection.execute(ended.where(runs.c.updated_ns < before_ns)).scalars()
-            )
-        if max_count is not None:
-            newest_first = (runs.c.created_ns.desc(), runs.c.id.desc())
-            place = (
-                func.row_number()
-                .over(partition_by=runs.c.tenant, order_by=newest_first)
-                .label("place")
-            )
-            placed = select(runs.c.id, place).where(runs.c.state.in_(ENDED)).subquery()
-            doomed.update(
-                self._connection.execute(
-                    select(placed.c.id).where(placed.c.place > max_count)
-                ).scalars()
-            )
-        for some in chunks(sorted(doomed)):
-            self._connection.execute(update(runs).where(runs.c.id.in_(some)).values(state=to))
-        return sorted(doomed)
+        table = runs.c
+        newest_first = (table.created_ns.desc(), table.id.desc())
+        place = func.row_number().over(partition_by=table.tenant, order_by=newest_first)
+        ended = select(table.id, table.updated_ns, place.label("place"))
+        ended_runs = ended.where(table.state.in_(ENDED)).subquery().c
+        is_old = false() if before_ns is None else ended_runs.updated_ns < before_ns
+        is_beyond = false() if max_count is None else ended_runs.place > max_count
+        doomed = table.id.in_(select(ended_runs.id).where(is_old | is_beyond))
+        return self._connection.execute(update(runs).where(doomed).values(state=to)).rowcount
 
     def add_items(self, run: Run, subjects: Sequence[tuple[str, int]]) -> int:
         """Keep items, (subject id, draw) each, that are not there yet; returns how many are new."""
-        known: set[str] = set()
-        for some in chunks([subject for subject, _ in subjects]):
-            there = select(run_items.c.subject_id).where(
-                run_items.c.run == run.id, run_items.c.subject_id.in_(some)
-            )
-            known.update(self._connection.execute(there).scalars())
-        new = {subject: draw for subject, draw in subjects if subject not in known}
+        new = dict(subjects)
+        there = select(run_items.c.subject_id).where(run_items.c.run == run.id)
+        for some in chunks(list(new)):
+            known = there.where(run_items.c.subject_id.in_(some))
+            for subject in self._connection.execute(known).scalars():
+                del new[subject]
+        first = self._next_number(run.id)
         rows = [
-            {
-                "run": run.id,
-                "subject_id": subject,
-                "number": number,
-                "tenant": run.tenant,
-                "draw": draw,
-            }
-            for number, (subject, draw) in enumerate(new.items(), self._next_number(run.id))
+            (run.id, subject, number, run.tenant, "PENDING", 0, draw, None)
+            for number, (subject, draw) in enumerate(new.items(), first)
         ]
-        if rows:
-            self._connection.execute(insert(run_items).values(state="PENDING", tries=0), rows)
+        put_rows(self._connection, run_items, rows)
         return len(rows)
 
     def _next_number(self, run_id: str) -> int:
@@ -535,31 +467,21 @@ class RunTables(TargetReads):
         ).scalar()
         return 0 if last is None else last + 1
 
-    def highest_draw(self, run_id: str, count: int) -> int | None:
-        """The draw of the item that is the last of the `count` lowest; None where there are
-        fewer.
-        """
-        lowest = (
-            select(run_items.c.draw).where(run_items.c.run == run_id).order_by(run_items.c.draw)
-        )
-        return self._connection.execute(lowest.offset(count - 1).limit(1)).scalar()
-
-    def drop_above(self, run_id: str, draw: int) -> int:
-        """Delete the items with a higher draw; returns how many went."""
-        above = (run_items.c.run == run_id, run_items.c.draw > draw)
-        return self._connection.execute(delete(run_items).where(*above)).rowcount
+    def keep_lowest(self, run_id: str, count: int) -> int:
+        """Delete all items but the `count` with the lowest draws; returns how many went."""
+        of_run = run_items.c.run == run_id
+        draws = select(run_items.c.draw).where(of_run).order_by(run_items.c.draw)
+        last = draws.offset(count - 1).limit(1).scalar_subquery()
+        above = delete(run_items).where(of_run, run_items.c.draw > last)
+        return self._connection.execute(above).rowcount
 
     def items(self, run_id: str, state: ItemState, after: int, limit: int) -> list[Item]:
         """At most `limit` items of a state, with numbers above `after`, in their order."""
         table = run_items.c
         query = select(table.number, table.subject_id, table.tries, table.state, table.error)
         wanted = (table.run == run_id, table.state == state, table.number > after)
-        return [
-            Item(*row)
-            for row in self._connection.execute(
-                query.where(*wanted).order_by(table.number).limit(limit)
-            )
-        ]
+        found = self._connection.execute(query.where(*wanted).order_by(table.number).limit(limit))
+        return [Item(*row) for row in found]
 
     def finish(
         self,
@@ -571,29 +493,24 @@ class RunTables(TargetReads):
         """Note what became of items, and what of the run's budget is `booked` at this moment, so
         that of two transactions the later one writes the newer; nothing of a run that was deleted.
         """
-        this = runs.c.id == run_id
-        text = self._connection.execute(select(runs.c.progress).where(this)).scalar()
-        if text is None:
-            return
-        progress = Progress.from_json(text)
-        for item in found:
-            one = (run_items.c.run == run_id, run_items.c.subject_id == item.subject_id)
-            changed = {"state": item.state, "error": item.error, "tries": run_items.c.tries + 1}
-            pending = (
-                update(run_items).where(*one, run_items.c.state == "PENDING").values(**changed)
-            )
-            if self._connection.execute(pending).rowcount:
-                progress = _with(progress, item)
-        progress = replace(progress, booked=booked() or progress.booked)
-        row = {"progress": progress.to_json(), "updated_ns": now_ns}
-        self._connection.execute(update(runs).where(this).values(**row))
+
+        def finished(run: Run) -> Run:
+            progress = run.progress
+            for item in found:
+                one = (run_items.c.run == run_id, run_items.c.subject_id == item.subject_id)
+                pending = update(run_items).where(*one, run_items.c.state == "PENDING")
+                changed = {"state": item.state, "error": item.error, "tries": run_items.c.tries + 1}
+                if self._connection.execute(pending.values(**changed)).rowcount:
+                    progress = _with(progress, item)
+            return replace(run, progress=replace(progress, booked=booked() or progress.booked))
+
+        self.change(run_id, now_ns, finished)
 
     def retry(self, run_id: str) -> int:
         """Have the items that failed be worked off again; returns how many they are."""
         failed = (run_items.c.run == run_id, run_items.c.state == "FAILED")
-        return self._connection.execute(
-            update(run_items).where(*failed).values(state="PENDING", error=None)
-        ).rowcount
+        pending = update(run_items).where(*failed).values(state="PENDING", error=None)
+        return self._connection.execute(pending).rowcount
 
     def delete_step(self, run_id: str, *, with_scores: bool) -> tuple[bool, int]:
         """Delete some of a run; returns whether that was all, and how many bytes of scores went.
@@ -602,19 +519,14 @@ class RunTables(TargetReads):
         """
         if with_scores:
             of_run = select(scores.c.number, scores.c.size_bytes).where(*is_of_run(run_id))
-            rows = self._connection.execute(
-                of_run.order_by(scores.c.number).limit(DELETE_STEP)
-            ).all()
-            if rows:
+            oldest = of_run.order_by(scores.c.number).limit(DELETE_STEP)
+            if rows := self._connection.execute(oldest).all():
                 kept_scores.remove(self._connection, [x.number for x in rows])
                 return False, sum(x.size_bytes for x in rows)
-        subjects = (
-            select(run_items.c.subject_id).where(run_items.c.run == run_id).limit(DELETE_STEP)
-        )
-        some = list(self._connection.execute(subjects).scalars())
-        if some:
-            one = (run_items.c.run == run_id, run_items.c.subject_id.in_(some))
-            self._connection.execute(delete(run_items).where(*one))
+        own = run_items.c.run == run_id
+        some = select(run_items.c.subject_id).where(own).limit(DELETE_STEP)
+        items = delete(run_items).where(own, run_items.c.subject_id.in_(some))
+        if self._connection.execute(items).rowcount:
             return False, 0
         self._connection.execute(delete(runs).where(runs.c.id == run_id))
         return True, 0
@@ -637,7 +549,7 @@ def _run(row: Row[Any]) -> Run:
 
 
 def _with(progress: Progress, found: Finished) -> Progress:
-    counted = {"DONE": "done", "FAILED": "failed", "GONE": "gone"}[found.state]
+    counted = found.state.lower()
     return replace(
         progress,
         scores=progress.scores + found.scores,

@@ -79,6 +79,10 @@ marks = Table(
 - `calibration`: a judge's errors as measured on human labels, and when (Unix ns), by its key.
   Retention leaves them: there is one for each judge that was labelled.
 - `secret`: a key that servers on this store share, in hex; each is drawn when it is first needed.
+- `spent`: what a server has spent of `judge.budget`, as JSON, and when that hour or day began (Unix
+  ns), by both and the server. `open_tokens` and `open_usd` are the part that is reserved for calls
+  under way. `slot`: when a model with a configured rate may be called next by any server (Unix ns),
+  by `stored_rows.key` of its name. Both on PostgreSQL alone.
 """
 
 agent_traces = Table(
@@ -544,34 +548,6 @@ alert_notices = Table(
     Column("delivered", Integer, nullable=False),
 )
 """Alerts on their way to their receivers, in the order in which they were raised."""
-
-judge_spending = Table(
-    "judge_spending",
-    tables,
-    Column("window_ns", _BIG, primary_key=True, autoincrement=False),
-    Column("began_ns", _BIG, primary_key=True, autoincrement=False),
-    Column("server", String(32), primary_key=True),
-    Column("tenant", String(128), primary_key=True),
-    Column("tokens", _BIG, nullable=False),
-    Column("usd", Double, nullable=False),
-    Column("open_tokens", _BIG, nullable=False),
-    Column("open_usd", Double, nullable=False),
-    Column("written_ns", _BIG, nullable=False),
-    sqlite_with_rowid=False,
-)
-"""What each server has spent of `judge.budget` in an hour or day, on PostgreSQL.
-
-`open_tokens` and `open_usd` are the part that is reserved for calls under way.
-"""
-
-judge_slots = Table(
-    "judge_slots",
-    tables,
-    Column("model", Text, primary_key=True),
-    Column("next_us", _BIG, nullable=False),
-    sqlite_with_rowid=False,
-)
-"""When a model with a configured rate may be called next by any server, in microseconds."""
 
 
 def version_of(connection: Connection, url: str) -> int | None:
