@@ -183,12 +183,12 @@ def test_scores_are_numbered_on_from_those_that_the_tick_of_a_run_has_read(datab
 
 def test_what_a_monitor_knows_goes_with_the_alerts_that_are_no_longer_true(monitors):
     def look(_former, _sessions):
-        return Advanced({"n": 1}, "firing", [("webhook", "firing", {"id": "nightly/1"})])
+        return Advanced({"n": 1}, "firing", [("webhook", {"id": "nightly/1", "status": "firing"})])
 
     monitors.look(tick(5), Wanted("coherence", "trace", lambda x: x.value), 0, "digest", look, 1)
 
     def end(known):
-        return Advanced(known, "", [("webhook", "resolved", {"id": "nightly/1"})])
+        return Advanced(known, "", [("webhook", {"id": "nightly/1", "status": "resolved"})])
 
     monitors.write(lambda x: begin_anew(x, "", "nightly", 6, end))
     assert [(x.status, x.record["id"]) for x in monitors.notices.due(6)] == [

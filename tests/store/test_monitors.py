@@ -203,23 +203,28 @@ def test_no_score_is_left_out_after_a_restart_where_those_before_are_deleted(dat
 
 
 def test_another_configuration_begins_anew_and_takes_its_alerts_back(any_store, look):
-    look(notices=[("webhook", "firing", {"id": "m/1"})])
+    look(notices=[("webhook", {"id": "m/1", "status": "firing"})])
     look(digest="b")
     assert look.kept[-1] is None
     assert any_store.monitors.notices.due(2 * 10**18) == []
 
 
 def test_alerts_are_due_in_their_order(any_store, look):
-    look(notices=[("webhook", "firing", {"id": "m/1"}), ("webhook", "resolved", {"id": "m/1"})])
+    look(
+        notices=[
+            ("webhook", {"id": "m/1", "status": "firing"}),
+            ("webhook", {"id": "m/1", "status": "resolved"}),
+        ]
+    )
     store = any_store.monitors.notices
     [first] = store.due(10**18)
-    assert (first.status, first.is_superseded, first.record) == ("firing", True, {"id": "m/1"})
+    assert (first.status, first.is_superseded, first.record["id"]) == ("firing", True, "m/1")
     store.settle(first, None)
     assert [x.status for x in store.due(10**18)] == ["resolved"]
 
 
 def test_an_alert_that_was_not_taken_comes_again_later(any_store, look):
-    look(notices=[("webhook", "firing", {})])
+    look(notices=[("webhook", {"status": "firing"})])
     store = any_store.monitors.notices
     [notice] = store.due(10**18)
     store.put_off(notice, 10**18 + MINUTE)
@@ -229,11 +234,11 @@ def test_an_alert_that_was_not_taken_comes_again_later(any_store, look):
 
 
 def test_an_alert_that_lasts_stands_in_the_way_of_no_later_one(any_store, look):
-    look(notices=[("alertmanager", "firing", {})])
+    look(notices=[("alertmanager", {"status": "firing"})])
     store = any_store.monitors.notices
     [notice] = store.due(10**18)
     store.settle(notice, 10**18 + MINUTE)
-    look(notices=[("alertmanager", "resolved", {})])
+    look(notices=[("alertmanager", {"status": "resolved"})])
     [first] = store.due(10**18)
     assert (first.status, first.delivered, first.is_superseded) == ("firing", True, True)
 

@@ -25,7 +25,7 @@ from spanscore.store.monitor_tables import (
     Wanted,
     last_seq,
 )
-from spanscore.store.monitors import Advance, Advanced, Former, MonitorStore
+from spanscore.store.monitors import Advance, Advanced, Former, MonitorStore, NewAlert
 from spanscore.store.runs import Run, RunTables
 from spanscore.telemetry import Meter, declared
 
@@ -582,7 +582,5 @@ def _end_of(known: dict[str, Any], why: str, now_ns: int) -> list[dict[str, Any]
     )
 
 
-def _to_all(
-    receivers: Iterable[str], records: Sequence[dict[str, Any]]
-) -> list[tuple[str, str, dict[str, Any]]]:
-    return [(receiver, record["status"], record) for record in records for receiver in receivers]
+def _to_all(receivers: Iterable[str], records: Sequence[dict[str, Any]]) -> list[NewAlert]:
+    return [(receiver, record) for record in records for receiver in receivers]

@@ -1,11 +1,12 @@
 """Monitors' states, and alerts to deliver."""
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from sqlalchemy import and_, delete, func, insert, select, update
+from sqlalchemy import Delete, Update, and_, delete, func, insert, select, update
 from sqlalchemy.engine import Connection, Row
 
 from spanscore.store.database import Database
@@ -17,22 +18,24 @@ from spanscore.store.monitor_tables import (
     Wanted,
     last_seq,
 )
-from spanscore.store.schema import alert_notices, monitor_states
+from spanscore.store.schema import monitor_states, pending
 
 ItemT = TypeVar("ItemT")
 
 _ALL_NS = 2**63 - 1
+_ARE_ALERTS = pending.c.kind == "alert"
+
+NewAlert: TypeAlias = tuple[str, dict[str, Any]]
+"""The receiver of an alert, and its record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """What a look gives: the state to keep, a word for the history, (receiver, status, record) of
-    each new alert.
-    """
+    """What a look gives: the state to keep, a word for the history, and new alerts."""
 
     state: dict[str, Any]
     outcome: str
-    notices: Sequence[tuple[str, str, dict[str, Any]]] = ()
+    notices: Sequence[NewAlert] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,11 +243,12 @@ def _replace_notices(
     connection: Connection,
     tenant: str,
     monitor: str,
-    new: Sequence[tuple[str, str, dict[str, Any]]],
+    new: Sequence[NewAlert],
     now_ns: int,
 ) -> None:
     """Send the ends of alerts in place of what waits, which is no longer true."""
-    connection.execute(delete(alert_notices).where(_of(alert_notices, tenant, monitor)))
+    of_monitor = (_ARE_ALERTS, pending.c.subject == monitor, pending.c.tenant == tenant)
+    connection.execute(delete(pending).where(*of_monitor))
     note(connection, tenant, monitor, new, now_ns)
 
 
@@ -272,69 +276,59 @@ class AlertNotices:
         self._database = database
 
     def due(self, now_ns: int) -> list[Notice]:
-        """The first alert of each monitor and receiver, of those that are due."""
+        """The first alert of each monitor and receiver, of those that are due.
+
+        One that was sent is due at once where a later one waits behind it.
+        """
+        query = select(pending).where(_ARE_ALERTS).order_by(pending.c.number)
+        queues = defaultdict[tuple[str, str, str], list[Row[Any]]](list)
         with self._database.reading() as connection:
-            rows = connection.execute(select(alert_notices).order_by(alert_notices.c.number)).all()
-        queues: dict[tuple[str, str, str], list[Any]] = {}
-        for row in rows:
-            queues.setdefault((row.tenant, row.monitor, row.receiver), []).append(row)
+            for row in connection.execute(query):
+                queues[row.tenant, row.subject, row.name].append(row)
         return [
-            _notice(x[0], is_superseded=len(x) > 1) for x in queues.values() if _is_due(x, now_ns)
+            _notice(first, is_superseded=bool(later))
+            for first, *later in queues.values()
+            if first.due_ns <= now_ns or (later and first.cause == "sent")
         ]
 
     def settle(self, notice: Notice, due_ns: int | None) -> None:
         """An alert has been delivered: forget it, or have it be due again then."""
-        with self._database.writing() as connection:
-            this = alert_notices.c.number == notice.number
-            if due_ns is None:
-                connection.execute(delete(alert_notices).where(this))
-            else:
-                connection.execute(
-                    update(alert_notices).where(this).values(due_ns=due_ns, delivered=1, tries=0)
-                )
+        again = update(pending).values(due_ns=due_ns, cause="sent", tries=0)
+        self._write(notice, delete(pending) if due_ns is None else again)
 
     def put_off(self, notice: Notice, due_ns: int) -> None:
         """An alert could not be delivered: try again then."""
+        self._write(notice, update(pending).values(due_ns=due_ns, tries=notice.tries + 1))
+
+    def _write(self, notice: Notice, statement: Delete | Update) -> None:
         with self._database.writing() as connection:
-            this = alert_notices.c.number == notice.number
-            connection.execute(
-                update(alert_notices).where(this).values(due_ns=due_ns, tries=notice.tries + 1)
-            )
+            connection.execute(statement.where(_ARE_ALERTS, pending.c.number == notice.number))
 
 
 def note(
-    connection: Connection,
-    tenant: str,
-    monitor: str,
-    notices: Sequence[tuple[str, str, dict[str, Any]]],
-    now_ns: int,
+    connection: Connection, tenant: str, monitor: str, alerts: Sequence[NewAlert], now_ns: int
 ) -> None:
-    """Keep alerts, (receiver, status, record) each, after those that are there."""
-    number = connection.execute(
-        select(func.coalesce(func.max(alert_notices.c.number), 0))
-    ).scalar_one()
-    for place, (receiver, status, record) in enumerate(notices, 1):
-        row = {"tenant": tenant, "monitor": monitor, "receiver": receiver, "status": status}
-        more = {"record": json.dumps(record), "due_ns": now_ns, "tries": 0, "delivered": 0}
-        connection.execute(insert(alert_notices).values(number=number + place, **row, **more))
+    """Keep alerts after those that are there."""
+    last = select(func.coalesce(func.max(pending.c.number), 0)).where(_ARE_ALERTS)
+    number: int = connection.execute(last).scalar_one()
+    row = {"kind": "alert", "tenant": tenant, "subject": monitor, "cause": "new", "due_ns": now_ns}
+    rows = [
+        {**row, "number": number + place, "name": receiver, "record": record}
+        for place, (receiver, record) in enumerate(alerts, 1)
+    ]
+    if rows:
+        connection.execute(insert(pending), rows)
 
 
-def _notice(row: Any, *, is_superseded: bool) -> Notice:
+def _notice(row: Row[Any], *, is_superseded: bool) -> Notice:
     return Notice(
         row.number,
         row.tenant,
-        row.monitor,
-        row.receiver,
-        row.status,
-        json.loads(row.record),
+        row.subject,
+        row.name,
+        row.record["status"],
+        row.record,
         row.tries,
-        bool(row.delivered),
+        row.cause == "sent",
         is_superseded,
     )
-
-
-def _is_due(queue: Sequence[Any], now_ns: int) -> bool:
-    """Whether the first of a queue is to be sent now, or was sent and stands in the way of the
-    next.
-    """
-    return bool(queue[0].due_ns <= now_ns or (queue[0].delivered and len(queue) > 1))

@@ -3,6 +3,7 @@
 from functools import cache
 
 from sqlalchemy import (
+    JSON,
     BigInteger,
     Column,
     ColumnElement,
@@ -353,33 +354,30 @@ judge_answers = Table(
     Column("value", Text, nullable=False),
 )
 
-unanswered = Table(
-    "unanswered",
+pending = Table(
+    "pending",
     tables,
-    Column("scope", String(7), primary_key=True),
-    Column("subject_id", String(256), primary_key=True),
-    Column("metric", String(256), primary_key=True),
+    Column("kind", String(8), primary_key=True),
+    Column("subject", String(256), primary_key=True),
+    Column("name", String(256), primary_key=True),
+    Column("number", _BIG, primary_key=True, autoincrement=False),
+    _tenant(),
     Column("cause", String(16), nullable=False),
-    Column("tries", Integer, nullable=False),
-    Column("first_ns", _BIG, nullable=False),
-    Column("due_ns", _BIG, nullable=False, index=True),
+    Column("tries", Integer, nullable=False, server_default="0"),
+    Column("due_ns", _BIG, nullable=False),
+    Column("record", JSON),
+    Index("pending_by_number", "kind", "number"),
+    Index("pending_by_time", "kind", "due_ns"),
     sqlite_with_rowid=False,
 )
-"""What nobody answered and is asked again later: written with the evaluations."""
+"""What is done later, once it is due; `cause` is why it waits. By `kind`:
 
-undelivered = Table(
-    "undelivered",
-    tables,
-    Column("exporter", String(256), primary_key=True),
-    Column("seq", _BIG, primary_key=True, autoincrement=False, index=True),
-    Column("forms", String(64), nullable=False),
-    Column("reason", String(16), nullable=False),
-    Column("error", Text, nullable=False),
-    Column("since_ns", _BIG, nullable=False),
-    Column("asked", Integer, nullable=False),
-    sqlite_with_rowid=False,
-)
-"""Scores that an exporter could not deliver; `asked` is 1 where somebody wants one sent again."""
+- `trace`, `session`: nobody answered for the metric `name` of `subject`; it is asked again.
+  `number` is when it was asked first (Unix ns).
+- `score`: the exporter `name` could not deliver the score `number`; due once somebody wants that.
+- `alert`: the alert `number` of the monitor `subject` goes to the receiver `name`. Its cause is
+  `new`, or `sent` where it is sent again while it lasts.
+"""
 
 runs = Table(
     "runs",
@@ -522,21 +520,6 @@ Index(
     monitor_scores.c.monitor,
     monitor_scores.c.seen_ns,
 )
-
-alert_notices = Table(
-    "alert_notices",
-    tables,
-    Column("number", _BIG, primary_key=True, autoincrement=False),
-    Column("tenant", String(128), nullable=False),
-    Column("monitor", String(256), nullable=False),
-    Column("receiver", String(256), nullable=False),
-    Column("status", String(16), nullable=False),
-    Column("record", Text, nullable=False),
-    Column("due_ns", _BIG, nullable=False),
-    Column("tries", Integer, nullable=False),
-    Column("delivered", Integer, nullable=False),
-)
-"""Alerts on their way to their receivers, in the order in which they were raised."""
 
 judge_spending = Table(
     "judge_spending",
