@@ -291,16 +291,16 @@ def encode_monitor(found: Shown) -> pb.Monitor:
 
 def encode_tick(found: ShownTick) -> pb.MonitorTick:
     """A tick as a message."""
-    tick, facts = found.tick, found.tick.facts
+    tick = found.tick
     state = _TICK_STATES.get(tick.outcome, "CANCELLED" if tick.outcome == "cancelled" else "DONE")
     is_looked_at = state == "DONE" and tick.outcome != "done"
     message = pb.MonitorTick(
         due_ns=tick.due_ns,
         made_ns=tick.looked_ns,
-        ended_ns=facts.ended_ns,
-        cause=pb.MonitorTickCause.Value(f"MONITOR_TICK_CAUSE_{facts.cause.upper()}"),
+        ended_ns=tick.ended_ns,
+        cause=pb.MonitorTickCause.Value(f"MONITOR_TICK_CAUSE_{tick.cause.upper()}"),
         state=pb.MonitorTickState.Value(f"MONITOR_TICK_STATE_{state}"),
-        reason=facts.reason or "",
+        reason=tick.reason or "",
         finding=tick.outcome if is_looked_at else "",
         scores=tick.scores,
         sessions=tick.sessions,

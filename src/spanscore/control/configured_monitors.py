@@ -1,19 +1,19 @@
 """Monitors of the configuration, kept in the store."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from spanscore.control import ticks
 from spanscore.control.runs import Runs
 from spanscore.errors import ConfigError, FieldError, InputError
 from spanscore.specs import Monitor, MonitorSpec, read_spec
 from spanscore.store.monitor_tables import MonitorState, MonitorTables, StoredMonitor
-from spanscore.store.monitors import Advanced, begin_anew
+from spanscore.store.monitors import NewAlert, begin_anew
 
 Key: TypeAlias = tuple[str, str]
-End: TypeAlias = Callable[[str], Callable[[dict[str, Any]], Advanced]]
-"""What is still to be sent of a monitor whose state goes, for a reason."""
+Ends: TypeAlias = Callable[[StoredMonitor, str], Sequence[NewAlert]]
+"""What is still to be sent of a monitor whose findings go, for a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,8 @@ def refuse_taken(tables: MonitorTables, wanted: Mapping[Key, Configured]) -> Non
     Both would have one history.
     """
     for tenant, name in wanted:
-        if tables.is_of_api(tenant, name):
+        stored = tables.get(tenant, name)
+        if stored is not None and not stored.is_configured:
             of_tenant = f" of tenant {tenant}" if tenant else ""
             raise ConfigError(
                 f"monitors.{name}: a monitor {name!r}{of_tenant} was created through the API; give"
@@ -52,31 +53,29 @@ def refuse_taken(tables: MonitorTables, wanted: Mapping[Key, Configured]) -> Non
             )
 
 
-def keep(tables: MonitorTables, wanted: Mapping[Key, Configured], end: End, now_ns: int) -> None:
+def keep(tables: MonitorTables, wanted: Mapping[Key, Configured], ends: Ends, now_ns: int) -> None:
     """Have the store contain these monitors of the configuration, and no others.
 
     One that is new begins now. Of one that is gone a firing alert ends, and its runs and scores
     stay.
     """
-    there = {(x.tenant, x.id): x for x in tables.configured()}
+    there = {(x.tenant, x.id): x for x in tables.all() if x.is_configured}
     for key in there.keys() - wanted.keys():
-        retire(tables, there[key], end("its monitor was taken out of the configuration"), now_ns)
+        gone = there[key]
+        why = "its monitor was taken out of the configuration"
+        retire(tables, gone, ends(gone, why), now_ns)
     for key, monitor in wanted.items():
         if key in there:
-            _renew(tables, there[key], monitor, end("its metric is watched no more"), now_ns)
+            _renew(tables, there[key], monitor, ends, now_ns)
         else:
             tables.create(_new(key, monitor, tables.last_row, now_ns))
 
 
 def retire(
-    tables: MonitorTables,
-    stored: StoredMonitor,
-    end: Callable[[dict[str, Any]], Advanced],
-    now_ns: int,
+    tables: MonitorTables, stored: StoredMonitor, ends: Sequence[NewAlert], now_ns: int
 ) -> None:
     """Delete a monitor with its history; its firing alert ends."""
-    begin_anew(tables, stored.tenant, stored.id, now_ns, end)
-    tables.delete(stored)
+    tables.delete(begin_anew(tables, stored, now_ns, ends))
 
 
 def _new(key: Key, monitor: Configured, last_row: int, now_ns: int) -> StoredMonitor:
@@ -91,28 +90,41 @@ def _renew(
     tables: MonitorTables,
     stored: StoredMonitor,
     monitor: Configured,
-    end: Callable[[dict[str, Any]], Advanced],
+    ends: Ends,
     now_ns: int,
 ) -> None:
     """Have a monitor do what the configuration says by now."""
-    former, spec = _spec_of(stored), monitor.spec
-    if former == spec and stored.state == monitor.state:
+    former = _spec_of(stored)
+    if former == monitor.spec and stored.state == monitor.state:
         return
-    is_due_anew = (
-        former is None or former.schedule != spec.schedule or stored.state != monitor.state
-    )
-    if former is None or watch_digest(former) != watch_digest(spec):
-        begin_anew(tables, stored.tenant, stored.id, now_ns, end if spec.watch is None else None)
-    tables.change(
-        replace(
-            stored,
-            spec=spec.model_dump_json(),
-            state=monitor.state,
-            due_from_ns=now_ns if is_due_anew else stored.due_from_ns,
-            revision=stored.revision + 1,
-            updated_ns=now_ns,
-        )
-    )
+    due_from_ns = stored.due_from_ns if stored.state == monitor.state else now_ns
+    stored = replace(stored, state=monitor.state, due_from_ns=due_from_ns)
+    change(tables, stored, former, monitor.spec, ends, now_ns)
+
+
+def change(
+    tables: MonitorTables,
+    stored: StoredMonitor,
+    former: MonitorSpec | None,
+    spec: MonitorSpec,
+    ends: Ends,
+    now_ns: int,
+) -> StoredMonitor:
+    """Have a monitor do what `spec` says, in place of `former`; None where that is not known."""
+    if former is None or former.schedule != spec.schedule:
+        stored = replace(stored, due_from_ns=now_ns)
+    if former is None or _watch_digest(former) != _watch_digest(spec):
+        is_watched = spec.watch is not None
+        alerts = None if is_watched else ends(stored, "its metric is watched no more")
+        stored = begin_anew(tables, stored, now_ns, alerts)
+    return write(tables, replace(stored, spec=spec.model_dump_json()), now_ns)
+
+
+def write(tables: MonitorTables, stored: StoredMonitor, now_ns: int) -> StoredMonitor:
+    """Write a monitor that was changed, as its next revision."""
+    changed = replace(stored, revision=stored.revision + 1, updated_ns=now_ns)
+    tables.change(changed)
+    return changed
 
 
 def _spec_of(stored: StoredMonitor) -> MonitorSpec | None:
@@ -123,7 +135,7 @@ def _spec_of(stored: StoredMonitor) -> MonitorSpec | None:
         return None
 
 
-def watch_digest(spec: MonitorSpec) -> str | None:
+def _watch_digest(spec: MonitorSpec) -> str | None:
     """What changes where a monitor begins anew; None where it watches nothing."""
     if spec.watch is None:
         return None

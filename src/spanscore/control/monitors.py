@@ -12,9 +12,8 @@ from weakref import WeakValueDictionary
 from spanscore import threads
 from spanscore.control import configured_monitors
 from spanscore.control.alerts import Alerts, Events
-from spanscore.control.configured_monitors import retire, watch_digest
 from spanscore.control.runs import Runs
-from spanscore.control.ticks import Key, Known, Ticking, end_of, report
+from spanscore.control.ticks import Key, Known, Ticking, ends, report
 from spanscore.errors import (
     ConflictError,
     ExistsError,
@@ -35,7 +34,7 @@ from spanscore.store.monitor_tables import (
     Tick,
     TickCause,
 )
-from spanscore.store.monitors import MonitorStore, begin_anew, state_of
+from spanscore.store.monitors import MonitorStore
 from spanscore.store.runs import Run
 from spanscore.telemetry import Meter
 from spanscore.threads import in_thread
@@ -77,8 +76,9 @@ class Shown:
 def shown(tables: MonitorTables, known: Known, next_ns: int | None) -> Shown:
     """A monitor as it is now."""
     last = shown_ticks(tables, tables.ticks(known.tenant, known.id, 1))
-    record = state_of(tables.connection, known.tenant, known.id)
-    findings = None if record is None or known.spec.watch is None else findings_of(known, record)
+    stored = tables.get(known.tenant, known.id)
+    record = None if stored is None else stored.findings
+    findings = None if record is None else findings_of(known, record)
     return Shown(known, next_ns, last[0] if last else None, findings)
 
 
@@ -91,9 +91,10 @@ def shown_ticks(tables: MonitorTables, found: Sequence[Tick]) -> list[ShownTick]
 
 def findings_of(known: Known, record: dict[str, Any]) -> Findings | None:
     """What a monitor's kept state says; None where it watches nothing."""
-    watched, state = known.spec.watch, State.from_json(record["state"])
+    watched = known.spec.watch
     if watched is None:
         return None
+    state = State.from_json(record["state"])
     is_tested = state.phase in {"watching", "firing"}
     watches, fires = state.phase == "watching", state.phase == "firing"
     return Findings(
@@ -119,7 +120,6 @@ _DROP_EVERY_S = 60.0
 _ID_BYTES = 6
 _LATE_NS = 60 * 10**9
 _FAULTS = (RetryableError, PermanentError)
-_NOT_WATCHED = "its metric is watched no more"
 
 
 @dataclass(slots=True)
@@ -292,12 +292,8 @@ class Monitors:
             stored = _there(tables.get(known.tenant, known.id), known.id)
             if stored.revision != read.revision:
                 raise ConflictError(f"monitor {known.id!r} was changed meanwhile; read it again")
-            due_from_ns = stored.due_from_ns if spec.schedule == known.spec.schedule else now_ns
-            if watch_digest(spec) != watch_digest(known.spec):
-                end = None if spec.watch is not None else self._end(now_ns)(_NOT_WATCHED)
-                begin_anew(tables, known.tenant, known.id, now_ns, end)
-            changed = replace(stored, spec=spec.model_dump_json(), due_from_ns=due_from_ns)
-            return self._changed(tables, changed, now_ns)
+            end = self._ends(now_ns)
+            return configured_monitors.change(tables, stored, known.spec, spec, end, now_ns)
 
         return _known(await self._write(change))
 
@@ -314,7 +310,8 @@ class Monitors:
             stored = _there(tables.get(known.tenant, known.id), known.id)
             if stored.state == state:
                 return stored
-            return self._changed(tables, replace(stored, state=state, due_from_ns=now_ns), now_ns)
+            stored = replace(stored, state=state, due_from_ns=now_ns)
+            return configured_monitors.write(tables, stored, now_ns)
 
         return _known(await self._write(change))
 
@@ -332,7 +329,8 @@ class Monitors:
             stored = _there(tables.get(known.tenant, known.id), known.id)
             if stored.revision != read.revision:
                 raise ConflictError(f"monitor {known.id!r} was changed meanwhile; read it again")
-            retire(tables, stored, self._end(now_ns)("its monitor was deleted"), now_ns)
+            end = self._ends(now_ns)(stored, "its monitor was deleted")
+            configured_monitors.retire(tables, stored, end, now_ns)
             return stored
 
         await self._write(delete)
@@ -453,11 +451,6 @@ class Monitors:
             )
         return known.stored
 
-    def _changed(self, tables: MonitorTables, stored: StoredMonitor, now_ns: int) -> StoredMonitor:
-        changed = replace(stored, revision=stored.revision + 1, updated_ns=now_ns)
-        tables.change(changed)
-        return changed
-
     async def _all(self) -> dict[Key, Known]:
         """All monitors that this version understands."""
         if self._monitors is None or self._store.is_shared:
@@ -492,12 +485,12 @@ class Monitors:
         now_ns = self._clock_ns()
         await in_thread(
             self._store.write,
-            lambda x: configured_monitors.keep(x, self._configured, self._end(now_ns), now_ns),
+            lambda x: configured_monitors.keep(x, self._configured, self._ends(now_ns), now_ns),
         )
         self._has_stored_configured = True
 
-    def _end(self, now_ns: int) -> configured_monitors.End:
-        return lambda why: end_of(self._receivers, now_ns, why)
+    def _ends(self, now_ns: int) -> configured_monitors.Ends:
+        return lambda stored, why: ends(stored, self._receivers, why, now_ns)
 
     async def _ask(self, ask: Callable[[MonitorTables], Any]) -> Any:
         await self._keep_configured()

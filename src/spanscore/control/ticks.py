@@ -21,7 +21,6 @@ from spanscore.store.monitor_tables import (
     StoredMonitor,
     Tick,
     TickCause,
-    TickFacts,
     Wanted,
     last_seq,
 )
@@ -104,9 +103,7 @@ class Ticking:
         A tick that cannot be made is kept as failed, with the reason. Raises RetryableError where
         the store cannot be used now.
         """
-        tick = Tick(
-            known.tenant, known.id, due_ns, now_ns, request_id=request_id, facts=TickFacts(cause)
-        )
+        tick = Tick(known.tenant, known.id, due_ns, now_ns, request_id=request_id, cause=cause)
         made: Tick | None = None
         try:
             if known.spec.run is not None:
@@ -162,7 +159,7 @@ class Ticking:
         made = tick.ended("failed", tick.looked_ns, reason)
 
         def keep(tables: MonitorTables) -> Tick | None:
-            may_tick = tables.may_tick(made, known.stored.revision)
+            may_tick = tables.ticking(made, known.stored.revision) is not None
             return made if may_tick and tables.add_tick(made) else None
 
         return self._store.write(keep)
@@ -172,20 +169,17 @@ class Ticking:
         unchanged, impossible = False, None
         try:
             starting = await self._starting(known, run, tick)
-            is_manual = tick.facts.cause == "manual"
             unchanged = (
                 run.only_if_changed
-                and not is_manual
+                and tick.cause != "manual"
                 and not await self._has_changed(known, run, starting)
             )
         except InputError as error:  # the configuration has changed since the monitor was created
             impossible = str(error)
 
         def make(tables: MonitorTables) -> Tick | None:
-            stored = tables.get(known.tenant, known.id)
-            if stored is None or not tables.may_tick(tick, known.stored.revision):
-                return None
-            if not tables.add_tick(tick):
+            stored = tables.ticking(tick, known.stored.revision)
+            if stored is None or not tables.add_tick(tick):
                 return None
             if starting is None:
                 made = tick.ended("failed", tick.looked_ns, f"no run can be started: {impossible}")
@@ -223,7 +217,7 @@ class Ticking:
         if run.overlap == "cancel_previous" and going is not None:
             return self._in_place_of(going, tables, stored, run, tick, starting)
         if run.overlap == "queue" and waiting < MAX_QUEUED:
-            return replace(tick, outcome="queued", facts=replace(tick.facts, reason=before))
+            return replace(tick, outcome="queued", reason=before)
         more = f", and {waiting} ticks wait for its end" if waiting else ""
         return tick.ended("skipped", tick.looked_ns, f"{before}{more}")
 
@@ -240,10 +234,8 @@ class Ticking:
         is cancelled.
         """
         reason = f"run {going.id} was still {going.state}, and was cancelled"
-        tick = replace(tick, facts=replace(tick.facts, reason=reason))
-        made = self._started(
-            tables, replace(stored, until_row=stored.progress.from_row), run, tick, starting
-        )
+        stored = replace(stored, until_row=stored.from_row)
+        made = self._started(tables, stored, run, replace(tick, reason=reason), starting)
         if made.outcome == "running":
             tables.runs.change(going.id, tick.looked_ns, partial(_cancelled, tick=tick))
             starting.cancelled = going.id
@@ -267,11 +259,10 @@ class Ticking:
             begun = starting.start(tables.runs, None if is_all else (after, until))
         except StateError as error:  # too many runs wait
             return tick.ended("skipped", tick.looked_ns, str(error))
-        progress = replace(stored.progress, run=begun.id, from_row=stored.until_row)
-        progress = replace(progress, measured=starting.measured, named=starting.named)
-        tables.change(replace(stored, until_row=until, progress=progress))
-        facts = replace(tick.facts, read_seq=last_seq(tables.connection))
-        return replace(tick, outcome="running", run=begun.id, facts=facts)
+        stored = replace(stored, last_run=begun.id, from_row=stored.until_row, until_row=until)
+        tables.change(replace(stored, measured=starting.measured, named=starting.named))
+        read_seq = last_seq(tables.connection)
+        return replace(tick, outcome="running", run=begun.id, read_seq=read_seq)
 
     async def _start_queued(self, known: Known, run: MonitorRun, tick: Tick) -> None:
         try:
@@ -369,13 +360,12 @@ class Ticking:
 
         def read(tables: MonitorTables) -> tuple[StoredMonitor | None, Run | None]:
             stored = tables.get(known.tenant, known.id)
-            last = stored.progress.run if stored is not None else None
-            return stored, None if last is None else tables.runs.get(known.tenant, last)
+            return stored, None if stored is None else _last_run(tables, stored)
 
         stored, last = await asyncio.to_thread(self._store.read, read)
-        if stored is None or last is None or stored.progress.measured != starting.measured:
+        if stored is None or last is None:
             return True
-        if stored.progress.named != starting.named:
+        if (stored.measured, stored.named) != (starting.measured, starting.named):
             return True
         if last.state == "CANCELLED" or _has_failed(last):
             return True
@@ -404,10 +394,12 @@ def _has_failed(run: Run) -> bool:
 
 def _going(tables: MonitorTables, stored: StoredMonitor) -> Run | None:
     """The last run of a monitor, where it has not ended."""
-    run = (
-        None if stored.progress.run is None else tables.runs.get(stored.tenant, stored.progress.run)
-    )
+    run = _last_run(tables, stored)
     return None if run is None or run.is_ended else run
+
+
+def _last_run(tables: MonitorTables, stored: StoredMonitor) -> Run | None:
+    return None if stored.last_run is None else tables.runs.get(stored.tenant, stored.last_run)
 
 
 def _cancelled(run: Run, tick: Tick) -> Run:
@@ -434,13 +426,6 @@ def report(tenant: str, monitor: str, error: Exception) -> None:
 def _reason(error: Exception) -> str:
     reason = str(error) if isinstance(error, PermanentError) else f"{type(error).__name__}: {error}"
     return reason[:_MAX_REASON_CHARS]
-
-
-def end_of(receivers: Iterable[str], now_ns: int, why: str) -> Callable[[dict[str, Any]], Advanced]:
-    """What is still to be sent of a monitor whose state goes: the end of an alert that is
-    firing.
-    """
-    return lambda known: ended(known, receivers, why, now_ns)
 
 
 _STATISTICS = (
@@ -496,11 +481,11 @@ def advanced(
     return Advanced(record, outcome, _to_all(receivers, records))
 
 
-def ended(known: dict[str, Any], receivers: Iterable[str], why: str, now_ns: int) -> Advanced:
+def ends(stored: StoredMonitor, receivers: Iterable[str], why: str, now_ns: int) -> list[NewAlert]:
     """What is still to be sent of a monitor that ends: the end of its alert, where one is
     firing.
     """
-    return Advanced(known, "", _to_all(receivers, _end_of(known, why, now_ns)))
+    return _to_all(receivers, _end_of(stored.findings or {}, why, now_ns))
 
 
 @dataclass(slots=True)

@@ -1,12 +1,11 @@
 """Monitors' states, and alerts to deliver."""
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
-from sqlalchemy import Delete, Update, and_, delete, func, insert, select, update
+from sqlalchemy import Delete, Update, delete, func, insert, select, update
 from sqlalchemy.engine import Connection, Row
 
 from spanscore.store.database import Database
@@ -14,11 +13,12 @@ from spanscore.store.monitor_tables import (
     MonitorScores,
     MonitorTables,
     SettledSession,
+    StoredMonitor,
     Tick,
     Wanted,
     last_seq,
 )
-from spanscore.store.schema import monitor_states, pending
+from spanscore.store.schema import pending
 
 ItemT = TypeVar("ItemT")
 
@@ -92,21 +92,21 @@ class MonitorStore:
         """
         with self._database.writing() as connection:
             tables = MonitorTables(connection)
-            if not tables.may_tick(tick, revision) or not tables.add_tick(tick):
+            stored = tables.ticking(tick, revision)
+            if stored is None or not tables.add_tick(tick):
                 return None
-            former_state = _state_of(connection, tick)
-            is_same = former_state is not None and former_state.digest == digest
-            seq = former_state.seq if former_state is not None and is_same else last_seq(connection)
-            scores = MonitorScores(connection, tick.tenant, tick.monitor)
-            if not is_same:
+            settle_ns = tick.looked_ns - settled_until_ns
+            scores = MonitorScores(connection, tick.tenant, tick.monitor, settle_ns)
+            if stored.digest == digest:
+                found = scores.read(wanted, stored.read_seq)
+            else:
                 scores.clear()
-            found = scores.read(wanted, seq)
-            sessions = scores.settled(settled_until_ns, tick.looked_ns)
-            outcome = _advance(connection, tick, digest, found.seq, advance, sessions)
+                found = scores.read(wanted, last_seq(connection))
+            sessions = scores.settled(settled_until_ns)
+            made = replace(tick, scores=found.scores, sessions=len(sessions))
+            outcome = _advance(tables, stored, digest, found.seq, advance, sessions, tick.looked_ns)
             scores.forget(tick.looked_ns)
-            made = replace(tick, scores=found.scores, sessions=len(sessions)).ended(
-                outcome, tick.looked_ns
-            )
+            made = made.ended(outcome, tick.looked_ns)
             tables.change_tick(made)
         return made
 
@@ -127,129 +127,86 @@ class MonitorStore:
         """
         with self._database.writing() as connection:
             tables = MonitorTables(connection)
-            open_tick = tables.tick(tick.tenant, tick.monitor, tick.due_ns)
-            if open_tick is None or open_tick.outcome != "running":
+            stored = tables.get(tick.tenant, tick.monitor)
+            made = tables.tick(tick.tenant, tick.monitor, tick.due_ns)
+            if stored is None or stored.revision != revision:
                 return None
-            if not tables.is_at(tick.tenant, tick.monitor, revision):
+            if made is None or made.outcome != "running":
                 return None
             scores = MonitorScores(connection, tick.tenant, tick.monitor)
-            found = scores.read(wanted, open_tick.facts.read_seq)
-            facts = replace(open_tick.facts, read_seq=found.seq)
-            open_tick = replace(open_tick, scores=open_tick.scores + found.scores, facts=facts)
+            found = scores.read(wanted, made.read_seq)
+            made = replace(made, scores=made.scores + found.scores, read_seq=found.seq)
             if not found.is_all:
-                tables.change_tick(open_tick)
+                tables.change_tick(made)
                 return None
-            sessions = scores.settled(_ALL_NS, now_ns)
-            outcome = _advance(
-                connection, replace(tick, looked_ns=now_ns), digest, 0, advance, sessions
-            )
+            sessions = scores.settled(_ALL_NS)
+            outcome = _advance(tables, stored, digest, 0, advance, sessions, now_ns)
             scores.forget(now_ns)
-            made = replace(open_tick, sessions=len(sessions)).ended(outcome, now_ns, reason)
+            made = replace(made, sessions=len(sessions)).ended(outcome, now_ns, reason)
             tables.change_tick(made)
         return made
 
 
 def begin_anew(
     tables: MonitorTables,
-    tenant: str,
-    monitor: str,
+    stored: StoredMonitor,
     now_ns: int,
-    end: Callable[[dict[str, Any]], Advanced] | None = None,
-) -> None:
-    """Forget the scores that a monitor has counted, and with `end` its state, which gives the
-    alerts still to go.
+    ends: Sequence[NewAlert] | None = None,
+) -> StoredMonitor:
+    """Forget the scores that a monitor has counted, and with `ends` its findings, of which these
+    alerts are still to go; returns the monitor as it is to be kept.
 
-    Without `end` the next look ends its alert, and begins with the scores that come after it.
+    Without `ends` the next look ends its alert, and begins with the scores that come after it.
     """
-    connection = tables.connection
-    MonitorScores(connection, tenant, monitor).clear()
-    if end is None:
-        outdated = update(monitor_states).where(_of(monitor_states, tenant, monitor))
-        connection.execute(outdated.values(digest=""))
-        return
-    state = connection.execute(
-        select(monitor_states).where(_of(monitor_states, tenant, monitor))
-    ).first()
-    if state is not None:
-        _replace_notices(connection, tenant, monitor, end(json.loads(state.record)).notices, now_ns)
-    connection.execute(delete(monitor_states).where(_of(monitor_states, tenant, monitor)))
+    MonitorScores(tables.connection, stored.tenant, stored.id).clear()
+    if ends is None:
+        return replace(stored, digest="")
+    if stored.findings is not None:
+        _replace_alerts(tables.connection, stored, ends, now_ns)
+    return replace(stored, digest="", findings=None)
 
 
-def state_of(connection: Connection, tenant: str, monitor: str) -> dict[str, Any] | None:
-    """What one monitor knows; None before its first look."""
-    query = select(monitor_states.c.record).where(_of(monitor_states, tenant, monitor))
-    record = connection.execute(query).scalar()
-    return None if record is None else json.loads(record)
-
-
-def last_read_seq(connection: Connection) -> int:
-    """The highest number of a score up to which a monitor has read; 0 where none has."""
-    of_states: int = connection.execute(
-        select(func.coalesce(func.max(monitor_states.c.seq), 0))
-    ).scalar_one()
-    return max([of_states, *(x.facts.read_seq for x in MonitorTables(connection).open_ticks())])
-
-
-def _of(table: Any, tenant: str, monitor: str) -> Any:
-    return and_(table.c.tenant == tenant, table.c.monitor == monitor)
-
-
-def _state_of(connection: Connection, tick: Tick) -> Row[Any] | None:
-    this = _of(monitor_states, tick.tenant, tick.monitor)
-    return connection.execute(select(monitor_states).where(this)).first()
+def last_read(connection: Connection) -> tuple[int, int]:
+    """The last row of the traces and the last number of a score that a monitor has read; 0 where
+    none has.
+    """
+    tables = MonitorTables(connection)
+    stored = tables.all()
+    of_ticks = [x.read_seq for x in tables.open_ticks()]
+    rows, seqs = [x.until_row for x in stored], [x.read_seq for x in stored]
+    return max([0, *rows]), max([0, *seqs, *of_ticks])
 
 
 def _advance(
-    connection: Connection,
-    tick: Tick,
+    tables: MonitorTables,
+    stored: StoredMonitor,
     digest: str,
-    seq: int,
+    read_seq: int,
     advance: Advance,
     sessions: Sequence[SettledSession],
+    now_ns: int,
 ) -> str:
-    """Keep the state after these sessions, and the alerts that follow; returns a word for the
+    """Keep the findings after these sessions, and the alerts that follow; returns a word for the
     history.
     """
-    former_state = _state_of(connection, tick)
-    former = (
-        None
-        if former_state is None
-        else Former(json.loads(former_state.record), former_state.digest == digest)
-    )
+    is_same = stored.digest == digest
+    former = None if stored.findings is None else Former(stored.findings, is_same)
     found = advance(former, sessions)
-    state = {
-        "digest": digest,
-        "seq": seq,
-        "looked_ns": tick.looked_ns,
-        "record": json.dumps(found.state),
-    }
-    if former_state is None:
-        row = {"tenant": tick.tenant, "monitor": tick.monitor, **state}
-        connection.execute(insert(monitor_states).values(**row))
+    tables.change(replace(stored, findings=found.state, digest=digest, read_seq=read_seq))
+    if former is None or is_same:
+        note(tables.connection, stored.tenant, stored.id, found.notices, now_ns)
     else:
-        connection.execute(
-            update(monitor_states)
-            .where(_of(monitor_states, tick.tenant, tick.monitor))
-            .values(**state)
-        )
-    if former is not None and not former.is_same:
-        _replace_notices(connection, tick.tenant, tick.monitor, found.notices, tick.looked_ns)
-    else:
-        note(connection, tick.tenant, tick.monitor, found.notices, tick.looked_ns)
+        _replace_alerts(tables.connection, stored, found.notices, now_ns)
     return found.outcome
 
 
-def _replace_notices(
-    connection: Connection,
-    tenant: str,
-    monitor: str,
-    new: Sequence[NewAlert],
-    now_ns: int,
+def _replace_alerts(
+    connection: Connection, stored: StoredMonitor, new: Sequence[NewAlert], now_ns: int
 ) -> None:
     """Send the ends of alerts in place of what waits, which is no longer true."""
-    of_monitor = (_ARE_ALERTS, pending.c.subject == monitor, pending.c.tenant == tenant)
+    of_monitor = (_ARE_ALERTS, pending.c.subject == stored.id, pending.c.tenant == stored.tenant)
     connection.execute(delete(pending).where(*of_monitor))
-    note(connection, tenant, monitor, new, now_ns)
+    note(connection, stored.tenant, stored.id, new, now_ns)
 
 
 @dataclass(frozen=True, slots=True)
