@@ -8,12 +8,13 @@ from spanscore.errors import PermanentError, RetryableError
 from spanscore.store import monitor_tables
 from spanscore.store.config import Config
 from spanscore.store.monitor_tables import (
+    Advanced,
+    Look,
     StoredMonitor,
     Tick,
-    Wanted,
     last_seq,
 )
-from spanscore.store.monitors import Advanced, begin_anew
+from spanscore.store.monitors import begin_anew
 from spanscore.store.store import Store
 
 NIGHTLY = StoredMonitor("", "nightly", "ACTIVE", "{}", 1, 1, 1, 0, request_id="once")
@@ -184,10 +185,10 @@ def test_scores_are_numbered_on_from_those_that_the_tick_of_a_run_has_read(datab
 
 
 def test_what_a_monitor_knows_goes_with_the_alerts_that_are_no_longer_true(monitors):
-    def look(_former, _sessions):
+    def look(_findings, _is_same, _sessions):
         return Advanced({"n": 1}, "firing", [("webhook", {"id": "nightly/1", "status": "firing"})])
 
-    monitors.look(tick(5), Wanted("coherence", "trace", lambda x: x.value), 0, "digest", look, 1)
+    monitors.look(tick(5), 0, Look("coherence", "trace", lambda x: x.value, "digest", look, 1))
 
     end = ("webhook", {"id": "nightly/1", "status": "resolved"})
     monitors.write(lambda x: begin_anew(x, x.get("", "nightly"), 6, [end]))

@@ -107,22 +107,18 @@ class MonitorTables:
 
     def get(self, tenant: str, monitor: str) -> StoredMonitor | None:
         """The monitor with this id; None where the tenant has none."""
-        return next(iter(self._monitors(*_is(tenant, monitor))), None)
+        return next(iter(self.all(*_is(tenant, monitor))), None)
 
     def of_request(self, tenant: str, request_id: str) -> StoredMonitor | None:
         """The monitor that was asked for under a request id; None where there is none."""
         this = (monitors.c.tenant == tenant, monitors.c.request_id == request_id)
-        return next(iter(self._monitors(*this)), None)
+        return next(iter(self.all(*this)), None)
 
     def count(self, tenant: str) -> int:
         """How many monitors of the API a tenant has."""
         of_api = (monitors.c.tenant == tenant, monitors.c.is_configured.is_(False))
         query = select(func.count()).select_from(monitors).where(*of_api)
         return self.connection.execute(query).scalar_one()
-
-    def all(self) -> list[StoredMonitor]:
-        """The monitors of all tenants."""
-        return self._monitors()
 
     def ticking(self, tick: Tick, revision: int) -> StoredMonitor | None:
         """The monitor of a tick; None where it is gone, was changed since it had this revision, or
@@ -180,9 +176,10 @@ class MonitorTables:
 
     def open_ticks_of(self, tenant: str, monitor: str) -> list[Tick]:
         """Those of one monitor."""
-        return self._ticks(_IS_OPEN, *_of(tenant, monitor))[::-1]
+        return [x for x in self.open_ticks() if (x.tenant, x.monitor) == (tenant, monitor)]
 
-    def _monitors(self, *wanted: ColumnElement[bool]) -> list[StoredMonitor]:
+    def all(self, *wanted: ColumnElement[bool]) -> list[StoredMonitor]:
+        """The monitors of all tenants, or those that meet these conditions."""
         query = select(monitors.c.record).where(*wanted).order_by(monitors.c.tenant, monitors.c.id)
         return [StoredMonitor(**x) for x in self.connection.execute(query).scalars()]
 
@@ -269,22 +266,11 @@ _KEPT_NS = 7 * 86400 * 10**9
 _OPEN_NS = 86400 * 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which scores a monitor reads, and what it takes from each: a value on 0..1; None where it
-    leaves one out.
-
-    `run`: those of an evaluation run; "": those that are made as the traces come.
-    """
-
-    metric: str
-    scope: str
-    value_of: Callable[[Evaluation], float | None]
-    run: str = ""
+NewAlert: TypeAlias = tuple[str, dict[str, Any]]
+"""The receiver of an alert, and its record."""
 
 
-@dataclass(frozen=True, slots=True)
-class SettledSession:
+class SettledSession(NamedTuple):
     """The scores of one session, or of a trace without one, which has had no new one for a
     while.
     """
@@ -293,8 +279,35 @@ class SettledSession:
     chances: tuple[float, ...]
 
 
+class Advanced(NamedTuple):
+    """What a look gives: the findings to keep, a word for the history, and new alerts."""
+
+    findings: dict[str, Any]
+    outcome: str
+    alerts: Sequence[NewAlert] = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Read:
+class Look:
+    """What a monitor of this revision does with scores.
+
+    - It reads those of the metric and scope, of an evaluation `run`, or with "" those that are made
+      as the traces come.
+    - `value_of` takes a value on 0..1 from each; None where it leaves one out.
+    - `advance` gets the findings so far, whether they follow from the same settings, and the
+      sessions that have settled. `digest` is of these settings.
+    """
+
+    metric: str
+    scope: str
+    value_of: Callable[[Evaluation], float | None]
+    digest: str
+    advance: Callable[[dict[str, Any] | None, bool, Sequence[SettledSession]], Advanced]
+    revision: int
+    run: str = ""
+
+
+class Read(NamedTuple):
     """How far the scores were read: after `seq`; whether these were all; and how many were taken
     in.
     """
@@ -326,22 +339,19 @@ class MonitorScores:
     A session has settled where no score of it came for `settle_ns`, and a day after its first one.
     """
 
-    def __init__(
-        self, connection: Connection, tenant: str, monitor: str, settle_ns: int = 0
-    ) -> None:
+    def __init__(self, connection: Connection, monitor: StoredMonitor, settle_ns: int = 0) -> None:
         self._connection = connection
-        self._tenant = tenant
-        self._monitor = monitor
+        self._key = {"tenant": monitor.tenant, "monitor": monitor.id}
         self._settle_ns = settle_ns
-        self._own = (*_of(tenant, monitor), monitor_history.c.session != "")
+        self._own = (*_of(monitor.tenant, monitor.id), monitor_history.c.session != "")
 
-    def read(self, wanted: Wanted, seq: int) -> Read:
+    def read(self, look: Look, seq: int) -> Read:
         """Take in the scores after `seq`, at most some thousands."""
         last, count = last_seq(self._connection), 0
-        of_metric = (scores.c.metric == wanted.metric, scores.c.scope == wanted.scope)
+        of_metric = (scores.c.metric == look.metric, scores.c.scope == look.scope)
         query = (
             select(scores.c.number, scores.c.record)
-            .where(*of_metric, *is_of_run(wanted.run), *is_of(scores, self._tenant))
+            .where(*of_metric, *is_of_run(look.run), *is_of(scores, self._key["tenant"]))
             .order_by(scores.c.number)
             .limit(_READ_AT_ONCE)
         )
@@ -350,30 +360,26 @@ class MonitorScores:
                 query.where(scores.c.number > seq, scores.c.number <= last)
             ).all()
             found = records.undamaged_evaluations([row.record for row in rows])
-            count += self._take([(x, wanted.value_of(x)) for x in chain.from_iterable(found)])
+            count += self._take([(x, look.value_of(x)) for x in chain.from_iterable(found)])
             if len(rows) < _READ_AT_ONCE:
                 return Read(last, is_all=True, scores=count)
             seq = rows[-1].number
         return Read(seq, is_all=False, scores=count)
 
-    def settled(self, until_ns: int) -> list[SettledSession]:
-        """The sessions that have settled, in the order of their last scores; they are counted now.
+    def settled(self, until_ns: int, now_ns: int) -> list[SettledSession]:
+        """The sessions without a score since `until_ns`, in the order of their last scores; they
+        are counted now.
 
-        These are those without a score since `until_ns`.
+        Those that were counted and have had no score for a week are forgotten.
         """
-        of_session = monitor_history.c
-        found = self._read(of_session.outcome == "open", of_session.at_ns <= until_ns)
+        row = monitor_history.c
+        found = self._read(row.outcome == "open", row.at_ns <= until_ns)
         seen_ns = {x.session: max(at_ns for _, _, at_ns in x.record.values()) for x in found}
-        counted = [_Kept(*x, "counted", {}) for x in seen_ns.items()]
-        self._put(counted, list(seen_ns))
         found.sort(key=lambda x: (seen_ns[x.session], x.session))
+        self._put([_Kept(*x, "counted", {}) for x in seen_ns.items()], list(seen_ns))
+        is_old = (row.outcome == "counted", row.at_ns < now_ns - _KEPT_NS)
+        self._connection.execute(delete(monitor_history).where(*self._own, *is_old))
         return [_settled(x.record) for x in found]
-
-    def forget(self, now_ns: int) -> None:
-        """Forget the sessions that were counted and have had no score for a week."""
-        of_session = monitor_history.c
-        old = (of_session.outcome == "counted", of_session.at_ns < now_ns - _KEPT_NS)
-        self._connection.execute(delete(monitor_history).where(*self._own, *old))
 
     def clear(self) -> None:
         """Forget all of them."""
@@ -421,8 +427,8 @@ class MonitorScores:
             this = (*self._own, monitor_history.c.session.in_(some))
             self._connection.execute(delete(monitor_history).where(*this))
         if rows:
-            own = {"tenant": self._tenant, "monitor": self._monitor}
-            self._connection.execute(insert(monitor_history), [x._asdict() | own for x in rows])
+            own = [x._asdict() | self._key for x in rows]
+            self._connection.execute(insert(monitor_history), own)
 
 
 def _taken(before: _Taken, given: Iterable[_Given]) -> _Taken:

@@ -2,20 +2,21 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Delete, Update, delete, func, insert, select, update
-from sqlalchemy.engine import Connection, Row
+from sqlalchemy.engine import Connection
 
 from spanscore.store.database import Database
 from spanscore.store.monitor_tables import (
+    Look,
     MonitorScores,
     MonitorTables,
+    NewAlert,
     SettledSession,
     StoredMonitor,
     Tick,
-    Wanted,
     last_seq,
 )
 from spanscore.store.schema import pending
@@ -24,32 +25,7 @@ ItemT = TypeVar("ItemT")
 
 _ALL_NS = 2**63 - 1
 _ARE_ALERTS = pending.c.kind == "alert"
-
-NewAlert: TypeAlias = tuple[str, dict[str, Any]]
-"""The receiver of an alert, and its record."""
-
-
-@dataclass(frozen=True, slots=True)
-class Advanced:
-    """What a look gives: the state to keep, a word for the history, and new alerts."""
-
-    state: dict[str, Any]
-    outcome: str
-    notices: Sequence[NewAlert] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Former:
-    """The kept state of a monitor; `is_same` where it follows from the present settings."""
-
-    state: dict[str, Any]
-    is_same: bool
-
-
-Advance = Callable[[Former | None, Sequence[SettledSession]], Advanced]
-"""From the kept state, None where there is none, and sessions that have settled, what is to be
-kept.
-"""
+_NOTICE = ("number", "tenant", "subject", "name", "record", "tries", "due_ns", "cause")
 
 
 class MonitorStore:
@@ -74,54 +50,31 @@ class MonitorStore:
         with self._database.writing() as connection:
             return change(MonitorTables(connection))
 
-    def look(
-        self,
-        tick: Tick,
-        wanted: Wanted,
-        settled_until_ns: int,
-        digest: str,
-        advance: Advance,
-        revision: int,
-    ) -> Tick | None:
+    def look(self, tick: Tick, settle_ns: int, look: Look) -> Tick | None:
         """Make a tick that looks at the scores which are made as the traces come; None where it was
-        made, or its monitor has another `revision` than this, is paused or gone.
+        made, or its monitor has another revision than this, is paused or gone.
 
-        `advance` gets the kept state and the sessions whose last score is older than
-        `settled_until_ns`, in the order of these. A monitor that is new, or whose kept state
-        followed from another `digest`, begins with the scores that come after it.
+        Counted are the sessions without a score for `settle_ns`. A monitor that is new, or whose
+        findings followed from another digest, begins with the scores that come after it.
         """
         with self._database.writing() as connection:
             tables = MonitorTables(connection)
-            stored = tables.ticking(tick, revision)
+            stored = tables.ticking(tick, look.revision)
             if stored is None or not tables.add_tick(tick):
                 return None
-            settle_ns = tick.looked_ns - settled_until_ns
-            scores = MonitorScores(connection, tick.tenant, tick.monitor, settle_ns)
-            if stored.digest == digest:
-                found = scores.read(wanted, stored.read_seq)
-            else:
+            scores = MonitorScores(connection, stored, settle_ns)
+            is_same = stored.digest == look.digest
+            if not is_same:
                 scores.clear()
-                found = scores.read(wanted, last_seq(connection))
-            sessions = scores.settled(settled_until_ns)
-            made = replace(tick, scores=found.scores, sessions=len(sessions))
-            outcome = _advance(tables, stored, digest, found.seq, advance, sessions, tick.looked_ns)
-            scores.forget(tick.looked_ns)
-            made = made.ended(outcome, tick.looked_ns)
-            tables.change_tick(made)
-        return made
+            found = scores.read(look, stored.read_seq if is_same else last_seq(connection))
+            sessions = scores.settled(tick.looked_ns - settle_ns, tick.looked_ns)
+            stored = replace(stored, read_seq=found.seq)
+            made = replace(tick, scores=found.scores)
+            return _concluded(tables, stored, made, look, sessions, tick.looked_ns)
 
-    def assess(
-        self,
-        tick: Tick,
-        now_ns: int,
-        wanted: Wanted,
-        digest: str,
-        advance: Advance,
-        revision: int,
-        reason: str | None = None,
-    ) -> Tick | None:
+    def assess(self, tick: Tick, now_ns: int, look: Look, reason: str | None = None) -> Tick | None:
         """Look at the scores of a tick's run, which has ended; None where that was done, there are
-        more to read, or the monitor has another `revision` than this.
+        more to read, or the monitor has another revision than this.
 
         `reason` is why the run ended, for the history.
         """
@@ -129,22 +82,18 @@ class MonitorStore:
             tables = MonitorTables(connection)
             stored = tables.get(tick.tenant, tick.monitor)
             made = tables.tick(tick.tenant, tick.monitor, tick.due_ns)
-            if stored is None or stored.revision != revision:
+            if stored is None or stored.revision != look.revision:
                 return None
             if made is None or made.outcome != "running":
                 return None
-            scores = MonitorScores(connection, tick.tenant, tick.monitor)
-            found = scores.read(wanted, made.read_seq)
+            scores = MonitorScores(connection, stored)
+            found = scores.read(look, made.read_seq)
             made = replace(made, scores=made.scores + found.scores, read_seq=found.seq)
             if not found.is_all:
                 tables.change_tick(made)
                 return None
-            sessions = scores.settled(_ALL_NS)
-            outcome = _advance(tables, stored, digest, 0, advance, sessions, now_ns)
-            scores.forget(now_ns)
-            made = replace(made, sessions=len(sessions)).ended(outcome, now_ns, reason)
-            tables.change_tick(made)
-        return made
+            made = replace(made, reason=reason or made.reason)
+            return _concluded(tables, stored, made, look, scores.settled(_ALL_NS, now_ns), now_ns)
 
 
 def begin_anew(
@@ -158,7 +107,7 @@ def begin_anew(
 
     Without `ends` the next look ends its alert, and begins with the scores that come after it.
     """
-    MonitorScores(tables.connection, stored.tenant, stored.id).clear()
+    MonitorScores(tables.connection, stored).clear()
     if ends is None:
         return replace(stored, digest="")
     if stored.findings is not None:
@@ -177,27 +126,25 @@ def last_read(connection: Connection) -> tuple[int, int]:
     return max([0, *rows]), max([0, *seqs, *of_ticks])
 
 
-def _advance(
+def _concluded(
     tables: MonitorTables,
     stored: StoredMonitor,
-    digest: str,
-    read_seq: int,
-    advance: Advance,
+    tick: Tick,
+    look: Look,
     sessions: Sequence[SettledSession],
     now_ns: int,
-) -> str:
-    """Keep the findings after these sessions, and the alerts that follow; returns a word for the
-    history.
-    """
-    is_same = stored.digest == digest
-    former = None if stored.findings is None else Former(stored.findings, is_same)
-    found = advance(former, sessions)
-    tables.change(replace(stored, findings=found.state, digest=digest, read_seq=read_seq))
-    if former is None or is_same:
-        note(tables.connection, stored.tenant, stored.id, found.notices, now_ns)
+) -> Tick:
+    """Keep what follows from these sessions; returns the tick with its outcome."""
+    is_same = stored.digest == look.digest
+    found = look.advance(stored.findings, is_same, sessions)
+    tables.change(replace(stored, findings=found.findings, digest=look.digest))
+    if stored.findings is None or is_same:
+        note(tables.connection, stored, found.alerts, now_ns)
     else:
-        _replace_alerts(tables.connection, stored, found.notices, now_ns)
-    return found.outcome
+        _replace_alerts(tables.connection, stored, found.alerts, now_ns)
+    made = replace(tick, sessions=len(sessions)).ended(found.outcome, now_ns)
+    tables.change_tick(made)
+    return made
 
 
 def _replace_alerts(
@@ -206,11 +153,10 @@ def _replace_alerts(
     """Send the ends of alerts in place of what waits, which is no longer true."""
     of_monitor = (_ARE_ALERTS, pending.c.subject == stored.id, pending.c.tenant == stored.tenant)
     connection.execute(delete(pending).where(*of_monitor))
-    note(connection, stored.tenant, stored.id, new, now_ns)
+    note(connection, stored, new, now_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(NamedTuple):
     """An alert on its way; `is_superseded` where a later one of the same monitor waits for the same
     receiver.
     """
@@ -219,11 +165,21 @@ class Notice:
     tenant: str
     monitor: str
     receiver: str
-    status: str
     record: dict[str, Any]
     tries: int
-    delivered: bool
-    is_superseded: bool
+    due_ns: int
+    cause: str
+    is_superseded: bool = False
+
+    @property
+    def status(self) -> str:
+        """`firing` or `resolved`."""
+        return str(self.record["status"])
+
+    @property
+    def delivered(self) -> bool:
+        """Whether it was sent, and is sent again while it lasts."""
+        return self.cause == "sent"
 
 
 class AlertNotices:
@@ -237,15 +193,15 @@ class AlertNotices:
 
         One that was sent is due at once where a later one waits behind it.
         """
-        query = select(pending).where(_ARE_ALERTS).order_by(pending.c.number)
-        queues = defaultdict[tuple[str, str, str], list[Row[Any]]](list)
+        queues = defaultdict[tuple[str, str, str], list[Notice]](list)
+        query = select(*(pending.c[x] for x in _NOTICE)).where(_ARE_ALERTS)
         with self._database.reading() as connection:
-            for row in connection.execute(query):
-                queues[row.tenant, row.subject, row.name].append(row)
+            for row in connection.execute(query.order_by(pending.c.number)):
+                queues[row.tenant, row.subject, row.name].append(Notice(*row))
         return [
-            _notice(first, is_superseded=bool(later))
+            first._replace(is_superseded=bool(later))
             for first, *later in queues.values()
-            if first.due_ns <= now_ns or (later and first.cause == "sent")
+            if first.due_ns <= now_ns or (later and first.delivered)
         ]
 
     def settle(self, notice: Notice, due_ns: int | None) -> None:
@@ -263,29 +219,15 @@ class AlertNotices:
 
 
 def note(
-    connection: Connection, tenant: str, monitor: str, alerts: Sequence[NewAlert], now_ns: int
+    connection: Connection, stored: StoredMonitor, alerts: Sequence[NewAlert], now_ns: int
 ) -> None:
-    """Keep alerts after those that are there."""
+    """Keep alerts of a monitor after those that are there."""
     last = select(func.coalesce(func.max(pending.c.number), 0)).where(_ARE_ALERTS)
     number: int = connection.execute(last).scalar_one()
-    row = {"kind": "alert", "tenant": tenant, "subject": monitor, "cause": "new", "due_ns": now_ns}
+    row = {"kind": "alert", "tenant": stored.tenant, "subject": stored.id, "cause": "new"}
     rows = [
-        {**row, "number": number + place, "name": receiver, "record": record}
+        {**row, "number": number + place, "name": receiver, "record": record, "due_ns": now_ns}
         for place, (receiver, record) in enumerate(alerts, 1)
     ]
     if rows:
         connection.execute(insert(pending), rows)
-
-
-def _notice(row: Row[Any], *, is_superseded: bool) -> Notice:
-    return Notice(
-        row.number,
-        row.tenant,
-        row.subject,
-        row.name,
-        row.record["status"],
-        row.record,
-        row.tries,
-        row.cause == "sent",
-        is_superseded,
-    )

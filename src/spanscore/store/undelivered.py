@@ -7,7 +7,7 @@ it needs no connection to the server, and no score that has arrived is sent agai
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Row, case, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, case, delete, func, insert, select, update
 from sqlalchemy.engine import Connection, Engine
 
 from spanscore.model.score import MAX_ERROR_CHARS, Evaluation, Undelivered
@@ -71,9 +71,7 @@ def kept(config: Config, exporters: Sequence[str] = ()) -> Iterator[Listed]:
     Raises ConfigError where `config.url` is none or leads nowhere, RetryableError or PermanentError
     where the store cannot be read.
     """
-    engine = connections.connect_reading(config)
-    if engine is None:
-        raise connections.no_store(config)
+    engine = _reader(config)
     try:
         with connections.snapshot(engine) as connection:
             found = sorted(counts(connection))
@@ -90,28 +88,32 @@ def ask(config: Config, exporters: Sequence[str] = ()) -> int:
 
     Raises as `kept`.
     """
-    return _changed(config, exporters, forget=False)
+    return _change(config, exporters, update(pending).values(due_ns=_ASKED))
 
 
 def forget(config: Config, exporters: Sequence[str] = ()) -> int:
     """List these no more, and do not send them again; how many went. Raises as `kept`."""
-    return _changed(config, exporters, forget=True)
+    return _change(config, exporters, delete(pending))
 
 
-def _changed(config: Config, exporters: Sequence[str], *, forget: bool) -> int:
-    reader = connections.connect_reading(config)
-    if reader is None:
-        raise connections.no_store(config)
-    reader.dispose()
-    statement = delete(pending) if forget else update(pending).values(due_ns=_ASKED)
+def _change(config: Config, exporters: Sequence[str], statement: Any) -> int:
+    _reader(config).dispose()
     if exporters:
         statement = statement.where(pending.c.name.in_(exporters))
     engine = connections.connect(config)
     try:
         with connections.transaction(engine) as connection:
-            return connection.execute(statement.where(*_ARE_UNDELIVERED)).rowcount
+            changed: int = connection.execute(statement.where(*_ARE_UNDELIVERED)).rowcount
+            return changed
     finally:
         engine.dispose()
+
+
+def _reader(config: Config) -> Engine:
+    engine = connections.connect_reading(config)
+    if engine is None:
+        raise connections.no_store(config)
+    return engine
 
 
 def _pages(engine: Engine, exporter: str) -> Iterator[Listed]:
@@ -141,7 +143,7 @@ def _listed(connection: Connection, limit: int, *wanted: ColumnElement[bool]) ->
     ]
 
 
-def _note(row: Row[Any]) -> Undelivered:
+def _note(row: Any) -> Undelivered:
     found = {**row.record, "forms": tuple(row.record["forms"])}
     return Undelivered(
         row.name, row.number, reason=row.cause, to_resend=row.due_ns == _ASKED, **found
