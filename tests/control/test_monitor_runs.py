@@ -142,7 +142,7 @@ def test_while_a_run_is_going_a_tick_is_skipped_and_its_traces_belong_to_the_nex
     ids = server.keep(traces(2))
     skipped = world.later()
     assert (skipped.outcome, skipped.run) == ("skipped", None)
-    assert skipped.facts.reason == f"run {first.run} was still PENDING"
+    assert skipped.reason == f"run {first.run} was still PENDING"
     world.worked_off(first)
     assert world.subjects(world.worked_off(world.later())) == sorted(ids)
 
@@ -167,7 +167,7 @@ def test_of_ticks_that_wait_there_are_ten_at_most(world):
     world.create(overlap="queue")
     made = [world.later() for _ in range(12)]
     assert [x.outcome for x in made] == ["running", *["queued"] * 10, "skipped"]
-    assert "10 ticks wait" in made[-1].facts.reason
+    assert "10 ticks wait" in made[-1].reason
 
 
 @pytest.mark.slow
@@ -181,7 +181,7 @@ def test_a_run_that_is_cancelled_for_the_next_leaves_it_what_it_was_about(world,
     assert world.run(first.run).state == "CANCELLED"
     assert "next tick of monitor m" in world.run(first.run).progress.reason
     assert [x.outcome for x in world.ticks()] == ["running", "cancelled"]
-    assert first.run in second.facts.reason
+    assert first.run in second.reason
     assert world.subjects(world.worked_off(second)) == sorted(one + two)
 
 
@@ -217,7 +217,7 @@ def test_a_tick_is_skipped_where_nothing_has_changed(world, server, traces, targ
     assert world.later().outcome == "skipped"
     server.keep(traces(1, service_name="bank", session_id="t") if "filter" in target else [])
     unchanged = world.later()
-    assert (unchanged.outcome, unchanged.facts.reason) == (
+    assert (unchanged.outcome, unchanged.reason) == (
         "skipped",
         "nothing has changed since the run before",
     )
@@ -275,7 +275,7 @@ def test_a_tick_that_somebody_asks_for_is_made_though_nothing_has_changed(world,
     world.create(only_if_changed=True)
     world.worked_off(world.later())
     made = world.do(world.monitors.trigger(world.known(), "by-hand"))
-    assert (made.tick.outcome, made.tick.facts.cause) == ("running", "manual")
+    assert (made.tick.outcome, made.tick.cause) == ("running", "manual")
 
 
 def test_a_paused_monitor_makes_no_tick_and_goes_on_with_the_next_of_its_times(
@@ -291,7 +291,7 @@ def test_a_paused_monitor_makes_no_tick_and_goes_on_with_the_next_of_its_times(
     world.do(world.monitors.look())
     assert world.ticks() == []
     tick = world.later()
-    assert (tick.due_ns, tick.facts.cause) == (START + 11 * MINUTE, "schedule")
+    assert (tick.due_ns, tick.cause) == (START + 11 * MINUTE, "schedule")
     assert world.subjects(world.worked_off(tick)) == sorted(ids)
 
 
@@ -302,7 +302,7 @@ def test_ticks_that_were_missed_while_the_server_was_down_are_made_up_for_by_one
     world.do(world.monitors.look())
     world.do(world.monitors.look())
     [tick] = world.ticks()
-    assert (tick.due_ns, tick.facts.cause) == (START + 10 * MINUTE, "catch_up")
+    assert (tick.due_ns, tick.cause) == (START + 10 * MINUTE, "catch_up")
 
 
 def test_a_tick_that_another_process_has_made_is_not_made_again(world):
@@ -329,7 +329,7 @@ def test_the_history_says_why_a_run_came_to_nothing(world, server, traces):
     second = world.later()
     world.do(server.runs.delete("", second.run, with_scores=True))
     world.do(world.monitors.look())
-    found = {x.due_ns: (x.outcome, x.facts.reason) for x in world.ticks()}
+    found = {x.due_ns: (x.outcome, x.reason) for x in world.ticks()}
     assert found[first.due_ns] == ("cancelled", f"run {first.run} was cancelled")
     assert found[second.due_ns] == ("failed", f"run {second.run} was deleted")
 
@@ -338,7 +338,7 @@ def test_a_monitor_whose_metric_is_no_longer_there_says_so_in_its_history(world)
     world.create()
     world.server.runs._measurers.of = refuse
     tick = world.later()
-    assert (tick.outcome, tick.facts.reason) == (
+    assert (tick.outcome, tick.reason) == (
         "failed",
         "no run can be started: there is no such metric",
     )
@@ -361,7 +361,7 @@ def test_a_monitor_that_cannot_tick_says_so_in_its_history_and_holds_up_no_other
     monkeypatch.setattr(world.server.runs, "starting", starts)
     assert world.later().outcome == "running"
     [tick] = [x.tick for x in world.do(world.monitors.ticks(faulty, 10))]
-    assert (tick.outcome, tick.facts.reason) == (
+    assert (tick.outcome, tick.reason) == (
         "failed",
         "it cannot tick: KeyError: 'no such option'",
     )
@@ -389,7 +389,7 @@ def test_a_tick_whose_scores_cannot_be_read_fails_and_holds_up_no_other(world, t
         world.do(world.server.ended(tick.run))
     world.do(world.monitors.look())
     first, second = (world.do(world.monitors.ticks(x, 1))[0].tick for x in (faulty, other))
-    assert (first.outcome, first.facts.reason) == (
+    assert (first.outcome, first.reason) == (
         "failed",
         "it cannot be followed: value too long",
     )
@@ -425,7 +425,7 @@ def test_a_tick_says_what_its_run_says_of_its_end(server, traces, judge):
     judge.errors["order 1?"] = JudgeUnavailableError("no")
     world.create(everything=True, watch={"floor": 0.95})
     tick = world.worked_off(world.later())
-    assert (tick.scores, tick.facts.reason) == (2, "1 of 3 failed")
+    assert (tick.scores, tick.reason) == (2, "1 of 3 failed")
 
 
 @pytest.mark.slow
@@ -541,7 +541,7 @@ def test_a_tick_that_somebody_asks_for_is_made_though_the_monitor_was_changed_me
     known = world.create(watch={"floor": 0.95})
     changed_meanwhile(world, 0.5)
     made = world.do(world.monitors.trigger(known))
-    assert (made.tick.outcome, made.tick.facts.cause) == ("running", "manual")
+    assert (made.tick.outcome, made.tick.cause) == ("running", "manual")
 
 
 @pytest.mark.slow

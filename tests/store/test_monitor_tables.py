@@ -8,14 +8,13 @@ from spanscore.errors import PermanentError, RetryableError
 from spanscore.store import monitor_tables
 from spanscore.store.config import Config
 from spanscore.store.monitor_tables import (
-    MonitorProgress,
+    Advanced,
+    Look,
     StoredMonitor,
     Tick,
-    TickFacts,
-    Wanted,
     last_seq,
 )
-from spanscore.store.monitors import Advanced, begin_anew
+from spanscore.store.monitors import begin_anew
 from spanscore.store.store import Store
 
 NIGHTLY = StoredMonitor("", "nightly", "ACTIVE", "{}", 1, 1, 1, 0, request_id="once")
@@ -43,7 +42,9 @@ def test_a_monitor_is_found_as_it_was_kept(monitors):
         state="PAUSED",
         revision=2,
         until_row=7,
-        progress=MonitorProgress("ab", 3, "digest"),
+        last_run="ab",
+        from_row=3,
+        measured="digest",
     )
     monitors.write(lambda x: x.change(changed))
     assert monitors.read(lambda x: (x.get("", "nightly"), x.of_request("", "once"), x.all())) == (
@@ -86,7 +87,9 @@ def test_a_tick_is_found_as_it_was_kept(monitors):
         outcome="running",
         run="ab",
         request_id="once",
-        facts=TickFacts("manual", "why", None, 12),
+        cause="manual",
+        reason="why",
+        read_seq=12,
     )
     add(monitors, made)
     assert monitors.read(lambda x: x.tick_of_request("", "nightly", "once")) == made
@@ -120,19 +123,19 @@ def test_a_new_tick_is_kept_where_the_clock_was_set_back_behind_all_that_are_kep
 
 def test_a_paused_monitor_may_tick_where_somebody_asks_for_it(monitors):
     monitors.write(lambda x: x.change(replace(NIGHTLY, state="PAUSED")))
-    asked = tick(5, facts=TickFacts("manual"))
-    assert monitors.read(lambda x: (x.may_tick(tick(5), 1), x.may_tick(asked, 1))) == (False, True)
-    assert not monitors.read(lambda x: x.may_tick(replace(asked, monitor="other"), 1))
+    asked = tick(5, cause="manual")
+    assert not monitors.read(lambda x: x.ticking(tick(5), 1))
+    assert monitors.read(lambda x: x.ticking(asked, 1))
+    assert not monitors.read(lambda x: x.ticking(replace(asked, monitor="other"), 1))
 
 
 def test_a_monitor_that_was_changed_since_it_was_read_may_not_tick(monitors):
-    monitors.write(lambda x: x.change(replace(NIGHTLY, revision=2)))
-    assert monitors.read(lambda x: (x.may_tick(tick(5), 1), x.may_tick(tick(5), 2))) == (
-        False,
-        True,
+    changed = replace(NIGHTLY, revision=2)
+    monitors.write(lambda x: x.change(changed))
+    assert monitors.read(lambda x: (x.ticking(tick(5), 1), x.ticking(tick(5), 2))) == (
+        None,
+        changed,
     )
-    assert monitors.read(lambda x: x.is_at("", "nightly", 2))
-    assert not monitors.read(lambda x: x.is_at("", "nightly", 1))
 
 
 def test_rows_tell_what_was_stored_before_a_time_and_what_is_newer(any_store, make, monkeypatch):
@@ -172,7 +175,7 @@ def test_rows_rise_on_where_all_traces_are_gone(database_url, make):
 
 def test_scores_are_numbered_on_from_those_that_the_tick_of_a_run_has_read(database_url, make):
     store = Store.open(Config(url=database_url))
-    add(store.monitors, tick(5, outcome="running", run="ab", facts=TickFacts(read_seq=40)))
+    add(store.monitors, tick(5, outcome="running", run="ab", read_seq=40))
     store.close()
     store = Store.open(Config(url=database_url))
     trace = make.trace(1)
@@ -182,15 +185,13 @@ def test_scores_are_numbered_on_from_those_that_the_tick_of_a_run_has_read(datab
 
 
 def test_what_a_monitor_knows_goes_with_the_alerts_that_are_no_longer_true(monitors):
-    def look(_former, _sessions):
-        return Advanced({"n": 1}, "firing", [("webhook", "firing", {"id": "nightly/1"})])
+    def look(_findings, _is_same, _sessions):
+        return Advanced({"n": 1}, "firing", [("webhook", {"id": "nightly/1", "status": "firing"})])
 
-    monitors.look(tick(5), Wanted("coherence", "trace", lambda x: x.value), 0, "digest", look, 1)
+    monitors.look(tick(5), 0, Look("coherence", "trace", lambda x: x.value, "digest", look, 1))
 
-    def end(known):
-        return Advanced(known, "", [("webhook", "resolved", {"id": "nightly/1"})])
-
-    monitors.write(lambda x: begin_anew(x, "", "nightly", 6, end))
+    end = ("webhook", {"id": "nightly/1", "status": "resolved"})
+    monitors.write(lambda x: begin_anew(x, x.get("", "nightly"), 6, [end]))
     assert [(x.status, x.record["id"]) for x in monitors.notices.due(6)] == [
         ("resolved", "nightly/1")
     ]

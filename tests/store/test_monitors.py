@@ -6,12 +6,14 @@ from spanscore.errors import PermanentError
 from spanscore.model.score import Skip
 from spanscore.store import monitor_tables
 from spanscore.store.config import Config
-from spanscore.store.monitor_tables import StoredMonitor, Tick, Wanted
-from spanscore.store.monitors import Advanced
+from spanscore.store.monitor_tables import Advanced, Look, StoredMonitor, Tick
 from spanscore.store.store import Store
 
 MINUTE = 60 * 10**9
-WANTED = Wanted("coherence", "trace", lambda x: x.value)
+
+
+def look_of(digest, advance):
+    return Look("coherence", "trace", lambda x: x.value, digest, advance, 1)
 
 
 class Looking:
@@ -25,14 +27,14 @@ class Looking:
         self.due_ns = self.due_ns + MINUTE if due_ns is None else due_ns
         self.store.monitors.write(lambda tables: create_unless_there(tables, name))
 
-        def advance(former, sessions):
-            kept = former.state if former is not None and former.is_same else None
+        def advance(findings, is_same, sessions):
+            kept = findings if is_same else None
             self.kept.append(kept)
             self.sessions.append([x.values for x in sessions])
             return Advanced({"looks": (kept or {"looks": 0})["looks"] + 1}, "watching", notices)
 
         return self.store.monitors.look(
-            Tick("", name, self.due_ns, 10**18), WANTED, until_ns, digest, advance, 1
+            Tick("", name, self.due_ns, 10**18), 10**18 - until_ns, look_of(digest, advance)
         )
 
 
@@ -165,13 +167,11 @@ def test_more_scores_than_are_read_at_once_are_all_read(any_store, make, look, m
 def test_a_look_that_fails_leaves_nothing(any_store, make, look):
     put(any_store, make, 1, 0.25)
 
-    def fails(_kept, _sessions):
+    def fails(_findings, _is_same, _sessions):
         raise PermanentError("no")
 
     with pytest.raises(PermanentError):
-        any_store.monitors.look(
-            Tick("", "m", 9 * MINUTE, 10**18), WANTED, 2 * 10**18, "a", fails, 1
-        )
+        any_store.monitors.look(Tick("", "m", 9 * MINUTE, 10**18), -(10**18), look_of("a", fails))
     assert look(9 * MINUTE)
     assert look.sessions[1] == [(0.25,)]
 
@@ -203,23 +203,28 @@ def test_no_score_is_left_out_after_a_restart_where_those_before_are_deleted(dat
 
 
 def test_another_configuration_begins_anew_and_takes_its_alerts_back(any_store, look):
-    look(notices=[("webhook", "firing", {"id": "m/1"})])
+    look(notices=[("webhook", {"id": "m/1", "status": "firing"})])
     look(digest="b")
     assert look.kept[-1] is None
     assert any_store.monitors.notices.due(2 * 10**18) == []
 
 
 def test_alerts_are_due_in_their_order(any_store, look):
-    look(notices=[("webhook", "firing", {"id": "m/1"}), ("webhook", "resolved", {"id": "m/1"})])
+    look(
+        notices=[
+            ("webhook", {"id": "m/1", "status": "firing"}),
+            ("webhook", {"id": "m/1", "status": "resolved"}),
+        ]
+    )
     store = any_store.monitors.notices
     [first] = store.due(10**18)
-    assert (first.status, first.is_superseded, first.record) == ("firing", True, {"id": "m/1"})
+    assert (first.status, first.is_superseded, first.record["id"]) == ("firing", True, "m/1")
     store.settle(first, None)
     assert [x.status for x in store.due(10**18)] == ["resolved"]
 
 
 def test_an_alert_that_was_not_taken_comes_again_later(any_store, look):
-    look(notices=[("webhook", "firing", {})])
+    look(notices=[("webhook", {"status": "firing"})])
     store = any_store.monitors.notices
     [notice] = store.due(10**18)
     store.put_off(notice, 10**18 + MINUTE)
@@ -229,11 +234,11 @@ def test_an_alert_that_was_not_taken_comes_again_later(any_store, look):
 
 
 def test_an_alert_that_lasts_stands_in_the_way_of_no_later_one(any_store, look):
-    look(notices=[("alertmanager", "firing", {})])
+    look(notices=[("alertmanager", {"status": "firing"})])
     store = any_store.monitors.notices
     [notice] = store.due(10**18)
     store.settle(notice, 10**18 + MINUTE)
-    look(notices=[("alertmanager", "resolved", {})])
+    look(notices=[("alertmanager", {"status": "resolved"})])
     [first] = store.due(10**18)
     assert (first.status, first.delivered, first.is_superseded) == ("firing", True, True)
 

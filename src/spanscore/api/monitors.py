@@ -17,11 +17,11 @@ from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import monitor_service_pb2 as pb
 from spanscore.api.v1 import run_service_pb2 as run_pb
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, SCOPE_UNSPECIFIED
-from spanscore.control.monitors import Findings, Monitors, Shown, ShownTick
+from spanscore.control.monitors import Monitors, Shown, ShownTick
 from spanscore.control.ticks import Known
 from spanscore.errors import ConflictError, FieldError, NotFoundError
 from spanscore.model.options import Duration
-from spanscore.monitoring import Times, Watch, interval_s
+from spanscore.monitoring import State, Times, Watch, alpha_of, interval_s
 from spanscore.otlp.json import is_repeated
 from spanscore.specs import MonitorRun, MonitorSpec, read_spec
 
@@ -284,23 +284,23 @@ def encode_monitor(found: Shown) -> pb.Monitor:
         message.next_tick_ns = found.next_ns
     if found.last_tick is not None:
         message.last_tick.CopyFrom(encode_tick(found.last_tick))
-    if found.findings is not None:
-        message.findings.CopyFrom(_encode_findings(found.findings))
+    if found.findings is not None and known.spec.watch is not None:
+        message.findings.CopyFrom(_encode_findings(known.spec.watch, found.findings))
     return message
 
 
 def encode_tick(found: ShownTick) -> pb.MonitorTick:
     """A tick as a message."""
-    tick, facts = found.tick, found.tick.facts
+    tick = found.tick
     state = _TICK_STATES.get(tick.outcome, "CANCELLED" if tick.outcome == "cancelled" else "DONE")
     is_looked_at = state == "DONE" and tick.outcome != "done"
     message = pb.MonitorTick(
         due_ns=tick.due_ns,
         made_ns=tick.looked_ns,
-        ended_ns=facts.ended_ns,
-        cause=pb.MonitorTickCause.Value(f"MONITOR_TICK_CAUSE_{facts.cause.upper()}"),
+        ended_ns=tick.ended_ns,
+        cause=pb.MonitorTickCause.Value(f"MONITOR_TICK_CAUSE_{tick.cause.upper()}"),
         state=pb.MonitorTickState.Value(f"MONITOR_TICK_STATE_{state}"),
-        reason=facts.reason or "",
+        reason=tick.reason or "",
         finding=tick.outcome if is_looked_at else "",
         scores=tick.scores,
         sessions=tick.sessions,
@@ -425,9 +425,19 @@ def _encode_monitor_run(run: MonitorRun) -> pb.MonitorRun:
     return message
 
 
-def _encode_findings(found: Findings) -> pb.MonitorFindings:
+def _encode_findings(watched: Watch, found: dict[str, Any]) -> pb.MonitorFindings:
+    state = State.from_json(found["state"])
+    watches, fires = state.phase == "watching", state.phase == "firing"
     return pb.MonitorFindings(
-        **{name: getattr(found, name) for name in Findings.__dataclass_fields__}
+        phase=state.phase,
+        floor=state.floor if watches or fires else watched.floor,
+        sessions=state.counted,
+        alerts=state.alarms,
+        evidence=state.evidence.value if watches else None,
+        evidence_for_alert=1 / alpha_of(watched, state.alarms) if watches else None,
+        firing_since_ns=found["began_ns"] if fires else None,
+        low_mean=state.low_mean if fires else None,
+        low_sessions=state.low_units if fires else None,
     )
 
 

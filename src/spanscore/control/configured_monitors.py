@@ -1,49 +1,40 @@
 """Monitors of the configuration, kept in the store."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeAlias
 
 from spanscore.control import ticks
 from spanscore.control.runs import Runs
-from spanscore.errors import ConfigError, FieldError, InputError
+from spanscore.errors import ConfigError, FieldError, InputError, NotFoundError
 from spanscore.specs import Monitor, MonitorSpec, read_spec
-from spanscore.store.monitor_tables import MonitorState, MonitorTables, StoredMonitor
-from spanscore.store.monitors import Advanced, begin_anew
+from spanscore.store.monitor_tables import MonitorState, MonitorTables, NewAlert, StoredMonitor
+from spanscore.store.monitors import begin_anew
 
 Key: TypeAlias = tuple[str, str]
-End: TypeAlias = Callable[[str], Callable[[dict[str, Any]], Advanced]]
-"""What is still to be sent of a monitor whose state goes, for a reason."""
+Ends: TypeAlias = Callable[[StoredMonitor, str], Sequence[NewAlert]]
+"""What is still to be sent of a monitor whose findings go, for a reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Configured:
-    """A monitor as the configuration has it."""
-
-    spec: MonitorSpec
-    state: MonitorState
-
-
-def configured(monitors: Mapping[str, Monitor], runs: Runs) -> dict[Key, Configured]:
+def configured(monitors: Mapping[str, Monitor], runs: Runs) -> dict[Key, Monitor]:
     """The monitors of a configuration, by tenant and id.
 
     Raises ConfigError where one starts runs that cannot be.
     """
     for name, monitor in monitors.items():
         _refuse_impossible(name, monitor.tenant, monitor.spec, runs)
-    return {
-        (x.tenant, name): Configured(x.spec, "PAUSED" if x.paused else "ACTIVE")
-        for name, x in monitors.items()
-    }
+    return {(x.tenant, name): x for name, x in monitors.items()}
 
 
-def refuse_taken(tables: MonitorTables, wanted: Mapping[Key, Configured]) -> None:
+def refuse_taken(tables: MonitorTables, wanted: Mapping[Key, Monitor]) -> None:
     """Raise ConfigError where a monitor was created through the API under the id of one of these.
 
     Both would have one history.
     """
     for tenant, name in wanted:
-        if tables.is_of_api(tenant, name):
+        stored = tables.get(tenant, name)
+        if stored is not None and not stored.is_configured:
             of_tenant = f" of tenant {tenant}" if tenant else ""
             raise ConfigError(
                 f"monitors.{name}: a monitor {name!r}{of_tenant} was created through the API; give"
@@ -52,67 +43,92 @@ def refuse_taken(tables: MonitorTables, wanted: Mapping[Key, Configured]) -> Non
             )
 
 
-def keep(tables: MonitorTables, wanted: Mapping[Key, Configured], end: End, now_ns: int) -> None:
+def keep(tables: MonitorTables, wanted: Mapping[Key, Monitor], ends: Ends, now_ns: int) -> None:
     """Have the store contain these monitors of the configuration, and no others.
 
     One that is new begins now. Of one that is gone a firing alert ends, and its runs and scores
     stay.
     """
-    there = {(x.tenant, x.id): x for x in tables.configured()}
+    there = {(x.tenant, x.id): x for x in tables.all() if x.is_configured}
     for key in there.keys() - wanted.keys():
-        retire(tables, there[key], end("its monitor was taken out of the configuration"), now_ns)
+        gone = there[key]
+        why = "its monitor was taken out of the configuration"
+        retire(tables, gone, ends(gone, why), now_ns)
     for key, monitor in wanted.items():
         if key in there:
-            _renew(tables, there[key], monitor, end("its metric is watched no more"), now_ns)
+            _renew(tables, there[key], monitor, ends, now_ns)
         else:
-            tables.create(_new(key, monitor, tables.last_row, now_ns))
+            create(tables, key, monitor.spec, now_ns, configured=_state(monitor))
 
 
 def retire(
-    tables: MonitorTables,
-    stored: StoredMonitor,
-    end: Callable[[dict[str, Any]], Advanced],
-    now_ns: int,
+    tables: MonitorTables, stored: StoredMonitor, ends: Sequence[NewAlert], now_ns: int
 ) -> None:
     """Delete a monitor with its history; its firing alert ends."""
-    begin_anew(tables, stored.tenant, stored.id, now_ns, end)
-    tables.delete(stored)
+    tables.delete(begin_anew(tables, stored, now_ns, ends))
 
 
-def _new(key: Key, monitor: Configured, last_row: int, now_ns: int) -> StoredMonitor:
-    tenant, id_ = key
-    text = monitor.spec.model_dump_json()
-    return StoredMonitor(
-        tenant, id_, monitor.state, text, now_ns, now_ns, now_ns, last_row, is_configured=True
-    )
+def create(
+    tables: MonitorTables,
+    key: Key,
+    spec: MonitorSpec,
+    now_ns: int,
+    request_id: str | None = None,
+    configured: MonitorState | None = None,
+) -> StoredMonitor:
+    """Keep a new monitor, which begins now; `configured` is the state of one of the
+    configuration.
+    """
+    state, is_configured = configured or "ACTIVE", configured is not None
+    given = (*key, state, spec.model_dump_json(), now_ns, now_ns, now_ns, tables.last_row)
+    new = StoredMonitor(*given, request_id=request_id, is_configured=is_configured)
+    tables.create(new)
+    return new
+
+
+def _state(monitor: Monitor) -> MonitorState:
+    return "PAUSED" if monitor.paused else "ACTIVE"
 
 
 def _renew(
     tables: MonitorTables,
     stored: StoredMonitor,
-    monitor: Configured,
-    end: Callable[[dict[str, Any]], Advanced],
+    monitor: Monitor,
+    ends: Ends,
     now_ns: int,
 ) -> None:
     """Have a monitor do what the configuration says by now."""
-    former, spec = _spec_of(stored), monitor.spec
-    if former == spec and stored.state == monitor.state:
+    former, state = _spec_of(stored), _state(monitor)
+    if former == monitor.spec and stored.state == state:
         return
-    is_due_anew = (
-        former is None or former.schedule != spec.schedule or stored.state != monitor.state
-    )
-    if former is None or watch_digest(former) != watch_digest(spec):
-        begin_anew(tables, stored.tenant, stored.id, now_ns, end if spec.watch is None else None)
-    tables.change(
-        replace(
-            stored,
-            spec=spec.model_dump_json(),
-            state=monitor.state,
-            due_from_ns=now_ns if is_due_anew else stored.due_from_ns,
-            revision=stored.revision + 1,
-            updated_ns=now_ns,
-        )
-    )
+    if stored.state != state:
+        stored = replace(stored, state=state, due_from_ns=now_ns)
+    change(tables, stored, former, monitor.spec, ends, now_ns)
+
+
+def change(
+    tables: MonitorTables,
+    stored: StoredMonitor,
+    former: MonitorSpec | None,
+    spec: MonitorSpec,
+    ends: Ends,
+    now_ns: int,
+) -> StoredMonitor:
+    """Have a monitor do what `spec` says, in place of `former`; None where that is not known."""
+    if former is None or former.schedule != spec.schedule:
+        stored = replace(stored, due_from_ns=now_ns)
+    if former is None or _watch_digest(former) != _watch_digest(spec):
+        is_watched = spec.watch is not None
+        alerts = None if is_watched else ends(stored, "its metric is watched no more")
+        stored = begin_anew(tables, stored, now_ns, alerts)
+    return write(tables, replace(stored, spec=spec.model_dump_json()), now_ns)
+
+
+def write(tables: MonitorTables, stored: StoredMonitor, now_ns: int) -> StoredMonitor:
+    """Write a monitor that was changed, as its next revision."""
+    changed = replace(stored, revision=stored.revision + 1, updated_ns=now_ns)
+    tables.change(changed)
+    return changed
 
 
 def _spec_of(stored: StoredMonitor) -> MonitorSpec | None:
@@ -123,7 +139,7 @@ def _spec_of(stored: StoredMonitor) -> MonitorSpec | None:
         return None
 
 
-def watch_digest(spec: MonitorSpec) -> str | None:
+def _watch_digest(spec: MonitorSpec) -> str | None:
     """What changes where a monitor begins anew; None where it watches nothing."""
     if spec.watch is None:
         return None
@@ -133,16 +149,32 @@ def watch_digest(spec: MonitorSpec) -> str | None:
 def _refuse_impossible(name: str, tenant: str, spec: MonitorSpec, runs: Runs) -> None:
     if spec.run is None:
         return
-    run = spec.run.run_spec("")
     try:
-        runs.refuse_impossible(tenant, run)
+        with fields_of_run():
+            runs.refuse_impossible(tenant, spec.run.run_spec(""))
+        refuse_unmeasured(spec, runs)
     except FieldError as error:
-        raise ConfigError(f"monitors.{name}.run.{error}") from None
-    except InputError as error:
-        raise ConfigError(f"monitors.{name}.run.measure: {error}") from None
-    if (watched := spec.watch) is None:
-        return
+        raise ConfigError(f"monitors.{name}.{error}") from None
+
+
+@contextmanager
+def fields_of_run() -> Iterator[None]:
+    """Name the field of a monitor at which a run cannot be."""
     try:
-        runs.refuse_unmeasured(watched.metric, watched.scope, run)
+        yield
+    except FieldError as error:
+        raise error.within("run") from None
+    except NotFoundError:
+        raise
     except InputError as error:
-        raise ConfigError(f"monitors.{name}.metric: {error}") from None
+        raise FieldError("run.measure", str(error)) from None
+
+
+def refuse_unmeasured(spec: MonitorSpec, runs: Runs) -> None:
+    """Raise FieldError where a monitor watches a metric of which there are no scores."""
+    run = None if spec.run is None else spec.run.run_spec("")
+    try:
+        if spec.watch is not None:
+            runs.refuse_unmeasured(spec.watch.metric, spec.watch.scope, run)
+    except InputError as error:
+        raise FieldError("metric", str(error)) from None

@@ -12,9 +12,8 @@ from weakref import WeakValueDictionary
 from spanscore import threads
 from spanscore.control import configured_monitors
 from spanscore.control.alerts import Alerts, Events
-from spanscore.control.configured_monitors import retire, watch_digest
 from spanscore.control.runs import Runs
-from spanscore.control.ticks import Key, Known, Ticking, end_of, report
+from spanscore.control.ticks import Key, Known, Ticking, ends, report
 from spanscore.errors import (
     ConflictError,
     ExistsError,
@@ -26,7 +25,7 @@ from spanscore.errors import (
     StateError,
 )
 from spanscore.export.config import Alerting
-from spanscore.monitoring import Schedule, State, Times, alpha_of
+from spanscore.monitoring import Schedule, Times
 from spanscore.specs import LATER_SCORES, Monitor, MonitorSpec, read_spec
 from spanscore.store.monitor_tables import (
     MonitorState,
@@ -35,7 +34,7 @@ from spanscore.store.monitor_tables import (
     Tick,
     TickCause,
 )
-from spanscore.store.monitors import MonitorStore, begin_anew, state_of
+from spanscore.store.monitors import MonitorStore
 from spanscore.store.runs import Run
 from spanscore.telemetry import Meter
 from spanscore.threads import in_thread
@@ -50,35 +49,23 @@ class ShownTick:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
-    """What a monitor knows of its metric. What is None does not apply in its phase."""
-
-    phase: str
-    floor: float | None
-    sessions: int
-    alerts: int
-    evidence: float | None = None
-    evidence_for_alert: float | None = None
-    firing_since_ns: int | None = None
-    low_mean: float | None = None
-    low_sessions: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Shown:
-    """A monitor with all that there is to see of it. `next_ns` is None where it is paused."""
+    """A monitor with all that there is to see of it.
+
+    `next_ns` is None where it is paused, `findings` where it has not looked.
+    """
 
     known: Known
     next_ns: int | None
     last_tick: ShownTick | None
-    findings: Findings | None
+    findings: dict[str, Any] | None
 
 
 def shown(tables: MonitorTables, known: Known, next_ns: int | None) -> Shown:
     """A monitor as it is now."""
     last = shown_ticks(tables, tables.ticks(known.tenant, known.id, 1))
-    record = state_of(tables.connection, known.tenant, known.id)
-    findings = None if record is None or known.spec.watch is None else findings_of(known, record)
+    stored = tables.get(known.tenant, known.id)
+    findings = None if stored is None else stored.findings
     return Shown(known, next_ns, last[0] if last else None, findings)
 
 
@@ -87,26 +74,6 @@ def shown_ticks(tables: MonitorTables, found: Sequence[Tick]) -> list[ShownTick]
     return [
         ShownTick(x, None if x.run is None else tables.runs.get(x.tenant, x.run)) for x in found
     ]
-
-
-def findings_of(known: Known, record: dict[str, Any]) -> Findings | None:
-    """What a monitor's kept state says; None where it watches nothing."""
-    watched, state = known.spec.watch, State.from_json(record["state"])
-    if watched is None:
-        return None
-    is_tested = state.phase in {"watching", "firing"}
-    watches, fires = state.phase == "watching", state.phase == "firing"
-    return Findings(
-        state.phase,
-        state.floor if is_tested else watched.floor,
-        state.counted,
-        state.alarms,
-        evidence=state.evidence.value if watches else None,
-        evidence_for_alert=1 / alpha_of(watched, state.alarms) if watches else None,
-        firing_since_ns=record["began_ns"] if fires else None,
-        low_mean=state.low_mean if fires else None,
-        low_sessions=state.low_units if fires else None,
-    )
 
 
 _log = logging.getLogger(__name__)
@@ -119,7 +86,6 @@ _DROP_EVERY_S = 60.0
 _ID_BYTES = 6
 _LATE_NS = 60 * 10**9
 _FAULTS = (RetryableError, PermanentError)
-_NOT_WATCHED = "its metric is watched no more"
 
 
 @dataclass(slots=True)
@@ -240,10 +206,8 @@ class Monitors:
         now_ns = self._clock_ns()
 
         def create(tables: MonitorTables) -> StoredMonitor:
-            if (
-                request_id is not None
-                and (same := tables.of_request(tenant, request_id)) is not None
-            ):
+            same = None if request_id is None else tables.of_request(tenant, request_id)
+            if same is not None:
                 return same
             if tables.get(tenant, id_) is not None:
                 raise ExistsError(f"there is a monitor {id_!r} already")
@@ -251,20 +215,7 @@ class Monitors:
                 raise StateError(
                     f"there are {MAX_MONITORS} monitors; delete one that is not needed"
                 )
-            text = spec.model_dump_json()
-            new = StoredMonitor(
-                tenant,
-                id_,
-                "ACTIVE",
-                text,
-                now_ns,
-                now_ns,
-                now_ns,
-                tables.last_row,
-                request_id=request_id,
-            )
-            tables.create(new)
-            return new
+            return configured_monitors.create(tables, (tenant, id_), spec, now_ns, request_id)
 
         stored = await self._write(create)
         return _same(stored, spec, monitor_id) if request_id is not None else _known(stored)
@@ -284,39 +235,29 @@ class Monitors:
 
         Raises NotFoundError, ConflictError, and InputError where `spec` cannot be met.
         """
-        read = self._changeable(known)
+        _refuse_configured(known)
         await self._refuse_unmet(known.tenant, spec)
-        now_ns = self._clock_ns()
 
-        def change(tables: MonitorTables) -> StoredMonitor:
-            stored = _there(tables.get(known.tenant, known.id), known.id)
-            if stored.revision != read.revision:
-                raise ConflictError(f"monitor {known.id!r} was changed meanwhile; read it again")
-            due_from_ns = stored.due_from_ns if spec.schedule == known.spec.schedule else now_ns
-            if watch_digest(spec) != watch_digest(known.spec):
-                end = None if spec.watch is not None else self._end(now_ns)(_NOT_WATCHED)
-                begin_anew(tables, known.tenant, known.id, now_ns, end)
-            changed = replace(stored, spec=spec.model_dump_json(), due_from_ns=due_from_ns)
-            return self._changed(tables, changed, now_ns)
+        def change(tables: MonitorTables, stored: StoredMonitor, now_ns: int) -> StoredMonitor:
+            ends = self._ends(now_ns)
+            return configured_monitors.change(tables, stored, known.spec, spec, ends, now_ns)
 
-        return _known(await self._write(change))
+        return await self._change(known, change)
 
     async def set_paused(self, known: Known, *, is_paused: bool) -> Known:
         """Pause a monitor, or have it go on with the next of its times.
 
         Raises NotFoundError, StateError.
         """
-        self._changeable(known)
-        now_ns = self._clock_ns()
         state: MonitorState = "PAUSED" if is_paused else "ACTIVE"
 
-        def change(tables: MonitorTables) -> StoredMonitor:
-            stored = _there(tables.get(known.tenant, known.id), known.id)
+        def change(tables: MonitorTables, stored: StoredMonitor, now_ns: int) -> StoredMonitor:
             if stored.state == state:
                 return stored
-            return self._changed(tables, replace(stored, state=state, due_from_ns=now_ns), now_ns)
+            stored = replace(stored, state=state, due_from_ns=now_ns)
+            return configured_monitors.write(tables, stored, now_ns)
 
-        return _known(await self._write(change))
+        return await self._change(known, change, is_any_revision=True)
 
     async def delete(self, known: Known) -> None:
         """Delete a monitor with its history.
@@ -325,17 +266,13 @@ class Monitors:
 
         Raises NotFoundError, StateError, ConflictError.
         """
-        read = self._changeable(known)
-        now_ns = self._clock_ns()
 
-        def delete(tables: MonitorTables) -> StoredMonitor:
-            stored = _there(tables.get(known.tenant, known.id), known.id)
-            if stored.revision != read.revision:
-                raise ConflictError(f"monitor {known.id!r} was changed meanwhile; read it again")
-            retire(tables, stored, self._end(now_ns)("its monitor was deleted"), now_ns)
+        def delete(tables: MonitorTables, stored: StoredMonitor, now_ns: int) -> StoredMonitor:
+            ends = self._ends(now_ns)(stored, "its monitor was deleted")
+            configured_monitors.retire(tables, stored, ends, now_ns)
             return stored
 
-        await self._write(delete)
+        await self._change(known, delete)
 
     async def shown(self, monitors: Sequence[Known]) -> list[Shown]:
         """Monitors with what they know."""
@@ -431,32 +368,13 @@ class Monitors:
         if spec.run is not None and spec.run.misses_later_scores:
             raise FieldError("run.target.where", LATER_SCORES)
         run = None if spec.run is None else spec.run.run_spec("")
-        try:
+        with configured_monitors.fields_of_run():
             if run is not None:
                 await self._runs.refuse_unmet(tenant, run)
+        try:
+            configured_monitors.refuse_unmeasured(spec, self._runs)
         except FieldError as error:
-            raise error.within("run") from None
-        except NotFoundError:
-            raise
-        except InputError as error:
-            raise FieldError("run.measure", str(error)) from None
-        if (watched := spec.watch) is not None:
-            try:
-                self._runs.refuse_unmeasured(watched.metric, watched.scope, run)
-            except InputError as error:
-                raise FieldError("watch.metric", str(error)) from None
-
-    def _changeable(self, known: Known) -> StoredMonitor:
-        if known.stored.is_configured:
-            raise StateError(
-                f"monitor {known.id!r} is one of the configuration file; change it there"
-            )
-        return known.stored
-
-    def _changed(self, tables: MonitorTables, stored: StoredMonitor, now_ns: int) -> StoredMonitor:
-        changed = replace(stored, revision=stored.revision + 1, updated_ns=now_ns)
-        tables.change(changed)
-        return changed
+            raise error.within("watch") from None
 
     async def _all(self) -> dict[Key, Known]:
         """All monitors that this version understands."""
@@ -492,16 +410,37 @@ class Monitors:
         now_ns = self._clock_ns()
         await in_thread(
             self._store.write,
-            lambda x: configured_monitors.keep(x, self._configured, self._end(now_ns), now_ns),
+            lambda x: configured_monitors.keep(x, self._configured, self._ends(now_ns), now_ns),
         )
         self._has_stored_configured = True
 
-    def _end(self, now_ns: int) -> configured_monitors.End:
-        return lambda why: end_of(self._receivers, now_ns, why)
+    def _ends(self, now_ns: int) -> configured_monitors.Ends:
+        return lambda stored, why: ends(stored, self._receivers, why, now_ns)
 
     async def _ask(self, ask: Callable[[MonitorTables], Any]) -> Any:
         await self._keep_configured()
         return await in_thread(self._store.read, ask)
+
+    async def _change(
+        self,
+        known: Known,
+        change: Callable[[MonitorTables, StoredMonitor, int], StoredMonitor],
+        *,
+        is_any_revision: bool = False,
+    ) -> Known:
+        """A monitor of the API after `change`, which gets it and the time; unless
+        `is_any_revision`, only where nobody has changed it since it was read.
+        """
+        _refuse_configured(known)
+        now_ns = self._clock_ns()
+
+        def write(tables: MonitorTables) -> StoredMonitor:
+            stored = _there(tables.get(known.tenant, known.id), known.id)
+            if stored.revision != known.stored.revision and not is_any_revision:
+                raise ConflictError(f"monitor {known.id!r} was changed meanwhile; read it again")
+            return change(tables, stored, now_ns)
+
+        return _known(await self._write(write))
 
     async def _write(self, change: Callable[[MonitorTables], StoredMonitor]) -> StoredMonitor:
         await self._keep_configured()
@@ -541,6 +480,11 @@ def _known(stored: StoredMonitor) -> Known:
         stored.state == "PAUSED",
         stored,
     )
+
+
+def _refuse_configured(known: Known) -> None:
+    if known.stored.is_configured:
+        raise StateError(f"monitor {known.id!r} is one of the configuration file; change it there")
 
 
 def _there(stored: StoredMonitor | None, monitor_id: str) -> StoredMonitor:

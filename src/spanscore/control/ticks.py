@@ -16,20 +16,23 @@ from spanscore.model.score import Evaluation
 from spanscore.monitoring import Origin, Watch, moment
 from spanscore.specs import MonitorRun, MonitorSpec
 from spanscore.store.monitor_tables import (
+    Advanced,
+    Look,
     MonitorTables,
+    NewAlert,
     SettledSession,
     StoredMonitor,
     Tick,
     TickCause,
-    TickFacts,
-    Wanted,
     last_seq,
 )
-from spanscore.store.monitors import Advance, Advanced, Former, MonitorStore
+from spanscore.store.monitors import MonitorStore
 from spanscore.store.runs import Run, RunTables
 from spanscore.telemetry import Meter, declared
 
 _log = logging.getLogger(__name__)
+
+_COUNTED = {"running": "run_started"} | {x: x for x in ("queued", "skipped", "failed")}
 
 MAX_QUEUED = 10
 """Ticks of one monitor that wait for the end of a run; what is due beyond is skipped."""
@@ -60,6 +63,7 @@ class Known:
 class _Starting:
     """A run that may be started in a transaction, and what came of that."""
 
+    run: MonitorRun
     start: _Start
     measured: str
     named: str = ""
@@ -104,9 +108,7 @@ class Ticking:
         A tick that cannot be made is kept as failed, with the reason. Raises RetryableError where
         the store cannot be used now.
         """
-        tick = Tick(
-            known.tenant, known.id, due_ns, now_ns, request_id=request_id, facts=TickFacts(cause)
-        )
+        tick = Tick(known.tenant, known.id, due_ns, now_ns, request_id=request_id, cause=cause)
         made: Tick | None = None
         try:
             if known.spec.run is not None:
@@ -117,10 +119,9 @@ class Ticking:
             raise
         except Exception as error:  # noqa: BLE001 - a metric that is a plugin may raise anything
             report(known.tenant, known.id, error)
-            made = await asyncio.to_thread(
-                self._keep_failed, known, tick, f"it cannot tick: {_reason(error)}"
-            )
-        self._count(made)
+            made = await self._add(known, tick, "failed", f"it cannot tick: {_reason(error)}")
+        if made is not None:
+            self._meter.add(declared.MONITOR_TICKS, outcome=_COUNTED.get(made.outcome, "looked"))
         return made
 
     async def follow_up(self, monitors: Mapping[Key, Known]) -> None:
@@ -141,9 +142,7 @@ class Ticking:
 
     async def _follow(self, known: Known | None, tick: Tick) -> None:
         if known is None or known.spec.run is None:
-            await asyncio.to_thread(
-                self._end, tick, "failed", "the monitor starts no runs any more"
-            )
+            await self._end(tick, "failed", "the monitor starts no runs any more")
         elif tick.outcome == "running":
             await self._follow_run(known, tick)
         elif not known.is_paused:
@@ -151,50 +150,41 @@ class Ticking:
 
     async def _give_up(self, tick: Tick, reason: str) -> None:
         try:
-            await asyncio.to_thread(self._end, tick, "failed", reason)
+            await self._end(tick, "failed", reason)
         except PermanentError as error:
             report(tick.tenant, tick.monitor, error)
         else:
             self._meter.add(declared.MONITOR_TICKS, outcome="failed")
 
-    def _keep_failed(self, known: Known, tick: Tick, reason: str) -> Tick | None:
-        """Keep a tick that could not be made; None as of `tick`."""
-        made = tick.ended("failed", tick.looked_ns, reason)
+    async def _add(self, known: Known, tick: Tick, outcome: str, reason: str) -> Tick | None:
+        """Keep a tick that starts no run; None as of `tick`."""
+        made = tick.ended(outcome, tick.looked_ns, reason)
 
-        def keep(tables: MonitorTables) -> Tick | None:
-            may_tick = tables.may_tick(made, known.stored.revision)
-            return made if may_tick and tables.add_tick(made) else None
+        def add(tables: MonitorTables) -> Tick | None:
+            stored = tables.ticking(made, known.stored.revision)
+            return made if stored is not None and tables.add_tick(made) else None
 
-        return self._store.write(keep)
+        return await asyncio.to_thread(self._store.write, add)
 
     async def _tick_run(self, known: Known, run: MonitorRun, tick: Tick) -> Tick | None:
-        starting: _Starting | None = None
-        unchanged, impossible = False, None
         try:
             starting = await self._starting(known, run, tick)
-            is_manual = tick.facts.cause == "manual"
-            unchanged = (
+            is_unchanged = (
                 run.only_if_changed
-                and not is_manual
-                and not await self._has_changed(known, run, starting)
+                and tick.cause != "manual"
+                and not await self._has_changed(known, starting)
             )
         except InputError as error:  # the configuration has changed since the monitor was created
-            impossible = str(error)
+            return await self._add(known, tick, "failed", f"no run can be started: {error}")
+        if is_unchanged:
+            reason = "nothing has changed since the run before"
+            return await self._add(known, tick, "skipped", reason)
 
         def make(tables: MonitorTables) -> Tick | None:
-            stored = tables.get(known.tenant, known.id)
-            if stored is None or not tables.may_tick(tick, known.stored.revision):
+            stored = tables.ticking(tick, known.stored.revision)
+            if stored is None or not tables.add_tick(tick):
                 return None
-            if not tables.add_tick(tick):
-                return None
-            if starting is None:
-                made = tick.ended("failed", tick.looked_ns, f"no run can be started: {impossible}")
-            elif unchanged:
-                made = tick.ended(
-                    "skipped", tick.looked_ns, "nothing has changed since the run before"
-                )
-            else:
-                made = self._decided(tables, stored, run, tick, starting)
+            made = self._decided(tables, stored, tick, starting)
             tables.change_tick(made)
             return made
 
@@ -203,27 +193,22 @@ class Ticking:
         return made
 
     def _decided(
-        self,
-        tables: MonitorTables,
-        stored: StoredMonitor,
-        run: MonitorRun,
-        tick: Tick,
-        starting: _Starting,
+        self, tables: MonitorTables, stored: StoredMonitor, tick: Tick, starting: _Starting
     ) -> Tick:
         """The tick as its monitor's policy has it: with its run, or waiting, or skipped."""
-        waiting = sum(
-            x.outcome == "queued" for x in tables.open_ticks_of(tick.tenant, tick.monitor)
-        )
+        opened = tables.open_ticks_of(tick.tenant, tick.monitor)
+        waiting = sum(x.outcome == "queued" for x in opened)
         going = _going(tables, stored)
         if going is None and not waiting:
-            return self._started(tables, stored, run, tick, starting)
+            return self._started(tables, stored, tick, starting)
         before = (
             "the run before waits" if going is None else f"run {going.id} was still {going.state}"
         )
-        if run.overlap == "cancel_previous" and going is not None:
-            return self._in_place_of(going, tables, stored, run, tick, starting)
-        if run.overlap == "queue" and waiting < MAX_QUEUED:
-            return replace(tick, outcome="queued", facts=replace(tick.facts, reason=before))
+        overlap = starting.run.overlap
+        if overlap == "cancel_previous" and going is not None:
+            return self._in_place_of(going, tables, stored, tick, starting)
+        if overlap == "queue" and waiting < MAX_QUEUED:
+            return replace(tick, outcome="queued", reason=before)
         more = f", and {waiting} ticks wait for its end" if waiting else ""
         return tick.ended("skipped", tick.looked_ns, f"{before}{more}")
 
@@ -232,7 +217,6 @@ class Ticking:
         going: Run,
         tables: MonitorTables,
         stored: StoredMonitor,
-        run: MonitorRun,
         tick: Tick,
         starting: _Starting,
     ) -> Tick:
@@ -240,24 +224,18 @@ class Ticking:
         is cancelled.
         """
         reason = f"run {going.id} was still {going.state}, and was cancelled"
-        tick = replace(tick, facts=replace(tick.facts, reason=reason))
-        made = self._started(
-            tables, replace(stored, until_row=stored.progress.from_row), run, tick, starting
-        )
+        stored = replace(stored, until_row=stored.from_row)
+        made = self._started(tables, stored, replace(tick, reason=reason), starting)
         if made.outcome == "running":
             tables.runs.change(going.id, tick.looked_ns, partial(_cancelled, tick=tick))
             starting.cancelled = going.id
         return made
 
     def _started(
-        self,
-        tables: MonitorTables,
-        stored: StoredMonitor,
-        run: MonitorRun,
-        tick: Tick,
-        starting: _Starting,
+        self, tables: MonitorTables, stored: StoredMonitor, tick: Tick, starting: _Starting
     ) -> Tick:
         """The tick with its run, which is kept in the same transaction."""
+        run = starting.run
         until = max(tables.last_row, stored.until_row)
         after = stored.until_row
         if run.look_back is not None:
@@ -267,17 +245,16 @@ class Ticking:
             begun = starting.start(tables.runs, None if is_all else (after, until))
         except StateError as error:  # too many runs wait
             return tick.ended("skipped", tick.looked_ns, str(error))
-        progress = replace(stored.progress, run=begun.id, from_row=stored.until_row)
-        progress = replace(progress, measured=starting.measured, named=starting.named)
-        tables.change(replace(stored, until_row=until, progress=progress))
-        facts = replace(tick.facts, read_seq=last_seq(tables.connection))
-        return replace(tick, outcome="running", run=begun.id, facts=facts)
+        stored = replace(stored, last_run=begun.id, from_row=stored.until_row, until_row=until)
+        tables.change(replace(stored, measured=starting.measured, named=starting.named))
+        read_seq = last_seq(tables.connection)
+        return replace(tick, outcome="running", run=begun.id, read_seq=read_seq)
 
     async def _start_queued(self, known: Known, run: MonitorRun, tick: Tick) -> None:
         try:
             starting = await self._starting(known, run, tick)
         except InputError as error:
-            await asyncio.to_thread(self._end, tick, "failed", f"no run can be started: {error}")
+            await self._end(tick, "failed", f"no run can be started: {error}")
             return
 
         def start(tables: MonitorTables) -> None:
@@ -287,7 +264,7 @@ class Ticking:
                 return
             if first != tick or _going(tables, stored) is not None:
                 return
-            tables.change_tick(self._started(tables, stored, run, tick, starting))
+            tables.change_tick(self._started(tables, stored, tick, starting))
 
         await asyncio.to_thread(self._store.write, start)
         self._apply(starting)
@@ -297,104 +274,77 @@ class Ticking:
         run_id = tick.run or ""
         run = await asyncio.to_thread(self._store.read, lambda x: x.runs.get(tick.tenant, run_id))
         if run is None:
-            await asyncio.to_thread(self._end, tick, "failed", f"run {run_id} was deleted")
+            await self._end(tick, "failed", f"run {run_id} was deleted")
         elif run.state == "CANCELLED":
-            await asyncio.to_thread(
-                self._end, tick, "cancelled", run.progress.reason or f"run {run_id} was cancelled"
-            )
+            reason = run.progress.reason or f"run {run_id} was cancelled"
+            await self._end(tick, "cancelled", reason)
         elif _has_failed(run):
-            await asyncio.to_thread(
-                self._end, tick, "failed", f"run {run_id} failed: {run.progress.reason}"
-            )
+            await self._end(tick, "failed", f"run {run_id} failed: {run.progress.reason}")
         elif run.is_ended and known.spec.watch is not None:
-            await asyncio.to_thread(
-                self._assess, known, known.spec.watch, tick, run.progress.reason
-            )
+            await asyncio.to_thread(self._assess, known, known.spec.watch, tick, run)
         elif run.is_ended:
-            await asyncio.to_thread(self._end, tick, "done", run.progress.reason)
+            await self._end(tick, "done", run.progress.reason)
 
     def _look(self, known: Known, watched: Watch, tick: Tick) -> Tick | None:
-        taking = Taking(watched, None, self._refuses_uncertified)
-        wanted = Wanted(watched.metric, watched.scope, taking)
-        settled_ns = tick.looked_ns - watched.settle_after
-        advance = self._advance(known, watched, tick.looked_ns, taking)
-        digest = digest_of_watch(watched, of_runs=False)
-        return self._store.look(tick, wanted, settled_ns, digest, advance, known.stored.revision)
+        look = self._look_of(known, watched, None, tick.looked_ns)
+        return self._store.look(tick, watched.settle_after, look)
 
-    def _assess(self, known: Known, watched: Watch, tick: Tick, reason: str | None) -> None:
-        run = tick.run or ""
-        taking = Taking(watched, run, self._refuses_uncertified)
-        wanted = Wanted(watched.metric, watched.scope, taking, run)
+    def _assess(self, known: Known, watched: Watch, tick: Tick, run: Run) -> None:
         now_ns = self._clock_ns()
-        advance = self._advance(known, watched, now_ns, taking)
-        digest = digest_of_watch(watched, of_runs=True)
-        revision = known.stored.revision
-        self._store.assess(tick, now_ns, wanted, digest, advance, revision, reason)
+        look = self._look_of(known, watched, run.id, now_ns)
+        self._store.assess(tick, now_ns, look, run.progress.reason)
 
-    def _advance(self, known: Known, watched: Watch, now_ns: int, taking: "Taking") -> Advance:
-        origin = Origin(known.id, known.tenant, taking.run)
+    def _look_of(self, known: Known, watched: Watch, run: str | None, now_ns: int) -> Look:
+        taking = Taking(watched, run, self._refuses_uncertified)
 
-        def advance(former: Former | None, sessions: Sequence[SettledSession]) -> Advanced:
-            by = replace(origin, certified=taking.certified)
-            return advanced(by, watched, self._receivers, former, sessions, now_ns)
+        origin = Origin(known.id, known.tenant, run)
+        advance = partial(_advanced, origin, taking, self._receivers, now_ns)
+        digest = digest_of_watch(watched, of_runs=run is not None)
+        by = (digest, advance, known.stored.revision)
+        return Look(watched.metric, watched.scope, taking, *by, run or "")
 
-        return advance
-
-    def _end(self, tick: Tick, outcome: str, reason: str | None) -> None:
+    async def _end(self, tick: Tick, outcome: str, reason: str | None) -> None:
         def end(tables: MonitorTables) -> None:
             found = tables.tick(tick.tenant, tick.monitor, tick.due_ns)
             if found is not None and found.outcome == tick.outcome:
                 tables.change_tick(found.ended(outcome, self._clock_ns(), reason))
 
-        self._store.write(end)
+        await asyncio.to_thread(self._store.write, end)
 
     async def _starting(self, known: Known, run: MonitorRun, tick: Tick) -> _Starting:
         """Raises InputError where no such run can be."""
-        spec, of_any = (
-            run.run_spec(f"{known.id} {moment(tick.due_ns)}", self._clock_ns()),
-            run.run_spec(""),
-        )
+        spec = run.run_spec(f"{known.id} {moment(tick.due_ns)}", self._clock_ns())
+        of_any, named = run.run_spec(""), ""
         start, measured = self._runs.starting(known.tenant, spec), self._runs.measures(of_any)
-        depends_on_scores = run.only_if_changed and bool(run.target.where)
-        return _Starting(
-            start,
-            measured,
-            await self._runs.named(known.tenant, of_any) if depends_on_scores else "",
-        )
+        if run.only_if_changed and run.target.where:  # what it is about depends on scores
+            named = await self._runs.named(known.tenant, of_any)
+        return _Starting(run, start, measured, named)
 
-    async def _has_changed(self, known: Known, run: MonitorRun, starting: _Starting) -> bool:
+    async def _has_changed(self, known: Known, starting: _Starting) -> bool:
         """Whether anything has changed since the last run: what it evaluates, by what, or that it
         did not succeed.
         """
 
         def read(tables: MonitorTables) -> tuple[StoredMonitor | None, Run | None]:
             stored = tables.get(known.tenant, known.id)
-            last = stored.progress.run if stored is not None else None
-            return stored, None if last is None else tables.runs.get(known.tenant, last)
+            return stored, None if stored is None else _last_run(tables, stored)
 
         stored, last = await asyncio.to_thread(self._store.read, read)
-        if stored is None or last is None or stored.progress.measured != starting.measured:
+        if stored is None or last is None:
             return True
-        if stored.progress.named != starting.named:
+        if (stored.measured, stored.named) != (starting.measured, starting.named):
             return True
         if last.state == "CANCELLED" or _has_failed(last):
             return True
-        return await self._runs.has_changed(known.tenant, run.run_spec(""), stored.until_row)
+        return await self._runs.has_changed(
+            known.tenant, starting.run.run_spec(""), stored.until_row
+        )
 
-    def _apply(self, starting: _Starting | None) -> None:
+    def _apply(self, starting: _Starting) -> None:
         """Have the runs go on as was written."""
-        if starting is None:
-            return
         if starting.cancelled is not None:
             self._runs.give_up(starting.cancelled)
         self._runs.look_again()
-
-    def _count(self, tick: Tick | None) -> None:
-        if tick is not None:
-            words: dict[str, str] = {x: x for x in ("queued", "skipped", "failed")} | {
-                "running": "run_started"
-            }
-            self._meter.add(declared.MONITOR_TICKS, outcome=words.get(tick.outcome, "looked"))
 
 
 def _has_failed(run: Run) -> bool:
@@ -404,10 +354,12 @@ def _has_failed(run: Run) -> bool:
 
 def _going(tables: MonitorTables, stored: StoredMonitor) -> Run | None:
     """The last run of a monitor, where it has not ended."""
-    run = (
-        None if stored.progress.run is None else tables.runs.get(stored.tenant, stored.progress.run)
-    )
+    run = _last_run(tables, stored)
     return None if run is None or run.is_ended else run
+
+
+def _last_run(tables: MonitorTables, stored: StoredMonitor) -> Run | None:
+    return None if stored.last_run is None else tables.runs.get(stored.tenant, stored.last_run)
 
 
 def _cancelled(run: Run, tick: Tick) -> Run:
@@ -422,13 +374,8 @@ def _cancelled(run: Run, tick: Tick) -> Run:
 def report(tenant: str, monitor: str, error: Exception) -> None:
     """Log why a monitor cannot do its work."""
     of = f" of tenant {tenant}" if tenant else ""
-    _log.error(
-        "monitor %s%s: %s",
-        monitor,
-        of,
-        _reason(error),
-        exc_info=not isinstance(error, PermanentError),
-    )
+    is_bug = not isinstance(error, PermanentError)
+    _log.error("monitor %s%s: %s", monitor, of, _reason(error), exc_info=is_bug)
 
 
 def _reason(error: Exception) -> str:
@@ -436,48 +383,34 @@ def _reason(error: Exception) -> str:
     return reason[:_MAX_REASON_CHARS]
 
 
-def end_of(receivers: Iterable[str], now_ns: int, why: str) -> Callable[[dict[str, Any]], Advanced]:
-    """What is still to be sent of a monitor whose state goes: the end of an alert that is
-    firing.
-    """
-    return lambda known: ended(known, receivers, why, now_ns)
-
-
-_STATISTICS = (
-    "metric",
-    "scope",
-    "of",
-    "service",
-    "agent",
-    "floor",
-    "reference",
-    "alpha",
-    "heaviest",
-)
+_BASIS = {"metric", "scope", "of", "service", "agent", "floor", "reference", "alpha", "heaviest"}
 """What a monitor's state follows from; where one is changed it begins anew."""
 
 
-def advanced(
+def _advanced(
     origin: Origin,
-    watched: Watch,
+    taking: "Taking",
     receivers: Iterable[str],
-    former: Former | None,
-    sessions: Sequence[SettledSession],
     now_ns: int,
+    findings: dict[str, Any] | None,
+    is_same: bool,
+    sessions: Sequence[SettledSession],
 ) -> Advanced:
     """The state after these sessions too, with an alert for each of the `receivers` where one
     begins or ends.
+
+    `is_same`: the `findings` so far follow from the same settings.
     """
-    known = former.state if former is not None else {}
-    records = []
-    if former is not None and former.is_same:
+    watched, known, records = taking.watched, findings or {}, []
+    if is_same:
         state = monitoring.State.from_json(known["state"])
     else:
         state = monitoring.start_watch(watched)
         records += _end_of(known, "its monitor was changed", now_ns)
-    if origin.certified is None:  # no score came since
-        origin = replace(origin, certified=known.get("certified"))
-    began_ns, number, alert = known.get("began_ns", 0), _count(known), known.get("alert")
+    # where no score came since, as before
+    certified = known.get("certified") if taking.certified is None else taking.certified
+    origin = replace(origin, certified=certified)
+    began_ns, number, alert = known.get("began_ns", 0), known.get("number", 0), known.get("alert")
     units = [unit_of(x) for x in sessions]
     state, changes = monitoring.advance(watched, state, units)
     for change in changes:
@@ -492,15 +425,15 @@ def advanced(
         records.append(alert)
     outcome = changes[-1].status if changes else state.phase if units else "unchanged"
     record = {"state": state.to_json(), "began_ns": began_ns, "number": number, "alert": alert}
-    record["certified"] = origin.certified
+    record["certified"] = certified
     return Advanced(record, outcome, _to_all(receivers, records))
 
 
-def ended(known: dict[str, Any], receivers: Iterable[str], why: str, now_ns: int) -> Advanced:
+def ends(stored: StoredMonitor, receivers: Iterable[str], why: str, now_ns: int) -> list[NewAlert]:
     """What is still to be sent of a monitor that ends: the end of its alert, where one is
     firing.
     """
-    return Advanced(known, "", _to_all(receivers, _end_of(known, why, now_ns)))
+    return _to_all(receivers, _end_of(stored.findings or {}, why, now_ns))
 
 
 @dataclass(slots=True)
@@ -531,12 +464,10 @@ def value_of(watched: Watch, evaluation: Evaluation, run: str | None = None) -> 
     """
     if evaluation.run != run:
         return None
-    for wanted, found in (
-        (watched.service, evaluation.service_name),
-        (watched.agent, evaluation.agent_name),
-    ):
-        if wanted is not None and wanted != found:
-            return None
+    if watched.service not in {None, evaluation.service_name}:
+        return None
+    if watched.agent not in {None, evaluation.agent_name}:
+        return None
     if watched.of == "pass_rate":
         return None if evaluation.passed is None else float(evaluation.passed)
     if evaluation.value is None:
@@ -561,16 +492,10 @@ def digest_of_watch(watched: Watch, *, of_runs: bool) -> str:
     """Of the settings that a monitor's state follows from; `of_runs`: its scores are those of runs
     that it starts.
     """
-    settings = watched.model_dump(mode="json", include=set(_STATISTICS))
+    settings = watched.model_dump(mode="json", include=_BASIS)
     if of_runs:
         settings["of_runs"] = True
     return hashlib.sha256(dumps(settings).encode()).hexdigest()
-
-
-def _count(known: dict[str, Any]) -> int:
-    """How many alerts a monitor has raised, also before its settings were changed."""
-    number: int = known["number"] if "number" in known else known.get("state", {}).get("alarms", 0)
-    return number
 
 
 def _end_of(known: dict[str, Any], why: str, now_ns: int) -> list[dict[str, Any]]:
@@ -582,7 +507,5 @@ def _end_of(known: dict[str, Any], why: str, now_ns: int) -> list[dict[str, Any]
     )
 
 
-def _to_all(
-    receivers: Iterable[str], records: Sequence[dict[str, Any]]
-) -> list[tuple[str, str, dict[str, Any]]]:
-    return [(receiver, record["status"], record) for record in records for receiver in receivers]
+def _to_all(receivers: Iterable[str], records: Sequence[dict[str, Any]]) -> list[NewAlert]:
+    return [(receiver, record) for record in records for receiver in receivers]

@@ -32,7 +32,7 @@ from spanscore.store.dimensions import (
     text,
 )
 from spanscore.store.placement import Named
-from spanscore.store.schema import COUNTED, GIVEN, NEWEST, marks, undelivered
+from spanscore.store.schema import COUNTED, GIVEN, NEWEST, marks, pending
 from spanscore.store.schema import scores as table
 from spanscore.store.stored_rows import chunks, has_uid, key, matching, put_rows
 
@@ -332,7 +332,8 @@ def renew_given(connection: Connection, score: Evaluation) -> None:
 def remove(connection: Connection, numbers: Sequence[int]) -> None:
     """Delete scores by their numbers, and that they were not delivered."""
     for some in chunks(numbers):
-        connection.execute(delete(undelivered).where(undelivered.c.seq.in_(some)))
+        of_scores = (pending.c.kind == "score", pending.c.number.in_(some))
+        connection.execute(delete(pending).where(*of_scores))
         connection.execute(delete(table).where(table.c.number.in_(some)))
 
 

@@ -1,27 +1,21 @@
 """Monitors, their ticks, and the scores read."""
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from sqlalchemy import Table, and_, delete, func, insert, or_, select, update
-from sqlalchemy.engine import Connection, Row
+from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation
 from spanscore.store import records, stored_rows
 from spanscore.store.runs import RunTables, is_of_run
-from spanscore.store.schema import (
-    agent_traces,
-    configured_monitors,
-    monitor_scores,
-    monitor_ticks,
-    monitors,
-    scores,
-)
-from spanscore.store.stored_rows import chunks, insertion_unless_there, is_of, key, subject_of
+from spanscore.store.schema import agent_traces, monitor_history, monitors, scores
+from spanscore.store.stored_rows import chunks, is_of, key, subject_of
 
+_LAST_NS = 2**63 - 1
 _MAX_TICKS = 1000
 
 MonitorState: TypeAlias = Literal["ACTIVE", "PAUSED"]
@@ -32,26 +26,16 @@ OPEN: tuple[str, ...] = ("queued", "running")
 
 
 @dataclass(frozen=True, slots=True)
-class MonitorProgress:
-    """What a monitor has to know of its last run.
-
-    Its id, the row of the traces after which its window began, and digests of what it measured by
-    and, where a condition over scores decides that, of what it was about.
-    """
-
-    run: str | None = None
-    from_row: int = 0
-    measured: str = ""
-    named: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class StoredMonitor:
     """A monitor as it is kept; `spec` is JSON. Times after `due_from_ns` are due.
 
-    `until_row` is the last row of the traces that a run of it was about. `revision` rises with
-    every change of the spec or the state. `is_configured`: the configuration has it, and no request
-    changes it.
+    - `until_row`: the last row of the traces that a run of it was about. `revision` rises with
+      every change of the spec or the state. `is_configured`: the configuration has it, and no
+      request changes it.
+    - Of the last run: its id, `from_row`, after which its window began, and digests of what it
+      measured by and, where a condition over scores decides that, of what it was about (`named`).
+    - `findings`: what it knows of its metric, None before its first look; `digest` is of the
+      settings that they follow from, `read_seq` the last score that was read for them.
     """
 
     tenant: str
@@ -63,27 +47,23 @@ class StoredMonitor:
     due_from_ns: int
     until_row: int
     revision: int = 1
-    progress: MonitorProgress = MonitorProgress()
     request_id: str | None = None
     is_configured: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TickFacts:
-    """What is known of a tick beside its columns.
-
-    `read_seq` is the last score of its run that was read.
-    """
-
-    cause: TickCause = "schedule"
-    reason: str | None = None
-    ended_ns: int | None = None
+    last_run: str | None = None
+    from_row: int = 0
+    measured: str = ""
+    named: str = ""
+    findings: dict[str, Any] | None = None
+    digest: str = ""
     read_seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A tick as it is kept; `outcome` is one of few words."""
+    """A tick as it is kept; `outcome` is one of few words.
+
+    `read_seq` is the last score of its run that was read.
+    """
 
     tenant: str
     monitor: str
@@ -94,12 +74,14 @@ class Tick:
     sessions: int = 0
     run: str | None = None
     request_id: str | None = None
-    facts: TickFacts = field(default_factory=TickFacts)
+    cause: TickCause = "schedule"
+    reason: str | None = None
+    ended_ns: int | None = None
+    read_seq: int = 0
 
     def ended(self, outcome: str, now_ns: int, reason: str | None = None) -> "Tick":
         """The tick with its last outcome."""
-        facts = replace(self.facts, ended_ns=now_ns, reason=reason or self.facts.reason)
-        return replace(self, outcome=outcome, facts=facts)
+        return replace(self, outcome=outcome, ended_ns=now_ns, reason=reason or self.reason)
 
 
 class MonitorTables:
@@ -111,103 +93,64 @@ class MonitorTables:
 
     def create(self, monitor: StoredMonitor) -> None:
         """Keep a new monitor."""
-        self.connection.execute(insert(_table(monitor)).values(**_row(monitor)))
+        self.connection.execute(insert(monitors).values(_row(monitor)))
 
     def change(self, monitor: StoredMonitor) -> None:
         """Write a monitor as it is now."""
-        table = _table(monitor)
-        this = _is(table, monitor.tenant, monitor.id)
-        self.connection.execute(update(table).where(this).values(**_row(monitor)))
+        this = _is(monitor.tenant, monitor.id)
+        self.connection.execute(update(monitors).where(*this).values(_row(monitor)))
 
     def delete(self, monitor: StoredMonitor) -> None:
-        """Delete a monitor and its ticks."""
-        table = _table(monitor)
-        self.connection.execute(delete(table).where(_is(table, monitor.tenant, monitor.id)))
-        self.connection.execute(delete(monitor_ticks).where(_of(monitor.tenant, monitor.id)))
+        """Delete a monitor with its history."""
+        self.connection.execute(delete(monitors).where(*_is(monitor.tenant, monitor.id)))
+        self.connection.execute(delete(monitor_history).where(*_of(monitor.tenant, monitor.id)))
 
     def get(self, tenant: str, monitor: str) -> StoredMonitor | None:
         """The monitor with this id; None where the tenant has none."""
-        for table in (configured_monitors, monitors):
-            found = self.connection.execute(
-                select(table).where(_is(table, tenant, monitor))
-            ).first()
-            if found is not None:
-                return _monitor(found, is_configured=table is configured_monitors)
-        return None
-
-    def is_of_api(self, tenant: str, monitor: str) -> bool:
-        """Whether a tenant has a monitor with this id that was created through the API."""
-        query = select(monitors.c.id).where(_is(monitors, tenant, monitor))
-        return self.connection.execute(query).first() is not None
+        return next(iter(self.all(*_is(tenant, monitor))), None)
 
     def of_request(self, tenant: str, request_id: str) -> StoredMonitor | None:
         """The monitor that was asked for under a request id; None where there is none."""
-        this = and_(monitors.c.tenant == tenant, monitors.c.request_id == request_id)
-        found = self.connection.execute(select(monitors).where(this)).first()
-        return None if found is None else _monitor(found, is_configured=False)
+        this = (monitors.c.tenant == tenant, monitors.c.request_id == request_id)
+        return next(iter(self.all(*this)), None)
 
     def count(self, tenant: str) -> int:
         """How many monitors of the API a tenant has."""
-        query = select(func.count()).select_from(monitors).where(monitors.c.tenant == tenant)
+        of_api = (monitors.c.tenant == tenant, monitors.c.is_configured.is_(False))
+        query = select(func.count()).select_from(monitors).where(*of_api)
         return self.connection.execute(query).scalar_one()
 
-    def all(self) -> list[StoredMonitor]:
-        """The monitors of all tenants, first those of the configuration."""
-        query = select(monitors).order_by(monitors.c.tenant, monitors.c.id)
-        of_api = [_monitor(row, is_configured=False) for row in self.connection.execute(query)]
-        return [*self.configured(), *of_api]
-
-    def configured(self) -> list[StoredMonitor]:
-        """The monitors of the configuration, of all tenants."""
-        table = configured_monitors
-        query = select(table).order_by(table.c.tenant, table.c.id)
-        return [_monitor(row, is_configured=True) for row in self.connection.execute(query)]
-
-    def may_tick(self, tick: Tick, revision: int) -> bool:
-        """Whether the monitor of a tick is there, was not changed since it had this revision, and
-        is not paused where nobody asked for the tick.
+    def ticking(self, tick: Tick, revision: int) -> StoredMonitor | None:
+        """The monitor of a tick; None where it is gone, was changed since it had this revision, or
+        is paused and nobody asked for the tick.
         """
         stored = self.get(tick.tenant, tick.monitor)
         if stored is None or stored.revision != revision:
-            return False
-        return stored.state == "ACTIVE" or tick.facts.cause == "manual"
-
-    def is_at(self, tenant: str, monitor: str, revision: int) -> bool:
-        """Whether a monitor is there, and was not changed since it had this revision."""
-        stored = self.get(tenant, monitor)
-        return stored is not None and stored.revision == revision
+            return None
+        return stored if stored.state == "ACTIVE" or tick.cause == "manual" else None
 
     def add_tick(self, tick: Tick) -> bool:
-        """Keep a new tick, unless there is one of its time; returns whether this transaction is the
-        one that makes it.
-
-        Of two transactions that began before either has left it, PostgreSQL fails the second, which
-        may try again.
-        """
-        this = and_(_of(tick.tenant, tick.monitor), monitor_ticks.c.due_ns == tick.due_ns)
-        if self.connection.execute(select(monitor_ticks.c.due_ns).where(this)).first() is not None:
+        """Keep a new tick, unless there is one of its time; returns whether it was made."""
+        if self.tick(tick.tenant, tick.monitor, tick.due_ns) is not None:
             return False
-        insertion = insertion_unless_there(monitor_ticks, self.connection.dialect)
-        self.connection.execute(insertion.values(**_tick_row(tick)))
+        self.connection.execute(insert(monitor_history).values(_tick_row(tick)))
         self._forget_ticks_before(tick)
         return True
 
     def change_tick(self, tick: Tick) -> None:
         """Write a tick as it is now."""
-        this = and_(_of(tick.tenant, tick.monitor), monitor_ticks.c.due_ns == tick.due_ns)
-        self.connection.execute(update(monitor_ticks).where(this).values(**_tick_row(tick)))
+        this = (*_ticks_of(tick.tenant, tick.monitor), monitor_history.c.at_ns == tick.due_ns)
+        self.connection.execute(update(monitor_history).where(*this).values(_tick_row(tick)))
 
     def tick_of_request(self, tenant: str, monitor: str, request_id: str) -> Tick | None:
         """The tick that was asked for under a request id; None where there is none."""
-        this = and_(_of(tenant, monitor), monitor_ticks.c.request_id == request_id)
-        found = self.connection.execute(select(monitor_ticks).where(this)).first()
-        return None if found is None else _tick(found)
+        found = self._ticks(*_ticks_of(tenant, monitor), _is_of_request(request_id))
+        return next(iter(found), None)
 
     def tick(self, tenant: str, monitor: str, due_ns: int) -> Tick | None:
         """The tick of a time; None where there is none."""
-        this = and_(_of(tenant, monitor), monitor_ticks.c.due_ns == due_ns)
-        found = self.connection.execute(select(monitor_ticks).where(this)).first()
-        return None if found is None else _tick(found)
+        found = self._ticks(*_ticks_of(tenant, monitor), monitor_history.c.at_ns == due_ns)
+        return next(iter(found), None)
 
     def ticks(
         self, tenant: str, monitor: str, limit: int, before_ns: int | None = None
@@ -215,37 +158,35 @@ class MonitorTables:
         """At most `limit` ticks of a monitor that were due earlier than `before_ns`, the newest
         first.
         """
-        query = (
-            select(monitor_ticks)
-            .where(_of(tenant, monitor))
-            .order_by(monitor_ticks.c.due_ns.desc())
-        )
-        if before_ns is not None:
-            query = query.where(monitor_ticks.c.due_ns < before_ns)
-        return [_tick(row) for row in self.connection.execute(query.limit(limit))]
+        is_before = monitor_history.c.at_ns < (_LAST_NS if before_ns is None else before_ns)
+        return self._ticks(*_ticks_of(tenant, monitor), is_before, limit=limit)
 
     def last_tick_ns(self, tenant: str, monitor: str) -> int | None:
         """When the last tick that was due by a monitor's times was made; None where there is
         none.
         """
-        query = select(func.max(monitor_ticks.c.looked_ns)).where(_of(tenant, monitor))
-        return self.connection.execute(query.where(monitor_ticks.c.request_id.is_(None))).scalar()
+        found = self._ticks(*_ticks_of(tenant, monitor), _is_of_request(None), limit=1)
+        return found[0].looked_ns if found else None
 
     def open_ticks(self) -> list[Tick]:
         """The ticks of all monitors whose run waits to be created or has not ended, in the order of
         their times.
         """
-        query = select(monitor_ticks).where(monitor_ticks.c.outcome.in_(OPEN))
-        return [
-            _tick(row) for row in self.connection.execute(query.order_by(monitor_ticks.c.due_ns))
-        ]
+        return self._ticks(_IS_OPEN)[::-1]
 
     def open_ticks_of(self, tenant: str, monitor: str) -> list[Tick]:
         """Those of one monitor."""
-        query = select(monitor_ticks).where(_of(tenant, monitor), monitor_ticks.c.outcome.in_(OPEN))
-        return [
-            _tick(row) for row in self.connection.execute(query.order_by(monitor_ticks.c.due_ns))
-        ]
+        return [x for x in self.open_ticks() if (x.tenant, x.monitor) == (tenant, monitor)]
+
+    def all(self, *wanted: ColumnElement[bool]) -> list[StoredMonitor]:
+        """The monitors of all tenants, or those that meet these conditions."""
+        query = select(monitors.c.record).where(*wanted).order_by(monitors.c.tenant, monitors.c.id)
+        return [StoredMonitor(**x) for x in self.connection.execute(query).scalars()]
+
+    def _ticks(self, *wanted: ColumnElement[bool], limit: int | None = None) -> list[Tick]:
+        newest_first = monitor_history.c.at_ns.desc()
+        query = select(monitor_history.c.record).where(*wanted).order_by(newest_first).limit(limit)
+        return [Tick(**x) for x in self.connection.execute(query).scalars()]
 
     @property
     def last_row(self) -> int:
@@ -278,44 +219,45 @@ class MonitorTables:
         """Hold the history to its bound; what is open stays, and `new`, also where a clock has made
         others later.
         """
-        of_monitor, due = _of(new.tenant, new.monitor), monitor_ticks.c.due_ns
-        newest = select(due).where(of_monitor).order_by(due.desc()).offset(_MAX_TICKS).limit(1)
+        of_monitor, due = _ticks_of(new.tenant, new.monitor), monitor_history.c.at_ns
+        newest = select(due).where(*of_monitor).order_by(due.desc()).offset(_MAX_TICKS).limit(1)
         last_ns = self.connection.execute(newest).scalar()
         if last_ns is not None:
-            is_old = and_(due <= last_ns, due != new.due_ns, monitor_ticks.c.outcome.not_in(OPEN))
-            self.connection.execute(delete(monitor_ticks).where(of_monitor, is_old))
+            is_old = (due <= last_ns, due != new.due_ns, ~_IS_OPEN)
+            self.connection.execute(delete(monitor_history).where(*of_monitor, *is_old))
 
 
-def _is(table: Any, tenant: str, monitor: str) -> Any:
-    return and_(table.c.tenant == tenant, table.c.id == monitor)
+_Conditions: TypeAlias = tuple[ColumnElement[bool], ...]
+
+_SEARCHED = ("tenant", "id", "request_id", "is_configured")
+_IS_OPEN = monitor_history.c.outcome.in_(OPEN)
 
 
-def _of(tenant: str, monitor: str) -> Any:
-    return and_(monitor_ticks.c.tenant == tenant, monitor_ticks.c.monitor == monitor)
+def _is(tenant: str, monitor: str) -> _Conditions:
+    return monitors.c.tenant == tenant, monitors.c.id == monitor
 
 
-def _table(monitor: StoredMonitor) -> Table:
-    return configured_monitors if monitor.is_configured else monitors
+def _of(tenant: str, monitor: str) -> _Conditions:
+    return monitor_history.c.tenant == tenant, monitor_history.c.monitor == monitor
+
+
+def _ticks_of(tenant: str, monitor: str) -> _Conditions:
+    return *_of(tenant, monitor), monitor_history.c.session == ""
+
+
+def _is_of_request(request_id: str | None) -> ColumnElement[bool]:
+    found: ColumnElement[str] = monitor_history.c.record["request_id"].as_string()
+    return found == request_id
 
 
 def _row(monitor: StoredMonitor) -> dict[str, Any]:
-    row = {column.name: getattr(monitor, column.name) for column in _table(monitor).c}
-    return {**row, "progress": json.dumps(asdict(monitor.progress))}
-
-
-def _monitor(row: Row[Any], *, is_configured: bool) -> StoredMonitor:
-    progress = MonitorProgress(**json.loads(row.progress))
-    return StoredMonitor(**{**row._asdict(), "progress": progress, "is_configured": is_configured})
+    record = asdict(monitor)
+    return {x: record[x] for x in _SEARCHED} | {"record": record}
 
 
 def _tick_row(tick: Tick) -> dict[str, Any]:
-    row = {column.name: getattr(tick, column.name) for column in monitor_ticks.c}
-    return {**row, "facts": json.dumps(asdict(tick.facts))}
-
-
-def _tick(row: Row[Any]) -> Tick:
-    facts = TickFacts() if row.facts is None else TickFacts(**json.loads(row.facts))
-    return Tick(**{**row._asdict(), "facts": facts})
+    row = {"tenant": tick.tenant, "monitor": tick.monitor, "session": "", "at_ns": tick.due_ns}
+    return {**row, "outcome": tick.outcome, "record": asdict(tick)}
 
 
 _READ_AT_ONCE = 500
@@ -324,22 +266,11 @@ _KEPT_NS = 7 * 86400 * 10**9
 _OPEN_NS = 86400 * 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which scores a monitor reads, and what it takes from each: a value on 0..1; None where it
-    leaves one out.
-
-    `run`: those of an evaluation run; "": those that are made as the traces come.
-    """
-
-    metric: str
-    scope: str
-    value_of: Callable[[Evaluation], float | None]
-    run: str = ""
+NewAlert: TypeAlias = tuple[str, dict[str, Any]]
+"""The receiver of an alert, and its record."""
 
 
-@dataclass(frozen=True, slots=True)
-class SettledSession:
+class SettledSession(NamedTuple):
     """The scores of one session, or of a trace without one, which has had no new one for a
     while.
     """
@@ -348,8 +279,35 @@ class SettledSession:
     chances: tuple[float, ...]
 
 
+class Advanced(NamedTuple):
+    """What a look gives: the findings to keep, a word for the history, and new alerts."""
+
+    findings: dict[str, Any]
+    outcome: str
+    alerts: Sequence[NewAlert] = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Read:
+class Look:
+    """What a monitor of this revision does with scores.
+
+    - It reads those of the metric and scope, of an evaluation `run`, or with "" those that are made
+      as the traces come.
+    - `value_of` takes a value on 0..1 from each; None where it leaves one out.
+    - `advance` gets the findings so far, whether they follow from the same settings, and the
+      sessions that have settled. `digest` is of these settings.
+    """
+
+    metric: str
+    scope: str
+    value_of: Callable[[Evaluation], float | None]
+    digest: str
+    advance: Callable[[dict[str, Any] | None, bool, Sequence[SettledSession]], Advanced]
+    revision: int
+    run: str = ""
+
+
+class Read(NamedTuple):
     """How far the scores were read: after `seq`; whether these were all; and how many were taken
     in.
     """
@@ -359,22 +317,41 @@ class Read:
     scores: int
 
 
+_Given: TypeAlias = tuple[Evaluation, float | None]
+"""A score, and the value that is taken from it."""
+
+_Taken: TypeAlias = dict[str, tuple[float, float, int]]
+"""By subject the value, the chance with which it was drawn, and when it was scored."""
+
+
+class _Kept(NamedTuple):
+    """A session as it is kept; none is open without a score."""
+
+    session: str
+    at_ns: int
+    outcome: str
+    record: _Taken
+
+
 class MonitorScores:
-    """Those of one monitor, in a transaction."""
+    """Those of one monitor, by session, in a transaction.
 
-    def __init__(self, connection: Connection, tenant: str, monitor: str) -> None:
+    A session has settled where no score of it came for `settle_ns`, and a day after its first one.
+    """
+
+    def __init__(self, connection: Connection, monitor: StoredMonitor, settle_ns: int = 0) -> None:
         self._connection = connection
-        self._tenant = tenant
-        self._key = {"tenant": tenant, "monitor": monitor}
-        self._own = and_(monitor_scores.c.tenant == tenant, monitor_scores.c.monitor == monitor)
+        self._key = {"tenant": monitor.tenant, "monitor": monitor.id}
+        self._settle_ns = settle_ns
+        self._own = (*_of(monitor.tenant, monitor.id), monitor_history.c.session != "")
 
-    def read(self, wanted: Wanted, seq: int) -> Read:
+    def read(self, look: Look, seq: int) -> Read:
         """Take in the scores after `seq`, at most some thousands."""
         last, count = last_seq(self._connection), 0
-        of_metric = (scores.c.metric == wanted.metric, scores.c.scope == wanted.scope)
+        of_metric = (scores.c.metric == look.metric, scores.c.scope == look.scope)
         query = (
             select(scores.c.number, scores.c.record)
-            .where(*of_metric, *is_of_run(wanted.run), *is_of(scores, self._tenant))
+            .where(*of_metric, *is_of_run(look.run), *is_of(scores, self._key["tenant"]))
             .order_by(scores.c.number)
             .limit(_READ_AT_ONCE)
         )
@@ -383,73 +360,98 @@ class MonitorScores:
                 query.where(scores.c.number > seq, scores.c.number <= last)
             ).all()
             found = records.undamaged_evaluations([row.record for row in rows])
-            for evaluation in chain.from_iterable(found):
-                count += self._take(evaluation, wanted.value_of(evaluation))
+            count += self._take([(x, look.value_of(x)) for x in chain.from_iterable(found)])
             if len(rows) < _READ_AT_ONCE:
                 return Read(last, is_all=True, scores=count)
             seq = rows[-1].number
         return Read(seq, is_all=False, scores=count)
 
     def settled(self, until_ns: int, now_ns: int) -> list[SettledSession]:
-        """The sessions that have settled, in the order of their last scores; they are counted now.
+        """The sessions without a score since `until_ns`, in the order of their last scores; they
+        are counted now.
 
-        These are those without a score since `until_ns`, and those that began a day ago.
+        Those that were counted and have had no score for a week are forgotten.
         """
-        last_ns = func.max(monitor_scores.c.seen_ns)
-        open_ones = and_(self._own, monitor_scores.c.counted == 0)
-        query = select(monitor_scores.c.unit).where(open_ones).group_by(monitor_scores.c.unit)
-        is_settled = or_(
-            last_ns <= until_ns, func.min(monitor_scores.c.seen_ns) <= now_ns - _OPEN_NS
-        )
-        units = self._connection.execute(
-            query.having(is_settled).order_by(last_ns, monitor_scores.c.unit)
-        ).scalars()
-        return [self._counted(and_(open_ones, monitor_scores.c.unit == x)) for x in list(units)]
-
-    def forget(self, now_ns: int) -> None:
-        """Forget the sessions that were counted and have had no score for a week."""
-        old = and_(monitor_scores.c.counted == 1, monitor_scores.c.seen_ns < now_ns - _KEPT_NS)
-        self._connection.execute(delete(monitor_scores).where(self._own, old))
+        row = monitor_history.c
+        found = self._read(row.outcome == "open", row.at_ns <= until_ns)
+        seen_ns = {x.session: max(at_ns for _, _, at_ns in x.record.values()) for x in found}
+        found.sort(key=lambda x: (seen_ns[x.session], x.session))
+        self._put([_Kept(*x, "counted", {}) for x in seen_ns.items()], list(seen_ns))
+        is_old = (row.outcome == "counted", row.at_ns < now_ns - _KEPT_NS)
+        self._connection.execute(delete(monitor_history).where(*self._own, *is_old))
+        return [_settled(x.record) for x in found]
 
     def clear(self) -> None:
         """Forget all of them."""
-        self._connection.execute(delete(monitor_scores).where(self._own))
+        self._connection.execute(delete(monitor_history).where(*self._own))
 
-    def _take(self, evaluation: Evaluation, value: float | None) -> int:
-        """Keep the value of a score, in place of that of an earlier revision."""
-        subject, session = subject_of(evaluation), evaluation.session_key
-        unit = key(f"trace {subject}" if session is None else f"session {session}")
-        of_unit = and_(self._own, monitor_scores.c.unit == unit)
-        this = and_(of_unit, monitor_scores.c.subject == subject)
-        counted = (
-            self._connection.execute(
-                select(func.max(monitor_scores.c.counted)).where(of_unit)
-            ).scalar()
-            or 0
-        )
-        self._connection.execute(delete(monitor_scores).where(this, monitor_scores.c.counted == 0))
-        seen_ns = evaluation.evaluated_at_ns
-        if counted:  # it is remembered as long as it goes on, or runs come back to it
-            is_earlier = and_(of_unit, monitor_scores.c.seen_ns < seen_ns)
-            self._connection.execute(
-                update(monitor_scores).where(is_earlier).values(seen_ns=seen_ns)
-            )
-        if value is None or counted:
-            return 0
-        row = {**self._key, "unit": unit, "subject": subject, "value": value}
-        seen = {"chance": evaluation.sampling, "seen_ns": seen_ns, "counted": 0}
-        self._connection.execute(insert(monitor_scores).values(**row, **seen))
-        return 1
+    def _take(self, values: Iterable[_Given]) -> int:
+        """Keep the values of scores, each in place of that of an earlier revision."""
+        by_session = defaultdict[str, list[_Given]](list)
+        for evaluation, value in values:
+            by_session[_session_of(evaluation)].append((evaluation, value))
+        before = {
+            row.session: row
+            for some in chunks(list(by_session))
+            for row in self._read(monitor_history.c.session.in_(some))
+        }
+        after, count = list[_Kept](), 0
+        for session, given in by_session.items():
+            found = before.get(session) or _Kept(session, 0, "open", {})
+            if found.outcome == "counted":
+                # remembered as long as it goes on, or runs come back to it
+                seen_ns = max(x.evaluated_at_ns for x, _ in given)
+                after.append(found._replace(at_ns=max(found.at_ns, seen_ns)))
+                continue
+            count += sum(value is not None for _, value in given)
+            if taken := _taken(found.record, given):
+                after.append(_Kept(session, self._settles_ns(taken), "open", taken))
+        self._put(after, list(before))
+        return count
 
-    def _counted(self, this: Any) -> SettledSession:
-        query = (
-            select(monitor_scores.c.value, monitor_scores.c.chance)
-            .where(this)
-            .order_by(monitor_scores.c.subject)
-        )
-        rows = self._connection.execute(query).all()
-        self._connection.execute(update(monitor_scores).where(this).values(counted=1))
-        return SettledSession(tuple(x.value for x in rows), tuple(x.chance for x in rows))
+    def _settles_ns(self, taken: _Taken) -> int:
+        """When the last score came, or where it goes on, so that it settles a day after its first
+        one.
+        """
+        seen_ns = [at_ns for _, _, at_ns in taken.values()]
+        return min(max(seen_ns), min(seen_ns) + _OPEN_NS - self._settle_ns)
+
+    def _read(self, *wanted: ColumnElement[bool]) -> list[_Kept]:
+        columns = (monitor_history.c[x] for x in _Kept._fields)
+        rows = self._connection.execute(select(*columns).where(*self._own, *wanted))
+        return [_Kept(*row) for row in rows]
+
+    def _put(self, rows: Sequence[_Kept], before: Sequence[str]) -> None:
+        """Write sessions in place of those that are there."""
+        for some in chunks(before):
+            this = (*self._own, monitor_history.c.session.in_(some))
+            self._connection.execute(delete(monitor_history).where(*this))
+        if rows:
+            own = [x._asdict() | self._key for x in rows]
+            self._connection.execute(insert(monitor_history), own)
+
+
+def _taken(before: _Taken, given: Iterable[_Given]) -> _Taken:
+    """What is taken from the scores of a session, each in place of that of an earlier revision."""
+    taken = dict(before)
+    for evaluation, value in given:
+        taken.pop(subject_of(evaluation), None)
+        if value is not None:
+            at_ns = evaluation.evaluated_at_ns
+            taken[subject_of(evaluation)] = (value, evaluation.sampling, at_ns)
+    return taken
+
+
+def _settled(taken: _Taken) -> SettledSession:
+    values, chances, _ = zip(*(x for _, x in sorted(taken.items())), strict=True)
+    return SettledSession(values, chances)
+
+
+def _session_of(evaluation: Evaluation) -> str:
+    """The session of a score; a trace without one is one by itself."""
+    if evaluation.session_key is None:
+        return key(f"trace {subject_of(evaluation)}")
+    return key(f"session {evaluation.session_key}")
 
 
 def last_seq(connection: Connection) -> int:

@@ -1,52 +1,31 @@
 """Monitors' states, and alerts to deliver."""
 
-import json
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import and_, delete, func, insert, select, update
-from sqlalchemy.engine import Connection, Row
+from sqlalchemy import Delete, Update, delete, func, insert, select, update
+from sqlalchemy.engine import Connection
 
 from spanscore.store.database import Database
 from spanscore.store.monitor_tables import (
+    Look,
     MonitorScores,
     MonitorTables,
+    NewAlert,
     SettledSession,
+    StoredMonitor,
     Tick,
-    Wanted,
     last_seq,
 )
-from spanscore.store.schema import alert_notices, monitor_states
+from spanscore.store.schema import pending
 
 ItemT = TypeVar("ItemT")
 
 _ALL_NS = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Advanced:
-    """What a look gives: the state to keep, a word for the history, (receiver, status, record) of
-    each new alert.
-    """
-
-    state: dict[str, Any]
-    outcome: str
-    notices: Sequence[tuple[str, str, dict[str, Any]]] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Former:
-    """The kept state of a monitor; `is_same` where it follows from the present settings."""
-
-    state: dict[str, Any]
-    is_same: bool
-
-
-Advance = Callable[[Former | None, Sequence[SettledSession]], Advanced]
-"""From the kept state, None where there is none, and sessions that have settled, what is to be
-kept.
-"""
+_ARE_ALERTS = pending.c.kind == "alert"
+_NOTICE = ("number", "tenant", "subject", "name", "record", "tries", "due_ns", "cause")
 
 
 class MonitorStore:
@@ -71,185 +50,113 @@ class MonitorStore:
         with self._database.writing() as connection:
             return change(MonitorTables(connection))
 
-    def look(
-        self,
-        tick: Tick,
-        wanted: Wanted,
-        settled_until_ns: int,
-        digest: str,
-        advance: Advance,
-        revision: int,
-    ) -> Tick | None:
+    def look(self, tick: Tick, settle_ns: int, look: Look) -> Tick | None:
         """Make a tick that looks at the scores which are made as the traces come; None where it was
-        made, or its monitor has another `revision` than this, is paused or gone.
+        made, or its monitor has another revision than this, is paused or gone.
 
-        `advance` gets the kept state and the sessions whose last score is older than
-        `settled_until_ns`, in the order of these. A monitor that is new, or whose kept state
-        followed from another `digest`, begins with the scores that come after it.
+        Counted are the sessions without a score for `settle_ns`. A monitor that is new, or whose
+        findings followed from another digest, begins with the scores that come after it.
         """
         with self._database.writing() as connection:
             tables = MonitorTables(connection)
-            if not tables.may_tick(tick, revision) or not tables.add_tick(tick):
+            stored = tables.ticking(tick, look.revision)
+            if stored is None or not tables.add_tick(tick):
                 return None
-            former_state = _state_of(connection, tick)
-            is_same = former_state is not None and former_state.digest == digest
-            seq = former_state.seq if former_state is not None and is_same else last_seq(connection)
-            scores = MonitorScores(connection, tick.tenant, tick.monitor)
+            scores = MonitorScores(connection, stored, settle_ns)
+            is_same = stored.digest == look.digest
             if not is_same:
                 scores.clear()
-            found = scores.read(wanted, seq)
-            sessions = scores.settled(settled_until_ns, tick.looked_ns)
-            outcome = _advance(connection, tick, digest, found.seq, advance, sessions)
-            scores.forget(tick.looked_ns)
-            made = replace(tick, scores=found.scores, sessions=len(sessions)).ended(
-                outcome, tick.looked_ns
-            )
-            tables.change_tick(made)
-        return made
+            found = scores.read(look, stored.read_seq if is_same else last_seq(connection))
+            sessions = scores.settled(tick.looked_ns - settle_ns, tick.looked_ns)
+            stored = replace(stored, read_seq=found.seq)
+            made = replace(tick, scores=found.scores)
+            return _concluded(tables, stored, made, look, sessions, tick.looked_ns)
 
-    def assess(
-        self,
-        tick: Tick,
-        now_ns: int,
-        wanted: Wanted,
-        digest: str,
-        advance: Advance,
-        revision: int,
-        reason: str | None = None,
-    ) -> Tick | None:
+    def assess(self, tick: Tick, now_ns: int, look: Look, reason: str | None = None) -> Tick | None:
         """Look at the scores of a tick's run, which has ended; None where that was done, there are
-        more to read, or the monitor has another `revision` than this.
+        more to read, or the monitor has another revision than this.
 
         `reason` is why the run ended, for the history.
         """
         with self._database.writing() as connection:
             tables = MonitorTables(connection)
-            open_tick = tables.tick(tick.tenant, tick.monitor, tick.due_ns)
-            if open_tick is None or open_tick.outcome != "running":
+            stored = tables.get(tick.tenant, tick.monitor)
+            made = tables.tick(tick.tenant, tick.monitor, tick.due_ns)
+            if stored is None or stored.revision != look.revision:
                 return None
-            if not tables.is_at(tick.tenant, tick.monitor, revision):
+            if made is None or made.outcome != "running":
                 return None
-            scores = MonitorScores(connection, tick.tenant, tick.monitor)
-            found = scores.read(wanted, open_tick.facts.read_seq)
-            facts = replace(open_tick.facts, read_seq=found.seq)
-            open_tick = replace(open_tick, scores=open_tick.scores + found.scores, facts=facts)
+            scores = MonitorScores(connection, stored)
+            found = scores.read(look, made.read_seq)
+            made = replace(made, scores=made.scores + found.scores, read_seq=found.seq)
             if not found.is_all:
-                tables.change_tick(open_tick)
+                tables.change_tick(made)
                 return None
-            sessions = scores.settled(_ALL_NS, now_ns)
-            outcome = _advance(
-                connection, replace(tick, looked_ns=now_ns), digest, 0, advance, sessions
-            )
-            scores.forget(now_ns)
-            made = replace(open_tick, sessions=len(sessions)).ended(outcome, now_ns, reason)
-            tables.change_tick(made)
-        return made
+            made = replace(made, reason=reason or made.reason)
+            return _concluded(tables, stored, made, look, scores.settled(_ALL_NS, now_ns), now_ns)
 
 
 def begin_anew(
     tables: MonitorTables,
-    tenant: str,
-    monitor: str,
+    stored: StoredMonitor,
     now_ns: int,
-    end: Callable[[dict[str, Any]], Advanced] | None = None,
-) -> None:
-    """Forget the scores that a monitor has counted, and with `end` its state, which gives the
-    alerts still to go.
+    ends: Sequence[NewAlert] | None = None,
+) -> StoredMonitor:
+    """Forget the scores that a monitor has counted, and with `ends` its findings, of which these
+    alerts are still to go; returns the monitor as it is to be kept.
 
-    Without `end` the next look ends its alert, and begins with the scores that come after it.
+    Without `ends` the next look ends its alert, and begins with the scores that come after it.
     """
-    connection = tables.connection
-    MonitorScores(connection, tenant, monitor).clear()
-    if end is None:
-        outdated = update(monitor_states).where(_of(monitor_states, tenant, monitor))
-        connection.execute(outdated.values(digest=""))
-        return
-    state = connection.execute(
-        select(monitor_states).where(_of(monitor_states, tenant, monitor))
-    ).first()
-    if state is not None:
-        _replace_notices(connection, tenant, monitor, end(json.loads(state.record)).notices, now_ns)
-    connection.execute(delete(monitor_states).where(_of(monitor_states, tenant, monitor)))
+    MonitorScores(tables.connection, stored).clear()
+    if ends is None:
+        return replace(stored, digest="")
+    if stored.findings is not None:
+        _replace_alerts(tables.connection, stored, ends, now_ns)
+    return replace(stored, digest="", findings=None)
 
 
-def state_of(connection: Connection, tenant: str, monitor: str) -> dict[str, Any] | None:
-    """What one monitor knows; None before its first look."""
-    query = select(monitor_states.c.record).where(_of(monitor_states, tenant, monitor))
-    record = connection.execute(query).scalar()
-    return None if record is None else json.loads(record)
+def last_read(connection: Connection) -> tuple[int, int]:
+    """The last row of the traces and the last number of a score that a monitor has read; 0 where
+    none has.
+    """
+    tables = MonitorTables(connection)
+    stored = tables.all()
+    of_ticks = [x.read_seq for x in tables.open_ticks()]
+    rows, seqs = [x.until_row for x in stored], [x.read_seq for x in stored]
+    return max([0, *rows]), max([0, *seqs, *of_ticks])
 
 
-def last_read_seq(connection: Connection) -> int:
-    """The highest number of a score up to which a monitor has read; 0 where none has."""
-    of_states: int = connection.execute(
-        select(func.coalesce(func.max(monitor_states.c.seq), 0))
-    ).scalar_one()
-    return max([of_states, *(x.facts.read_seq for x in MonitorTables(connection).open_ticks())])
-
-
-def _of(table: Any, tenant: str, monitor: str) -> Any:
-    return and_(table.c.tenant == tenant, table.c.monitor == monitor)
-
-
-def _state_of(connection: Connection, tick: Tick) -> Row[Any] | None:
-    this = _of(monitor_states, tick.tenant, tick.monitor)
-    return connection.execute(select(monitor_states).where(this)).first()
-
-
-def _advance(
-    connection: Connection,
+def _concluded(
+    tables: MonitorTables,
+    stored: StoredMonitor,
     tick: Tick,
-    digest: str,
-    seq: int,
-    advance: Advance,
+    look: Look,
     sessions: Sequence[SettledSession],
-) -> str:
-    """Keep the state after these sessions, and the alerts that follow; returns a word for the
-    history.
-    """
-    former_state = _state_of(connection, tick)
-    former = (
-        None
-        if former_state is None
-        else Former(json.loads(former_state.record), former_state.digest == digest)
-    )
-    found = advance(former, sessions)
-    state = {
-        "digest": digest,
-        "seq": seq,
-        "looked_ns": tick.looked_ns,
-        "record": json.dumps(found.state),
-    }
-    if former_state is None:
-        row = {"tenant": tick.tenant, "monitor": tick.monitor, **state}
-        connection.execute(insert(monitor_states).values(**row))
-    else:
-        connection.execute(
-            update(monitor_states)
-            .where(_of(monitor_states, tick.tenant, tick.monitor))
-            .values(**state)
-        )
-    if former is not None and not former.is_same:
-        _replace_notices(connection, tick.tenant, tick.monitor, found.notices, tick.looked_ns)
-    else:
-        note(connection, tick.tenant, tick.monitor, found.notices, tick.looked_ns)
-    return found.outcome
-
-
-def _replace_notices(
-    connection: Connection,
-    tenant: str,
-    monitor: str,
-    new: Sequence[tuple[str, str, dict[str, Any]]],
     now_ns: int,
+) -> Tick:
+    """Keep what follows from these sessions; returns the tick with its outcome."""
+    is_same = stored.digest == look.digest
+    found = look.advance(stored.findings, is_same, sessions)
+    tables.change(replace(stored, findings=found.findings, digest=look.digest))
+    if stored.findings is None or is_same:
+        note(tables.connection, stored, found.alerts, now_ns)
+    else:
+        _replace_alerts(tables.connection, stored, found.alerts, now_ns)
+    made = replace(tick, sessions=len(sessions)).ended(found.outcome, now_ns)
+    tables.change_tick(made)
+    return made
+
+
+def _replace_alerts(
+    connection: Connection, stored: StoredMonitor, new: Sequence[NewAlert], now_ns: int
 ) -> None:
     """Send the ends of alerts in place of what waits, which is no longer true."""
-    connection.execute(delete(alert_notices).where(_of(alert_notices, tenant, monitor)))
-    note(connection, tenant, monitor, new, now_ns)
+    of_monitor = (_ARE_ALERTS, pending.c.subject == stored.id, pending.c.tenant == stored.tenant)
+    connection.execute(delete(pending).where(*of_monitor))
+    note(connection, stored, new, now_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(NamedTuple):
     """An alert on its way; `is_superseded` where a later one of the same monitor waits for the same
     receiver.
     """
@@ -258,11 +165,21 @@ class Notice:
     tenant: str
     monitor: str
     receiver: str
-    status: str
     record: dict[str, Any]
     tries: int
-    delivered: bool
-    is_superseded: bool
+    due_ns: int
+    cause: str
+    is_superseded: bool = False
+
+    @property
+    def status(self) -> str:
+        """`firing` or `resolved`."""
+        return str(self.record["status"])
+
+    @property
+    def delivered(self) -> bool:
+        """Whether it was sent, and is sent again while it lasts."""
+        return self.cause == "sent"
 
 
 class AlertNotices:
@@ -272,69 +189,45 @@ class AlertNotices:
         self._database = database
 
     def due(self, now_ns: int) -> list[Notice]:
-        """The first alert of each monitor and receiver, of those that are due."""
+        """The first alert of each monitor and receiver, of those that are due.
+
+        One that was sent is due at once where a later one waits behind it.
+        """
+        queues = defaultdict[tuple[str, str, str], list[Notice]](list)
+        query = select(*(pending.c[x] for x in _NOTICE)).where(_ARE_ALERTS)
         with self._database.reading() as connection:
-            rows = connection.execute(select(alert_notices).order_by(alert_notices.c.number)).all()
-        queues: dict[tuple[str, str, str], list[Any]] = {}
-        for row in rows:
-            queues.setdefault((row.tenant, row.monitor, row.receiver), []).append(row)
+            for row in connection.execute(query.order_by(pending.c.number)):
+                queues[row.tenant, row.subject, row.name].append(Notice(*row))
         return [
-            _notice(x[0], is_superseded=len(x) > 1) for x in queues.values() if _is_due(x, now_ns)
+            first._replace(is_superseded=bool(later))
+            for first, *later in queues.values()
+            if first.due_ns <= now_ns or (later and first.delivered)
         ]
 
     def settle(self, notice: Notice, due_ns: int | None) -> None:
         """An alert has been delivered: forget it, or have it be due again then."""
-        with self._database.writing() as connection:
-            this = alert_notices.c.number == notice.number
-            if due_ns is None:
-                connection.execute(delete(alert_notices).where(this))
-            else:
-                connection.execute(
-                    update(alert_notices).where(this).values(due_ns=due_ns, delivered=1, tries=0)
-                )
+        again = update(pending).values(due_ns=due_ns, cause="sent", tries=0)
+        self._write(notice, delete(pending) if due_ns is None else again)
 
     def put_off(self, notice: Notice, due_ns: int) -> None:
         """An alert could not be delivered: try again then."""
+        self._write(notice, update(pending).values(due_ns=due_ns, tries=notice.tries + 1))
+
+    def _write(self, notice: Notice, statement: Delete | Update) -> None:
         with self._database.writing() as connection:
-            this = alert_notices.c.number == notice.number
-            connection.execute(
-                update(alert_notices).where(this).values(due_ns=due_ns, tries=notice.tries + 1)
-            )
+            connection.execute(statement.where(_ARE_ALERTS, pending.c.number == notice.number))
 
 
 def note(
-    connection: Connection,
-    tenant: str,
-    monitor: str,
-    notices: Sequence[tuple[str, str, dict[str, Any]]],
-    now_ns: int,
+    connection: Connection, stored: StoredMonitor, alerts: Sequence[NewAlert], now_ns: int
 ) -> None:
-    """Keep alerts, (receiver, status, record) each, after those that are there."""
-    number = connection.execute(
-        select(func.coalesce(func.max(alert_notices.c.number), 0))
-    ).scalar_one()
-    for place, (receiver, status, record) in enumerate(notices, 1):
-        row = {"tenant": tenant, "monitor": monitor, "receiver": receiver, "status": status}
-        more = {"record": json.dumps(record), "due_ns": now_ns, "tries": 0, "delivered": 0}
-        connection.execute(insert(alert_notices).values(number=number + place, **row, **more))
-
-
-def _notice(row: Any, *, is_superseded: bool) -> Notice:
-    return Notice(
-        row.number,
-        row.tenant,
-        row.monitor,
-        row.receiver,
-        row.status,
-        json.loads(row.record),
-        row.tries,
-        bool(row.delivered),
-        is_superseded,
-    )
-
-
-def _is_due(queue: Sequence[Any], now_ns: int) -> bool:
-    """Whether the first of a queue is to be sent now, or was sent and stands in the way of the
-    next.
-    """
-    return bool(queue[0].due_ns <= now_ns or (queue[0].delivered and len(queue) > 1))
+    """Keep alerts of a monitor after those that are there."""
+    last = select(func.coalesce(func.max(pending.c.number), 0)).where(_ARE_ALERTS)
+    number: int = connection.execute(last).scalar_one()
+    row = {"kind": "alert", "tenant": stored.tenant, "subject": stored.id, "cause": "new"}
+    rows = [
+        {**row, "number": number + place, "name": receiver, "record": record, "due_ns": now_ns}
+        for place, (receiver, record) in enumerate(alerts, 1)
+    ]
+    if rows:
+        connection.execute(insert(pending), rows)

@@ -3,7 +3,9 @@
 from functools import cache
 
 from sqlalchemy import (
+    JSON,
     BigInteger,
+    Boolean,
     Column,
     ColumnElement,
     Double,
@@ -364,33 +366,30 @@ judge_answers = Table(
     Column("value", Text, nullable=False),
 )
 
-unanswered = Table(
-    "unanswered",
+pending = Table(
+    "pending",
     tables,
-    Column("scope", String(7), primary_key=True),
-    Column("subject_id", String(256), primary_key=True),
-    Column("metric", String(256), primary_key=True),
+    Column("kind", String(8), primary_key=True),
+    Column("subject", String(256), primary_key=True),
+    Column("name", String(256), primary_key=True),
+    Column("number", _BIG, primary_key=True, autoincrement=False),
+    _tenant(),
     Column("cause", String(16), nullable=False),
-    Column("tries", Integer, nullable=False),
-    Column("first_ns", _BIG, nullable=False),
-    Column("due_ns", _BIG, nullable=False, index=True),
+    Column("tries", Integer, nullable=False, server_default="0"),
+    Column("due_ns", _BIG, nullable=False),
+    Column("record", JSON),
+    Index("pending_by_number", "kind", "number"),
+    Index("pending_by_time", "kind", "due_ns"),
     sqlite_with_rowid=False,
 )
-"""What nobody answered and is asked again later: written with the evaluations."""
+"""What is done later, once it is due; `cause` is why it waits. By `kind`:
 
-undelivered = Table(
-    "undelivered",
-    tables,
-    Column("exporter", String(256), primary_key=True),
-    Column("seq", _BIG, primary_key=True, autoincrement=False, index=True),
-    Column("forms", String(64), nullable=False),
-    Column("reason", String(16), nullable=False),
-    Column("error", Text, nullable=False),
-    Column("since_ns", _BIG, nullable=False),
-    Column("asked", Integer, nullable=False),
-    sqlite_with_rowid=False,
-)
-"""Scores that an exporter could not deliver; `asked` is 1 where somebody wants one sent again."""
+- `trace`, `session`: nobody answered for the metric `name` of `subject`; it is asked again.
+  `number` is when it was asked first (Unix ns).
+- `score`: the exporter `name` could not deliver the score `number`; due once somebody wants that.
+- `alert`: the alert `number` of the monitor `subject` goes to the receiver `name`. Its cause is
+  `new`, or `sent` where it is sent again while it lasts.
+"""
 
 runs = Table(
     "runs",
@@ -439,115 +438,33 @@ monitors = Table(
     Column("tenant", String(128), primary_key=True),
     Column("id", String(64), primary_key=True),
     Column("request_id", String(64)),
-    Column("state", String(16), nullable=False),
-    Column("revision", Integer, nullable=False),
-    Column("created_ns", _BIG, nullable=False),
-    Column("updated_ns", _BIG, nullable=False),
-    Column("due_from_ns", _BIG, nullable=False),
-    Column("until_row", _BIG, nullable=False),
-    Column("progress", Text, nullable=False),
-    Column("spec", Text, nullable=False),
+    Column("is_configured", Boolean, nullable=False),
+    Column("record", JSON, nullable=False),
     UniqueConstraint("tenant", "request_id"),
     sqlite_with_rowid=False,
 )
-"""Monitors that were created through the API.
-
-Times after `due_from_ns` are due. `until_row` is the last row of `agent_traces` that a run of it
-was about.
+"""Monitors: those that were created through the API, and those of the configuration, as the server
+that was started last had it. `record` is all of one, as JSON.
 """
 
-configured_monitors = Table(
-    "configured_monitors",
+monitor_history = Table(
+    "monitor_history",
     tables,
     Column("tenant", String(128), primary_key=True),
-    Column("id", String(64), primary_key=True),
-    Column("state", String(16), nullable=False),
-    Column("revision", Integer, nullable=False),
-    Column("created_ns", _BIG, nullable=False),
-    Column("updated_ns", _BIG, nullable=False),
-    Column("due_from_ns", _BIG, nullable=False),
-    Column("until_row", _BIG, nullable=False),
-    Column("progress", Text, nullable=False),
-    Column("spec", Text, nullable=False),
-    sqlite_with_rowid=False,
-)
-"""Monitors of the configuration, as the server that was started last had it; see `monitors`.
-
-None has the id of one of the API: ticks, states and scores are kept by tenant and id.
-"""
-
-monitor_states = Table(
-    "monitor_states",
-    tables,
-    Column("tenant", String(128), primary_key=True),
-    Column("monitor", String(256), primary_key=True),
-    Column("digest", String(64), nullable=False),
-    Column("seq", _BIG, nullable=False),
-    Column("looked_ns", _BIG, nullable=False),
-    Column("record", Text, nullable=False),
-    sqlite_with_rowid=False,
-)
-"""`digest` is of the configuration that the state follows from, `seq` the last evaluation that was
-read.
-"""
-
-monitor_ticks = Table(
-    "monitor_ticks",
-    tables,
-    Column("tenant", String(128), primary_key=True),
-    Column("monitor", String(256), primary_key=True),
-    Column("due_ns", _BIG, primary_key=True, autoincrement=False),
-    Column("looked_ns", _BIG, nullable=False),
+    Column("monitor", String(64), primary_key=True),
+    Column("session", String(256), primary_key=True),
+    Column("at_ns", _BIG, primary_key=True, autoincrement=False),
     Column("outcome", String(16), nullable=False),
-    Column("scores", Integer, nullable=False),
-    Column("sessions", Integer, nullable=False),
-    Column("run", String(32)),
-    Column("request_id", String(64)),
-    Column("facts", Text),
+    Column("record", JSON, nullable=False),
+    Index("monitor_history_by_outcome", "outcome", "tenant", "monitor", "at_ns"),
     sqlite_with_rowid=False,
 )
-"""`run` is the evaluation run that a tick started; `facts` is JSON, None in rows of before there
-were such.
-"""
-Index("monitor_ticks_by_outcome", monitor_ticks.c.outcome, monitor_ticks.c.due_ns)
+"""What monitors did and read.
 
-monitor_scores = Table(
-    "monitor_scores",
-    tables,
-    Column("tenant", String(128), primary_key=True),
-    Column("monitor", String(256), primary_key=True),
-    Column("unit", String(256), primary_key=True),
-    Column("subject", String(256), primary_key=True),
-    Column("value", Double, nullable=False),
-    Column("chance", Double, nullable=False),
-    Column("seen_ns", _BIG, nullable=False),
-    Column("counted", Integer, nullable=False),
-    sqlite_with_rowid=False,
-)
-"""The scores of each session that is not counted yet, and, so that none is counted twice, of those
-that are.
+- Ticks have no `session`; `at_ns` is when one was due.
+- Sessions are `open` until they are `counted`, and remembered after that, so that none is counted
+  twice; `at_ns` is when the last score came. Traces without a session are one each.
 """
-Index(
-    "monitor_scores_by_time",
-    monitor_scores.c.tenant,
-    monitor_scores.c.monitor,
-    monitor_scores.c.seen_ns,
-)
-
-alert_notices = Table(
-    "alert_notices",
-    tables,
-    Column("number", _BIG, primary_key=True, autoincrement=False),
-    Column("tenant", String(128), nullable=False),
-    Column("monitor", String(256), nullable=False),
-    Column("receiver", String(256), nullable=False),
-    Column("status", String(16), nullable=False),
-    Column("record", Text, nullable=False),
-    Column("due_ns", _BIG, nullable=False),
-    Column("tries", Integer, nullable=False),
-    Column("delivered", Integer, nullable=False),
-)
-"""Alerts on their way to their receivers, in the order in which they were raised."""
 
 
 def version_of(connection: Connection, url: str) -> int | None:

@@ -41,13 +41,11 @@ from spanscore.store.connections import MEMORY
 from spanscore.store.database import NO_GUARD, Database, Pruned, prune_step, secret, stored_bytes
 from spanscore.store.given_scores import GivenScores
 from spanscore.store.lookup import MAX_SESSION_TRACES, SessionRecord
-from spanscore.store.monitors import MonitorStore, last_read_seq
+from spanscore.store.monitors import MonitorStore, last_read
 from spanscore.store.runs import RunTables
 from spanscore.store.schema import (
     agent_traces,
-    configured_monitors,
     marks,
-    monitors,
 )
 from spanscore.store.schema import scores as stored_scores
 from spanscore.store.stored_rows import IMPORTED, StoredTrace
@@ -581,15 +579,11 @@ class Store:
         """Count what is there; sequence numbers never fall, whatever became of the file."""
         exported = _highest(connection, marks.c.number, _IS_EXPORTED)
         last_seq = max(_highest(connection, stored_scores.c.number), exported)
-        self._last_seq = max(self._last_seq, last_seq, last_read_seq(connection))
-        rows = (
-            agent_traces.c.row,
-            monitors.c.until_row,
-            configured_monitors.c.until_row,
-        )
+        read_row, read_seq = last_read(connection)
+        self._last_seq = max(self._last_seq, last_seq, read_seq)
         evaluated = _highest(connection, marks.c.number, marks.c.kind == "evaluated")
-        last_row = max(evaluated, *(_highest(connection, x) for x in rows))
-        self._last_row = max(self._last_row, last_row)
+        last_row = max(evaluated, _highest(connection, agent_traces.c.row))
+        self._last_row = max(self._last_row, last_row, read_row)
         self._last_answer = max(self._last_answer, _highest(connection, schema.judge_answers.c.row))
         self._size_bytes = stored_bytes(connection)
 

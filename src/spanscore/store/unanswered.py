@@ -1,17 +1,29 @@
 """Metrics that wait for a judge's answer."""
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TypeAlias
 
 from sqlalchemy import ColumnElement, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation, ScopeKind
-from spanscore.store.schema import unanswered
+from spanscore.store.schema import pending
 from spanscore.store.stored_rows import chunks, key
 
 _Identity: TypeAlias = tuple[ScopeKind, str, str]
+
+_COLUMNS = {
+    "scope": pending.c.kind,
+    "subject_id": pending.c.subject,
+    "metric": pending.c.name,
+    "cause": pending.c.cause,
+    "tries": pending.c.tries,
+    "first_ns": pending.c.number,
+    "due_ns": pending.c.due_ns,
+}
+_ARE_UNANSWERED = pending.c.kind.in_(("trace", "session"))
+_IS_ONE = [column == bindparam(f"of_{name}") for name, column in list(_COLUMNS.items())[:3]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,62 +65,55 @@ def note(
 ) -> None:
     """Keep what is missing; of what has come out otherwise nothing is missing any more."""
     open_ = {_identity(x): x for x in missing}
-    if not open_ and _is_empty(connection):  # as mostly
+    if not open_ and connection.execute(_ANY).first() is None:  # as mostly
         return
-    settled = {_identity(x) for x in scored}.difference(open_)
+    settled = open_.keys() | {_identity(x) for x in scored}
     before = {
-        _identity(x): x
-        for x in _of_subjects(connection, {subject for _, subject, _ in settled.union(open_)})
+        identity: x
+        for some in chunks(sorted({subject for _, subject, _ in settled}))
+        for x in _read(connection, pending.c.subject.in_(some))
+        if (identity := _identity(x)) in settled
     }
-    _delete(connection, [x for x in before if x in settled or x in open_])
+    forget(connection, before.values())
     rows = [_row(identity, x, before.get(identity), now_ns) for identity, x in open_.items()]
     if rows:
-        connection.execute(insert(unanswered), rows)
+        connection.execute(insert(pending), rows)
 
 
 def count(connection: Connection) -> int:
     """How many are kept."""
-    return connection.execute(select(func.count()).select_from(unanswered)).scalar_one()
+    query = select(func.count()).select_from(pending).where(_ARE_UNANSWERED)
+    return connection.execute(query).scalar_one()
 
 
 def due(connection: Connection, now_ns: int, limit: int) -> list[Unanswered]:
     """At most `limit` that are due, those of the newest traces and sessions first."""
-    table = unanswered.c
-    newest_first = (table.first_ns.desc(), table.subject_id, table.metric)
-    query = select(unanswered).where(table.due_ns <= now_ns).order_by(*newest_first).limit(limit)
-    return [Unanswered(**row) for row in connection.execute(query).mappings()]
+    return _read(connection, pending.c.due_ns <= now_ns, limit)
 
 
 def put_off(connection: Connection, rows: Iterable[Unanswered], due_ns: int) -> None:
     """Have these be due at another time."""
-    found = [{**_named(_identity(x)), "then_ns": due_ns} for x in rows]
-    if found:
-        connection.execute(
-            update(unanswered).where(*_IS_ONE).values(due_ns=bindparam("then_ns")), found
-        )
+    if found := _named(rows):
+        connection.execute(update(pending).where(*_IS_ONE).values(due_ns=due_ns), found)
 
 
 def make_due(connection: Connection, cause: str, now_ns: int) -> None:
     """Have all with this cause be due now: it is gone."""
-    table = unanswered.c
-    connection.execute(
-        update(unanswered).where(table.cause == cause, table.due_ns > now_ns).values(due_ns=now_ns)
-    )
+    is_held_up = (pending.c.cause == cause, pending.c.due_ns > now_ns)
+    connection.execute(update(pending).where(_ARE_UNANSWERED, *is_held_up).values(due_ns=now_ns))
 
 
 def forget(connection: Connection, rows: Iterable[Unanswered]) -> None:
     """Do not ask again for these."""
-    _delete(connection, [_identity(x) for x in rows])
+    if found := _named(rows):
+        connection.execute(delete(pending).where(*_IS_ONE), found)
 
 
 def forget_traces(connection: Connection, ids: Sequence[str]) -> None:
     """Do not ask again for anything of these agent traces."""
     for some in chunks(ids):
-        connection.execute(
-            delete(unanswered).where(
-                unanswered.c.scope == "trace", unanswered.c.subject_id.in_(some)
-            )
-        )
+        of_traces = (pending.c.kind == "trace", pending.c.subject.in_(some))
+        connection.execute(delete(pending).where(*of_traces))
 
 
 def give_up(connection: Connection, *, before_ns: int, max_tries: int, keep: int) -> int:
@@ -117,64 +122,43 @@ def give_up(connection: Connection, *, before_ns: int, max_tries: int, keep: int
 
     Returns how many went.
     """
-    table = unanswered.c
-    bounds: list[ColumnElement[bool]] = [table.first_ns < before_ns, table.tries >= max_tries]
-    newest = select(table.first_ns).order_by(table.first_ns.desc()).offset(keep).limit(1)
-    if (oldest_ns := connection.execute(newest).scalar()) is not None:
-        bounds.append(table.first_ns <= oldest_ns)
-    return connection.execute(delete(unanswered).where(or_(*bounds))).rowcount
+    first_ns = pending.c.number
+    bounds: list[ColumnElement[bool]] = [first_ns < before_ns, pending.c.tries >= max_tries]
+    newest = select(first_ns).where(_ARE_UNANSWERED).order_by(first_ns.desc()).offset(keep)
+    if (oldest_ns := connection.execute(newest.limit(1)).scalar()) is not None:
+        bounds.append(first_ns <= oldest_ns)
+    return connection.execute(delete(pending).where(_ARE_UNANSWERED, or_(*bounds))).rowcount
 
 
-def _is_empty(connection: Connection) -> bool:
-    return connection.execute(select(unanswered.c.metric).limit(1)).first() is None
+_ANY = select(pending.c.kind).where(_ARE_UNANSWERED).limit(1)
 
 
-def _of_subjects(connection: Connection, subjects: Collection[str]) -> list[Unanswered]:
+def _read(
+    connection: Connection, wanted: ColumnElement[bool], limit: int | None = None
+) -> list[Unanswered]:
+    newest_first = (pending.c.number.desc(), pending.c.subject, pending.c.name)
+    query = select(*(column.label(name) for name, column in _COLUMNS.items()))
+    query = query.where(_ARE_UNANSWERED, wanted).order_by(*newest_first).limit(limit)
+    return [Unanswered(**row) for row in connection.execute(query).mappings()]
+
+
+def _named(rows: Iterable[Unanswered]) -> list[dict[str, str]]:
     return [
-        Unanswered(**row)
-        for some in chunks(sorted(subjects))
-        for row in connection.execute(
-            select(unanswered).where(unanswered.c.subject_id.in_(some))
-        ).mappings()
+        dict(zip(("of_scope", "of_subject_id", "of_metric"), _identity(x), strict=True))
+        for x in rows
     ]
 
 
-def _delete(connection: Connection, identities: Sequence[_Identity]) -> None:
-    if identities:
-        connection.execute(delete(unanswered).where(*_IS_ONE), [_named(x) for x in identities])
-
-
 def _identity(item: Evaluation | Missing | Unanswered) -> _Identity:
-    return (
-        item.scope,
-        key(item.subject_id) if item.scope == "session" else item.subject_id,
-        item.metric,
-    )
-
-
-def _named(identity: _Identity) -> dict[str, Any]:
-    return dict(zip(("of_scope", "of_subject", "of_metric"), identity, strict=True))
+    subject = key(item.subject_id) if item.scope == "session" else item.subject_id
+    return item.scope, subject, item.metric
 
 
 def _row(
     identity: _Identity, missing: Missing, before: Unanswered | None, now_ns: int
-) -> dict[str, Any]:
-    scope, subject_id, metric = identity
+) -> dict[str, object]:
     tries = 0 if before is None else before.tries + 1
     wait_ns = missing.wait_ns * (2 ** min(tries, 16) if missing.doubles else 1)
-    return {
-        "scope": scope,
-        "subject_id": subject_id,
-        "metric": metric,
-        "cause": missing.cause,
-        "tries": tries,
-        "first_ns": now_ns if before is None else before.first_ns,
-        "due_ns": now_ns + wait_ns,
-    }
-
-
-_IS_ONE = (
-    unanswered.c.scope == bindparam("of_scope"),
-    unanswered.c.subject_id == bindparam("of_subject"),
-    unanswered.c.metric == bindparam("of_metric"),
-)
+    first_ns = now_ns if before is None else before.first_ns
+    kept = Unanswered(*identity, missing.cause, tries, first_ns, now_ns + wait_ns)
+    return {_COLUMNS[name].name: value for name, value in asdict(kept).items()}

@@ -7,16 +7,18 @@ it needs no connection to the server, and no score that has arrived is sent agai
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, case, delete, func, insert, select, update
 from sqlalchemy.engine import Connection, Engine
 
 from spanscore.model.score import MAX_ERROR_CHARS, Evaluation, Undelivered
 from spanscore.store import connections, records
 from spanscore.store.config import Config
-from spanscore.store.schema import scores, undelivered
+from spanscore.store.schema import pending, scores
 from spanscore.store.stored_rows import chunks
 
 _PAGE = 500
+_ASKED, _NEVER = 0, 2**63 - 1
+_ARE_UNDELIVERED = (pending.c.kind == "score", pending.c.subject == "")
 
 
 class Listed(NamedTuple):
@@ -33,29 +35,32 @@ class Listed(NamedTuple):
 def note(connection: Connection, rows: Sequence[Undelivered]) -> None:
     """Keep these, each in the place of what was known of the same score and exporter."""
     for row in rows:
-        _forget(connection, row.exporter, [row.seq])
+        settle(connection, row.exporter, [row.seq])
     if rows:
-        connection.execute(insert(undelivered), [_row(x) for x in rows])
+        connection.execute(insert(pending), [_row(x) for x in rows])
 
 
 def settle(
-    connection: Connection, exporter: str, seqs: Sequence[int], still: Sequence[Undelivered]
+    connection: Connection, exporter: str, seqs: Sequence[int], still: Sequence[Undelivered] = ()
 ) -> None:
     """Forget these of an exporter, but for what is `still` undelivered."""
-    _forget(connection, exporter, seqs)
+    for some in chunks(seqs):
+        is_one = (pending.c.name == exporter, pending.c.number.in_(some))
+        connection.execute(delete(pending).where(*_ARE_UNDELIVERED, *is_one))
     note(connection, still)
 
 
 def counts(connection: Connection) -> dict[str, tuple[int, int]]:
     """By exporter how many there are, and how many of them are to be sent again."""
-    table = undelivered.c
-    query = select(table.exporter, func.count(), func.sum(table.asked)).group_by(table.exporter)
-    return {name: (count, int(asked)) for name, count, asked in connection.execute(query)}
+    asked = func.sum(case((pending.c.due_ns == _ASKED, 1), else_=0))
+    query = select(pending.c.name, func.count(), asked).where(*_ARE_UNDELIVERED)
+    rows = connection.execute(query.group_by(pending.c.name))
+    return {name: (count, int(asked)) for name, count, asked in rows}
 
 
 def to_resend(connection: Connection, exporter: str, limit: int) -> list[Listed]:
     """At most `limit` of an exporter's that are to be sent again, the oldest scores first."""
-    return _listed(connection, exporter, after=0, limit=limit, only_to_resend=True)
+    return _listed(connection, limit, pending.c.name == exporter, pending.c.due_ns == _ASKED)
 
 
 def kept(config: Config, exporters: Sequence[str] = ()) -> Iterator[Listed]:
@@ -66,11 +71,11 @@ def kept(config: Config, exporters: Sequence[str] = ()) -> Iterator[Listed]:
     Raises ConfigError where `config.url` is none or leads nowhere, RetryableError or PermanentError
     where the store cannot be read.
     """
-    engine = connections.connect_reading(config)
-    if engine is None:
-        raise connections.no_store(config)
+    engine = _reader(config)
     try:
-        for exporter in _exporters(engine):
+        with connections.snapshot(engine) as connection:
+            found = sorted(counts(connection))
+        for exporter in found:
             if not exporters or exporter in exporters:
                 yield from _pages(engine, exporter)
     finally:
@@ -83,87 +88,76 @@ def ask(config: Config, exporters: Sequence[str] = ()) -> int:
 
     Raises as `kept`.
     """
-    return _changed(config, exporters, forget=False)
+    return _change(config, exporters, update(pending).values(due_ns=_ASKED))
 
 
 def forget(config: Config, exporters: Sequence[str] = ()) -> int:
     """List these no more, and do not send them again; how many went. Raises as `kept`."""
-    return _changed(config, exporters, forget=True)
+    return _change(config, exporters, delete(pending))
 
 
-def _changed(config: Config, exporters: Sequence[str], *, forget: bool) -> int:
-    reader = connections.connect_reading(config)
-    if reader is None:
-        raise connections.no_store(config)
-    reader.dispose()
-    statement = delete(undelivered) if forget else update(undelivered).values(asked=1)
+def _change(config: Config, exporters: Sequence[str], statement: Any) -> int:
+    _reader(config).dispose()
     if exporters:
-        statement = statement.where(undelivered.c.exporter.in_(exporters))
+        statement = statement.where(pending.c.name.in_(exporters))
     engine = connections.connect(config)
     try:
         with connections.transaction(engine) as connection:
-            return connection.execute(statement).rowcount
+            changed: int = connection.execute(statement.where(*_ARE_UNDELIVERED)).rowcount
+            return changed
     finally:
         engine.dispose()
 
 
-def _exporters(engine: Engine) -> list[str]:
-    with connections.snapshot(engine) as connection:
-        return sorted(connection.execute(select(undelivered.c.exporter).distinct()).scalars())
+def _reader(config: Config) -> Engine:
+    engine = connections.connect_reading(config)
+    if engine is None:
+        raise connections.no_store(config)
+    return engine
 
 
 def _pages(engine: Engine, exporter: str) -> Iterator[Listed]:
     after = 0
     while True:
         with connections.snapshot(engine) as connection:
-            found = _listed(connection, exporter, after=after, limit=_PAGE)
+            later = pending.c.number > after
+            found = _listed(connection, _PAGE, pending.c.name == exporter, later)
         yield from found
         if not found:
             return
         after = found[-1].note.seq
 
 
-def _listed(
-    connection: Connection, exporter: str, *, after: int, limit: int, only_to_resend: bool = False
-) -> list[Listed]:
-    table = scores.c
-    later = table.current == 0
+def _listed(connection: Connection, limit: int, *wanted: ColumnElement[bool]) -> list[Listed]:
     query = (
-        select(undelivered, table.record, later.label("superseded"))
-        .join(scores, table.number == undelivered.c.seq)
-        .where(undelivered.c.exporter == exporter, undelivered.c.seq > after)
-        .order_by(undelivered.c.seq)
+        select(pending, scores.c.record.label("score"), scores.c.current)
+        .join(scores, scores.c.number == pending.c.number)
+        .where(*_ARE_UNDELIVERED, *wanted)
+        .order_by(pending.c.number)
         .limit(limit)
     )
-    rows = connection.execute(query.where(undelivered.c.asked == 1) if only_to_resend else query)
-    return [listed for row in rows if (listed := _one(row)) is not None]
+    return [
+        Listed(_note(row), evaluation, row.current == 0)
+        for row in connection.execute(query)
+        for evaluation in records.undamaged(records.decode_evaluation, row.score)
+    ]
 
 
-def _one(row: Row[Any]) -> Listed | None:
-    """None where the score's record is damaged."""
-    evaluation = next(iter(records.undamaged(records.decode_evaluation, row.record)), None)
-    if evaluation is None:
-        return None
-    forms = tuple(row.forms.split(","))
-    note = Undelivered(
-        row.exporter, row.seq, forms, row.reason, row.error, row.since_ns, bool(row.asked)
+def _note(row: Any) -> Undelivered:
+    found = {**row.record, "forms": tuple(row.record["forms"])}
+    return Undelivered(
+        row.name, row.number, reason=row.cause, to_resend=row.due_ns == _ASKED, **found
     )
-    return Listed(note, evaluation, bool(row.superseded))
-
-
-def _forget(connection: Connection, exporter: str, seqs: Sequence[int]) -> None:
-    for some in chunks(seqs):
-        is_one = (undelivered.c.exporter == exporter, undelivered.c.seq.in_(some))
-        connection.execute(delete(undelivered).where(*is_one))
 
 
 def _row(note: Undelivered) -> dict[str, object]:
+    error = note.error[:MAX_ERROR_CHARS].replace("\0", "").encode(errors="replace").decode()
     return {
-        "exporter": note.exporter,
-        "seq": note.seq,
-        "forms": ",".join(note.forms),
-        "reason": note.reason,
-        "error": note.error[:MAX_ERROR_CHARS].replace("\0", "").encode(errors="replace").decode(),
-        "since_ns": note.since_ns,
-        "asked": int(note.to_resend),
+        "kind": "score",
+        "subject": "",
+        "name": note.exporter,
+        "number": note.seq,
+        "cause": note.reason,
+        "due_ns": _ASKED if note.to_resend else _NEVER,
+        "record": {"forms": note.forms, "error": error, "since_ns": note.since_ns},
     }
