@@ -201,11 +201,18 @@ def let_go_of_streams() -> None:
     os.close(nowhere)
 
 
+Rows = Sequence[Sequence[Any]]
+
+
 def plain_table(
-    words: Sequence[str], numbers: Sequence[str] = (), *, wrapped: Collection[str] = ()
+    words: Sequence[str],
+    numbers: Sequence[str] = (),
+    rows: Rows = (),
+    *,
+    wrapped: Collection[str] = (),
 ) -> "Table":
-    """An empty table with these columns, those of `numbers` to the right and, where they are not
-    among `words`, last; only those in `wrapped` take several lines.
+    """A table with these columns, those of `numbers` to the right and, where they are not among
+    `words`, last; only those in `wrapped` take several lines.
     """
     from rich.table import Table  # noqa: PLC0415 - --json needs no rich
 
@@ -217,6 +224,8 @@ def plain_table(
             overflow="fold" if heading in wrapped else "ellipsis",
             justify="right" if heading in numbers else "left",
         )
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -233,8 +242,6 @@ def assembled(*parts: "str | Text | tuple[str, str]") -> "Text":
 
     return Text.assemble(*parts)
 
-
-Rows = Sequence[Sequence[Any]]
 
 _ANY_WIDTH = 1_000
 _LEAST_CHARS = 16
