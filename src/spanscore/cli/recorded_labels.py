@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spanscore.calibration import Label, Verdict, label_of
 from spanscore.cli import trace_files
@@ -22,9 +21,6 @@ from spanscore.offline import metric_of
 from spanscore.offline.recordings import external_notices
 from spanscore.rebuild import rebuild_all
 from spanscore.received_scores import read_external
-
-if TYPE_CHECKING:
-    from spanscore.store.listing import Page, Place
 
 _PAGE = 1000
 _ANYBODY = "any"
@@ -109,11 +105,7 @@ def verdicts(
     metric = _metric(args)
     query = listing.ScoreQuery(metric=metric, source="spanscore", skipped=True)
     found, seen = [], []
-
-    def page(connection: object, after: "Place | None") -> "Page[Evaluation]":
-        return listing.scores(connection, query, _PAGE, after)  # type: ignore[arg-type]  # a Connection, by pages
-
-    for score in listing.pages(settings.store, page):
+    for score in listing.pages(settings.store, lambda *x: listing.scores(x[0], query, _PAGE, x[1])):
         if score.metric != metric:
             continue
         is_session = score.scope == "session"

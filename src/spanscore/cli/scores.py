@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spanscore import config
 from spanscore.api.v1.run_service_pb2 import GetRunRequest
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest
-from spanscore.cli import score_actions, score_lines, server
+from spanscore.cli import score_actions, score_lines, server, stored
 from spanscore.cli.options import argument
 from spanscore.cli.score_summary import number
 from spanscore.cli.terminal import (
@@ -22,8 +22,10 @@ from spanscore.cli.terminal import (
     utc,
 )
 from spanscore.errors import InputError
+from spanscore.evaluation import Unscored
 from spanscore.model.score import Evaluation
-from spanscore.store import undelivered
+from spanscore.store import listing, undelivered
+from spanscore.store.runs import RunTables
 from spanscore.store.undelivered import Listed
 
 if TYPE_CHECKING:
@@ -64,13 +66,23 @@ def run(args: argparse.Namespace) -> int:
     if args.trace and args.session:
         raise InputError("--trace and --session: give one of them")
     args.skipped = args.skipped or bool(args.trace)
-    found = _of_run(args, _found(args)) if args.run else _found(args)
-    if args.json:
-        for score in found:
-            print_json({"uid": score.uid, **score.to_json()})
-    elif not score_lines.print_scores(found, args.limit, server.trace_url(args)):
+    count = _print_found(args)
+    if args.run and not count:
+        _require_run(args)
+    if not (count or args.json):
         console().print(styled(printable(_why_none(args))))
     return 0
+
+
+def _print_found(args: argparse.Namespace) -> int:
+    """Print the scores that the options name, and return how many."""
+    if not args.json:
+        return score_lines.print_scores(_found(args), args.limit, server.trace_url(args))
+    count = 0
+    for score in _found(args):
+        print_json({"uid": score.uid, **score.to_json()})
+        count += 1
+    return count
 
 
 def _why_none(args: argparse.Namespace) -> str:
@@ -91,9 +103,6 @@ def _unscored(args: argparse.Namespace) -> str:
         with server.service(args, "Score") as ask:
             reason: str = ask("ListScores", ListScoresRequest(trace_id=args.trace)).unscored
             return reason
-    from spanscore.evaluation import Unscored  # noqa: PLC0415 - as below
-    from spanscore.store import listing  # noqa: PLC0415 - as below
-
     turns = server.read(args, lambda x: listing.turns_of(x, args.trace, args.tenant or ""))
     if not turns:
         raise InputError(
@@ -105,53 +114,23 @@ def _unscored(args: argparse.Namespace) -> str:
     return next(filter(None, (why(*x) for x in turns)), "")
 
 
-def _run_id(args: argparse.Namespace) -> str:
-    run: str = args.run
-    return run.removeprefix("runs/")
-
-
-def _of_run(args: argparse.Namespace, found: Iterator[Evaluation]) -> Iterator[Evaluation]:
-    """The scores of a run, also of one that was deleted without them.
-
-    Raises InputError where there is no such run.
-    """
-    first = next(found, None)
-    if first is not None:
-        yield first
-        yield from found
-    elif args.server:
-        _require_on_server(args)
-    else:
-        _require_in_store(args)
-
-
-def _require_on_server(args: argparse.Namespace) -> None:
-    with server.service(args, "Run") as ask:
-        ask("GetRun", GetRunRequest(name=f"runs/{_run_id(args)}"))
-
-
-def _require_in_store(args: argparse.Namespace) -> None:
-    from spanscore.store.runs import RunTables  # noqa: PLC0415 - SQLAlchemy, as below
-
-    if (
-        server.read(
-            args, lambda connection: RunTables(connection).get(args.tenant or "", _run_id(args))
-        )
-        is None
-    ):
+def _require_run(args: argparse.Namespace) -> None:
+    """Raise InputError where there is no such run; the scores of one may be there without it."""
+    run = args.run.removeprefix("runs/")
+    if args.server:
+        with server.service(args, "Run") as ask:
+            ask("GetRun", GetRunRequest(name=f"runs/{run}"))
+    elif server.read(args, lambda x: RunTables(x).get(args.tenant or "", run)) is None:
         raise InputError(
             f"--run {args.run}: there is no such run; spanscore runs list has their ids"
         )
 
 
 def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
-    if args.server:
-        return _of_server(args)
-    from spanscore.store import (  # noqa: PLC0415 - SQLAlchemy, which --help and --server do not need
-        listing,
-    )
-
-    query = listing.ScoreQuery(
+    are_sorted = not (args.server and (args.trace or args.session))
+    found = stored.list_scores(
+        args,
+        args.limit if are_sorted else 0,
         trace_id=args.trace and args.trace.strip().lower(),
         failing=args.failing,
         skipped=args.skipped,
@@ -160,37 +139,9 @@ def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
         metric=args.metric,
         session_id=args.session,
         source=args.source,
-        run=_run_id(args),
-        tenant=args.tenant or "",
+        run=args.run.removeprefix("runs/"),
     )
-    return server.of_store(
-        args, lambda connection, place: listing.scores(connection, query, server.PAGE, place)
-    )
-
-
-def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
-    from spanscore.api.decoder import (  # noqa: PLC0415 - gRPC, which reading a store does not need
-        decode_score,
-    )
-
-    request = ListScoresRequest(
-        failing=args.failing,
-        skipped=args.skipped,
-        since_ns=server.since_ns(args.since),
-        service_name=args.service,
-        metric=args.metric,
-        source=args.source,
-        trace_id=args.trace,
-        session_id=args.session,
-        run=f"runs/{_run_id(args)}" if args.run else "",
-    )
-    is_of_subject = bool(args.trace or args.session)
-    limit = 0 if is_of_subject else args.limit
-    found = map(
-        decode_score,
-        server.of_server(args, "Score", request, "ListScores", "scores", limit),
-    )
-    if not is_of_subject:
+    if are_sorted:
         return found
     wanted = (x for x in found if args.skipped or x.status != "skipped")
     newest = sorted(wanted, key=lambda x: x.evaluated_at_ns, reverse=True)

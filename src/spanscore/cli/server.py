@@ -120,16 +120,21 @@ def store_config(args: argparse.Namespace) -> "Config":
 
 
 def of_store(
-    args: argparse.Namespace, read: "Callable[[Connection, Place | None], Page[ItemT]]"
+    args: argparse.Namespace,
+    page: "Callable[[Connection, Any, int, Place | None], Page[ItemT]]",
+    query: Any,
+    limit: int,
 ) -> Iterator[ItemT]:
-    """What the store contains, newest first, as many as the options ask for; `read` gives a page.
+    """What the store contains that meets a query, at most `limit`; 0: all. `page` gives a page.
 
     Raises ConfigError where there is no store.
     """
     from spanscore.store import listing  # noqa: PLC0415 - SQLAlchemy, which --help and --server do not need
 
     try:
-        yield from listing.pages(store_config(args), read, args.limit or None)
+        yield from listing.pages(
+            store_config(args), lambda x, place: page(x, query, PAGE, place), limit or None
+        )
     except ConfigError as error:
         raise ConfigError(
             f"{error}, or name the store by --store, or a running server by --server"
