@@ -10,7 +10,7 @@ from spanscore.api.v1 import analytics_service_pb2 as pb
 from spanscore.api.v1.score_pb2 import STATUS_FAILED, STATUS_SKIPPED, Score
 from spanscore.cli import server, terminal
 from spanscore.cli.options import Action, add_actions, add_json, argument
-from spanscore.cli.terminal import console, on_one_line, plain_table, printable, utc
+from spanscore.cli.terminal import console, first_of, on_one_line, plain_table, printable, utc
 from spanscore.errors import InputError
 from spanscore.time_zones import zone_of
 
@@ -372,9 +372,7 @@ def _notes(one: pb.ScoreSummary) -> list[str]:
 def _print_notes(notes: dict[str, list[str]]) -> None:
     """Print each note, with the times that it is of."""
     for note, times in notes.items():
-        named = ", ".join(times[:_NAMED_TIMES])
-        more = f" and {len(times) - _NAMED_TIMES} more" if len(times) > _NAMED_TIMES else ""
-        print(printable(note) + (f" ({named}{more})" if times else ""))
+        print(printable(note) + (f" ({first_of(times, _NAMED_TIMES)})" if times else ""))
 
 
 def _print_table(found: Sequence[Any], columns: _Columns, texts: int) -> None:
