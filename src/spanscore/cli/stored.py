@@ -83,7 +83,6 @@ def of_run(args: argparse.Namespace, path: object) -> Found:
     scores = scores_of_run(args, path)
     ids = sorted({x.subject_id for x in scores if x.scope == "trace"})
     keys = sorted({x.subject_id for x in scores if x.scope == "session"})
-    read_traces = _traces_on_server if args.server else _traces_in_store
     return Found(read_traces(args, ids, keys), scores)
 
 
@@ -167,16 +166,18 @@ def _scores_in_store(
     return [*own, *joined.scores, *joined.of_no_turn, *of_sessions]
 
 
-def _traces_in_store(
-    args: argparse.Namespace, ids: Collection[str], keys: Collection[str]
+def read_traces(
+    args: argparse.Namespace, ids: Collection[str], keys: Collection[str] = ()
 ) -> list[AgentTrace]:
+    """Those of these agent traces that are there, and all of the sessions with these keys."""
+    if args.server:
+        return _traces_on_server(args, ids, keys)
     from spanscore.store import lookup, placement  # noqa: PLC0415 - as above
     from spanscore.store.stored_rows import key  # noqa: PLC0415 - as above
 
     def traces(connection: "Connection") -> list[AgentTrace]:
-        stored_keys = [key(x) for x in keys]
-        turns = lookup.session_trace_ids(connection, stored_keys, args.tenant or "")
-        return list(placement.stored(connection, sorted({*ids, *turns})))
+        turns = lookup.session_trace_ids(connection, [key(x) for x in keys], args.tenant or "")
+        return list(placement.stored(connection, {*ids, *turns}))
 
     return server.read(args, traces)
 
@@ -185,8 +186,7 @@ def _of_server(args: argparse.Namespace, *, failing: bool) -> Found:
     from spanscore.api.decoder import decode_score  # noqa: PLC0415 - gRPC, as above
     from spanscore.api.v1.score_service_pb2 import ListScoresRequest as Asked  # noqa: PLC0415 - as above
 
-    ids = [x.id for x in list_traces_on_server(args, failing=failing)]
-    traces = _traces_on_server(args, ids, ())
+    traces = read_traces(args, [x.id for x in list_traces_on_server(args, failing=failing)])
     requests = [Asked(trace_id=x.id) for x in traces]
     requests += [Asked(session_id=x, filter="scope = session") for x in _keys(traces)]
     scores: list[Evaluation] = []
@@ -198,7 +198,7 @@ def _of_server(args: argparse.Namespace, *, failing: bool) -> Found:
 
 
 def _traces_on_server(
-    args: argparse.Namespace, ids: Sequence[str], keys: Sequence[str]
+    args: argparse.Namespace, ids: Collection[str], keys: Collection[str]
 ) -> list[AgentTrace]:
     from urllib.parse import quote  # noqa: PLC0415 - as above
 

@@ -70,13 +70,10 @@ def _added(args: argparse.Namespace, found: Iterator[TraceSummary]) -> str:
 
 def _whole(args: argparse.Namespace, summary: TraceSummary) -> AgentTrace:
     """The trace of a summary. Raises InputError where it was deleted meanwhile."""
-    if args.server:
-        with server.service(args, "Trace") as ask:
-            return decode_trace(ask("GetTrace", GetTraceRequest(trace_id=summary.id)))
-    turns = server.read(args, lambda x: listing.turns_of(x, summary.id, args.tenant or ""))
-    if not turns:
+    found = stored.read_traces(args, [summary.id])
+    if not found:
         raise InputError(f"trace {summary.id}: it was deleted meanwhile; list the traces again")
-    return turns[0].trace
+    return found[0]
 
 
 def _found(args: argparse.Namespace) -> Iterator[TraceSummary]:
