@@ -168,8 +168,8 @@ _NAMED_TIMES = 3
 _BREAKS = (" [", "\n["), (", ", ",\n"), (" > ", " >\n")
 """Where figures are broken, one after the other, until a table fits."""
 
-_Columns = dict[str, Callable[[Any], str]]
-"""What the cells of a column show of an item, by heading."""
+_Columns = Sequence[tuple[str, Callable[[Any], str]]]
+"""Headings, each with what the cells below it show of an item."""
 
 
 def figure(found: pb.ScoreFigure) -> str:
@@ -192,32 +192,31 @@ def _value(group: pb.ScoreGroup) -> str:
 
 
 def _groups(found: Sequence[pb.ScoreSummary | pb.ScoreComparison]) -> _Columns:
-    names = enumerate(x.name for x in found[0].groups)
-    return {
-        "metric": lambda x: _name(x.metric),
-        "source": lambda x: _name(x.source),
-        **{name: partial(_group, at) for at, name in names},
-    }
+    return (
+        ("metric", lambda x: _name(x.metric)),
+        ("source", lambda x: _name(x.source)),
+        *((x.name, partial(_group, at)) for at, x in enumerate(found[0].groups)),
+    )
 
 
 def _group(at: int, one: pb.ScoreSummary | pb.ScoreComparison) -> str:
     return _name(_value(one.groups[at]))
 
 
-_FIGURES: Final[_Columns] = {
-    "scores": lambda x: f"{x.scores:,}",
-    "sessions": lambda x: f"{x.sessions:,}",
-    "mean": lambda x: figure(x.mean),
-    "pass rate": lambda x: figure(x.pass_rate),
-    "corrected": lambda x: figure(x.corrected_pass_rate),
-    "missing": lambda x: f"{sum(y.count for y in x.missing):,}" if x.missing else "-",
-}
+_FIGURES: Final[_Columns] = (
+    ("scores", lambda x: f"{x.scores:,}"),
+    ("sessions", lambda x: f"{x.sessions:,}"),
+    ("mean", lambda x: figure(x.mean)),
+    ("pass rate", lambda x: figure(x.pass_rate)),
+    ("corrected", lambda x: figure(x.corrected_pass_rate)),
+    ("missing", lambda x: f"{sum(y.count for y in x.missing):,}" if x.missing else "-"),
+)
 
 
 def print_summaries(found: Sequence[pb.ScoreSummary]) -> None:
     """Print a row for each metric and group, then what a reader must know besides."""
     groups = _groups(found)
-    _print_table(found, {**groups, **_FIGURES}, len(groups))
+    _print_table(found, (*groups, *_FIGURES), len(groups))
     _print_notes({note: [] for one in found for note in _notes(one)})
 
 
@@ -231,8 +230,8 @@ def print_trends(found: Sequence[pb.ScoreTrend], time_zone: str) -> None:
             f"{datetime.fromtimestamp(x.start_ns // 10**9, zone):%Y-%m-%d %H:%M}": x.summary
             for x in one.points
         }
-        rows = [[time, *(cell(x) for cell in _FIGURES.values())] for time, x in times.items()]
-        _print_rows([f"from ({time_zone})", *_FIGURES], 1, rows)
+        rows = [[time, *(cell(x) for _, cell in _FIGURES)] for time, x in times.items()]
+        _print_rows([f"from ({time_zone})", *(x for x, _ in _FIGURES)], 1, rows)
         notes: dict[str, list[str]] = {}
         for time, summary in times.items():
             for note in _notes(summary):
@@ -257,41 +256,43 @@ def print_distributions(found: Sequence[pb.ScoreDistribution]) -> None:
         _print_notes({x: [] for x in notes if x})
 
 
+def _sides(show: Callable[[pb.ScoreSummary], str], one: pb.ScoreComparison) -> str:
+    return f"{show(one.before)} > {show(one.after)}"
+
+
+_DIFFERENCES: Final[_Columns] = (
+    ("scores", partial(_sides, lambda x: f"{x.scores:,}")),
+    ("mean", partial(_sides, lambda x: _optional(x.mean, "value"))),
+    ("difference", lambda x: figure(x.mean_difference)),
+    ("pass rate", partial(_sides, lambda x: _optional(x.pass_rate, "value"))),
+    ("difference", lambda x: figure(x.pass_rate_difference)),
+    ("corrected", lambda x: figure(x.corrected_pass_rate_difference)),
+)
+
+
 def print_comparisons(found: Sequence[pb.ScoreComparison]) -> None:
     """Print both sides of each metric and group, and how they differ."""
     groups = _groups(found)
-    numbers = ["scores", "mean", "difference", "pass rate", "difference", "corrected"]
-    rows = []
-    for one in found:
-        sides = one.before, one.after
-        figures = [
-            " > ".join(f"{x.scores:,}" for x in sides),
-            " > ".join(_optional(x.mean, "value") for x in sides),
-            figure(one.mean_difference),
-            " > ".join(_optional(x.pass_rate, "value") for x in sides),
-            figure(one.pass_rate_difference),
-            figure(one.corrected_pass_rate_difference),
-        ]
-        rows.append([*(cell(one) for cell in groups.values()), *figures])
-    _print_rows([*groups, *numbers], len(groups), rows)
-    differences = [
-        (x.mean_difference, x.pass_rate_difference, x.corrected_pass_rate_difference) for x in found
-    ]
-    _print_notes({x.note: [] for some in differences for x in some if x.note})
+    _print_table(found, (*groups, *_DIFFERENCES), len(groups))
+    names = ("mean_difference", "pass_rate_difference", "corrected_pass_rate_difference")
+    notes = [getattr(one, name).note for one in found for name in names]
+    _print_notes({note: [] for note in notes if note})
 
 
-_SESSION: Final[_Columns] = {
-    "session or trace": lambda x: on_one_line(
-        x.session_id or x.name or "(its record is damaged)", 50
-    ),
-    "service": lambda x: _name(x.service_name) or "-",
-    "agent": lambda x: _name(x.agent_name) or "-",
-    "scores": lambda x: f"{x.scores:,}",
-    "judged": lambda x: f"{x.judged:,}",
-    "failing": lambda x: f"{x.failing:,}",
-    "fail rate": lambda x: _optional(x, "fail_rate"),
-    "mean": lambda x: _optional(x, "mean"),
-}
+def _subject(one: pb.RankedSession) -> str:
+    return on_one_line(one.session_id or one.name or "(its record is damaged)", 50)
+
+
+_SESSION: Final[_Columns] = (
+    ("session or trace", _subject),
+    ("service", lambda x: _name(x.service_name) or "-"),
+    ("agent", lambda x: _name(x.agent_name) or "-"),
+    ("scores", lambda x: f"{x.scores:,}"),
+    ("judged", lambda x: f"{x.judged:,}"),
+    ("failing", lambda x: f"{x.failing:,}"),
+    ("fail rate", lambda x: _optional(x, "fail_rate")),
+    ("mean", lambda x: _optional(x, "mean")),
+)
 
 
 def _by(one: Score) -> str:
@@ -308,14 +309,14 @@ def _label(one: Score) -> str:
     return "failed" if one.status == STATUS_FAILED else "-"
 
 
-_HISTORY: Final[_Columns] = {
-    "time (UTC)": lambda x: f"{utc(x.evaluated_at_ns):%Y-%m-%d %H:%M:%S}",
-    "by": _by,
-    "run": lambda x: _name(x.run.removeprefix("runs/")) or "-",
-    "revision": lambda x: str(x.revision),
-    "value": lambda x: f"{x.value:g}" if x.HasField("value") else "-",
-    "label": _label,
-}
+_HISTORY: Final[_Columns] = (
+    ("time (UTC)", lambda x: f"{utc(x.evaluated_at_ns):%Y-%m-%d %H:%M:%S}"),
+    ("by", _by),
+    ("run", lambda x: _name(x.run.removeprefix("runs/")) or "-"),
+    ("revision", lambda x: str(x.revision)),
+    ("value", lambda x: f"{x.value:g}" if x.HasField("value") else "-"),
+    ("label", _label),
+)
 
 _ACTIONS = {
     "summary": Action(
@@ -376,8 +377,8 @@ def _print_notes(notes: dict[str, list[str]]) -> None:
 
 
 def _print_table(found: Sequence[Any], columns: _Columns, texts: int) -> None:
-    rows = [[cell(one) for cell in columns.values()] for one in found]
-    _print_rows([*columns], texts, rows)
+    rows = [[cell(one) for _, cell in columns] for one in found]
+    _print_rows([heading for heading, _ in columns], texts, rows)
 
 
 def _print_rows(headings: Sequence[str], texts: int, rows: Sequence[Sequence[str]]) -> None:

@@ -8,15 +8,9 @@ from typing import Any
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from spanscore.api.v1 import annotation_service_pb2 as annotation_pb
+from spanscore.api.v1 import score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
-from spanscore.api.v1.score_pb2 import (
-    SCOPE_SESSION,
-    SCOPE_TRACE,
-    SCOPE_UNSPECIFIED,
-    Evaluator,
-    Score,
-    SubjectState,
-)
+from spanscore.api.v1.score_pb2 import Evaluator, Score, SubjectState
 from spanscore.cli import score_import, server
 from spanscore.cli.options import Action, add_limit, argument
 from spanscore.cli.terminal import console, on_one_line, plain_table, printable, utc
@@ -162,11 +156,11 @@ def _queue(args: argparse.Namespace) -> int:
         label=args.label_name,
         author=args.author,
         strategy=f"ANNOTATION_STRATEGY_{args.strategy.upper()}",  # type: ignore[arg-type] # its name does
-        scope=SCOPE_SESSION if args.sessions else SCOPE_UNSPECIFIED,
+        scope=score_pb2.SCOPE_SESSION if args.sessions else score_pb2.SCOPE_UNSPECIFIED,
     )
     with server.service(args, "Annotation") as ask:
         if args.release:
-            scope = SCOPE_SESSION if args.sessions else SCOPE_TRACE
+            scope = score_pb2.SCOPE_SESSION if args.sessions else score_pb2.SCOPE_TRACE
             given_back = annotation_pb.ReleaseAnnotationItemRequest(
                 queue=queue, scope=scope, subject_id=args.release, skip=args.skip
             )

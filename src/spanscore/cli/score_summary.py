@@ -7,14 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spanscore.calibration import (
-    Calibration,
-    PassRate,
-    Verdict,
-    certificates_in,
-    judge_of,
-    pass_rates,
-)
+from spanscore import calibration
+from spanscore.calibration import Calibration, PassRate, Verdict
 from spanscore.cli import trace_files
 from spanscore.cli.terminal import (
     Rows,
@@ -207,8 +201,8 @@ def corrections(settings: Settings, summary: RunSummary) -> list[str]:
     kept = _kept(settings)
     if not kept:
         return []
-    verdicts = summary.verdicts({calibration.judge[0] for calibration in kept})
-    return [corrected_line(rate) for rate in pass_rates(verdicts, kept) if rate.note]
+    verdicts = summary.verdicts({x.judge[0] for x in kept})
+    return [corrected_line(rate) for rate in calibration.pass_rates(verdicts, kept) if rate.note]
 
 
 def calibrated(settings: Settings, evaluations: Sequence[Evaluation]) -> list[PassRate]:
@@ -223,15 +217,17 @@ def by_calibrations(settings: Settings, *runs: Sequence[Verdict]) -> list[list[P
     """For each of `runs` the pass rates of metrics that were ever calibrated."""
     kept = _kept(settings)
     return [
-        [rate for rate in pass_rates(verdicts, kept) if rate.note] if kept else []
+        [rate for rate in calibration.pass_rates(verdicts, kept) if rate.note] if kept else []
         for verdicts in runs
     ]
 
 
 def uncertified(settings: Settings, evaluations: Iterable[Evaluation]) -> list[str]:
     """A line for each judge without a certificate whose verdicts are among these."""
-    judges = dict.fromkeys(judge_of(x) for x in evaluations if x.evaluator.certified is False)
-    found = certificates_in(settings.store, settings.judge) if judges else None
+    judges = dict.fromkeys(
+        calibration.judge_of(x) for x in evaluations if x.evaluator.certified is False
+    )
+    found = calibration.certificates_in(settings.store, settings.judge) if judges else None
     return [
         f"{x[0]} is judged by {x[3] or x[1]} without a certificate: {found.why_not(x)}"
         for x in judges
