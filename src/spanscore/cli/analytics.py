@@ -51,9 +51,7 @@ def _answer(args: argparse.Namespace, method: str, request: Any) -> Any:
     if args.server:
         with server.service(args, "Analytics") as ask:
             return ask(method, request)
-    from spanscore.api.analytics import (  # noqa: PLC0415 - SQLAlchemy, which --server does not need
-        ANSWERS,
-    )
+    from spanscore.api.analytics import ANSWERS  # noqa: PLC0415 - SQLAlchemy, which --server does not need
     from spanscore.api.servicer import Call  # noqa: PLC0415 - likewise
 
     call = Call(args.tenant or "")

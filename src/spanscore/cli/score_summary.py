@@ -258,9 +258,7 @@ def _kept(settings: Settings) -> list[Calibration]:
     """The calibrations in the configured store; where it cannot be read that is said, and rates
     stay as they are.
     """
-    from spanscore.store import (  # noqa: PLC0415 - SQLAlchemy takes longer to import than a file to score
-        calibrations,
-    )
+    from spanscore.store import calibrations  # noqa: PLC0415 - SQLAlchemy, which few runs need
 
     try:
         records = calibrations.kept(settings.store)

@@ -23,9 +23,8 @@ from spanscore.cli.terminal import (
     utc,
 )
 from spanscore.errors import InputError
-from spanscore.evaluation import Unscored
 from spanscore.model.score import Evaluation
-from spanscore.store import listing, undelivered
+from spanscore.store import undelivered
 from spanscore.store.runs import RunTables
 from spanscore.store.undelivered import Listed
 
@@ -104,15 +103,7 @@ def _unscored(args: argparse.Namespace) -> str:
         with server.service(args, "Score") as ask:
             reason: str = ask("ListScores", ListScoresRequest(trace_id=args.trace)).unscored
             return reason
-    turns = server.read(args, lambda x: listing.turns_of(x, args.trace, args.tenant or ""))
-    if not turns:
-        raise InputError(
-            f"--trace {args.trace}: nothing is stored under it: it may not be complete yet, be past"
-            " its retention, or hold no GenAI spans; --server HOST:PORT asks the running server,"
-            " which knows"
-        )
-    why = Unscored(config.load(args.config).evaluation).why
-    return next(filter(None, (why(*x) for x in turns)), "")
+    return next((why for _, why in stored.turns_of(args) if why), "")
 
 
 def _require_run(args: argparse.Namespace) -> None:

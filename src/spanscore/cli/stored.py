@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spanscore import config
 from spanscore.cli import server
 from spanscore.cli.terminal import progress
 from spanscore.errors import InputError
@@ -144,6 +145,25 @@ def list_traces_on_server(args: argparse.Namespace, **more: Any) -> "Iterator[Tr
         **more,
     )
     return server.of_server(args, "Trace", request, "ListTraces", "traces", args.limit)
+
+
+def turns_of(args: argparse.Namespace) -> "list[tuple[TraceScores, str]]":
+    """The turns that `--trace` stands for in the store, each with why it has no score.
+
+    Raises InputError where nothing is stored under it.
+    """
+    from spanscore.evaluation import Unscored  # noqa: PLC0415 - as above
+    from spanscore.store import listing  # noqa: PLC0415 - as above
+
+    turns = server.read(args, lambda x: listing.turns_of(x, args.trace, args.tenant or ""))
+    if not turns:
+        raise InputError(
+            f"--trace {args.trace}: nothing is stored under it: it may not be complete yet, be past"
+            " its retention, or hold no GenAI spans; --server HOST:PORT asks the running server,"
+            " which knows"
+        )
+    why = Unscored(config.load(args.config).evaluation).why
+    return [(x, why(*x)) for x in turns]
 
 
 def _of_store(args: argparse.Namespace, *, failing: bool) -> Found:

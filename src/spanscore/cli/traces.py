@@ -98,13 +98,7 @@ def _of_trace(args: argparse.Namespace) -> Iterator[TraceSummary]:
         scores = [decode_score(x) for x in answer.scores]
         yield messages.summary(listing.TraceScores(trace, scores), answer.unscored)
         return
-    turns = server.read(args, lambda x: listing.turns_of(x, args.trace, args.tenant or ""))
-    if not turns:
-        raise InputError(
-            f"--trace {args.trace}: nothing is stored under it; spanscore scores --trace says more"
-        )
-    unscored = Unscored(config.load(args.config).evaluation)
-    yield from (messages.summary(x, unscored.why(*x)) for x in turns)
+    yield from (messages.summary(*x) for x in stored.turns_of(args))
 
 
 def _as_json(trace: TraceSummary) -> dict[str, Any]:
