@@ -75,14 +75,16 @@ def read(
             file=sys.stderr,
         )
     if not labels:
-        who = args.label_source or external.HUMAN
-        where = "the files contain" if args.path else "the store contains"
-        how = f" from the source {who}; --label-source any takes everybody's"
-        raise InputError(
-            f"--labels-from {args.labels_from}: {where} no such label"
-            f"{'' if who == _ANYBODY else how}"
-        )
+        raise _no_label(args)
     return labels, {x.subject_id: x.target.trace_id for x in wanted if x.scope == "trace"}
+
+
+def _no_label(args: argparse.Namespace) -> InputError:
+    who = args.label_source or external.HUMAN
+    where = "the files contain" if args.path else "the store contains"
+    how = f" from the source {who}; --label-source any takes everybody's"
+    how = "" if who == _ANYBODY else how
+    return InputError(f"--labels-from {args.labels_from}: {where} no such label{how}")
 
 
 def verdicts(

@@ -185,14 +185,7 @@ def content(path: Path) -> Content:
     telemetry = None if is_readable(path) else _exported(path)
     if telemetry and (found := read_own(telemetry.spans, telemetry.logs)):
         return [x.to_json() for x in found]
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MiB; {_HOW}")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; {_HOW}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text; {_HOW}") from None
+    text = _text(path)
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
         raise InputError(f"{path}: the file is empty; {_HOW}")
@@ -205,6 +198,17 @@ def content(path: Path) -> Content:
             )
         return whole
     return [_score_in(path, number, line) for number, line in lines]
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MiB; {_HOW}")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; {_HOW}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text; {_HOW}") from None
 
 
 def _score_in(path: Path, number: int, line: str) -> dict[str, Any]:
