@@ -56,16 +56,11 @@ class Backend:
         """The type and the settings of the exporter that sends these signals there."""
         headers = {name: value.replace("$", "$$") for name, value in self.headers.items()}
         settings: dict[str, Any] = {"headers": headers, "signals": list(signals)}
-        if self.protocol == "http":
-            endpoints = (
-                {} if self.whole_url is None else {f"{x}_endpoint": self.whole_url for x in signals}
-            )
-            return "otlp_http", {"endpoint": self.url, **endpoints, **settings}
-        return "otlp_grpc", {
-            "endpoint": self.target,
-            "tls": {"insecure": not self.secure},
-            **settings,
-        }
+        if self.protocol == "grpc":
+            tls = {"insecure": not self.secure}
+            return "otlp_grpc", {"endpoint": self.target, "tls": tls, **settings}
+        whole = {f"{x}_endpoint": self.whole_url for x in signals if self.whole_url is not None}
+        return "otlp_http", {"endpoint": self.url, **whole, **settings}
 
 
 def exporters(backends: Mapping[Signal, Backend]) -> dict[str, Any]:

@@ -28,19 +28,17 @@ def run(args: argparse.Namespace) -> int:
     if args.jsonl:
         for request in found:
             print_json(dataclasses.asdict(request))
-        return 0
-    if not found:
+    elif not found:
         print("nothing was put aside")
-        return 0
-    table = plain_table(("received (UTC)", "signal", "bytes", "why"), ("bytes",), wrapped={"why"})
-    for request in found:
-        received = utc(request.received_ns)
-        size = f"{request.size_bytes:,}"
-        table.add_row(
-            f"{received:%Y-%m-%d %H:%M:%S}", request.signal, size, printable(request.reason)
-        )
-    console().print(table)
+    else:
+        columns = ("received (UTC)", "signal", "bytes", "why")
+        console().print(plain_table(columns, ("bytes",), map(_cells, found), wrapped={"why"}))
     return 0
+
+
+def _cells(request: quarantine.Quarantined) -> Sequence[str]:
+    received, size = utc(request.received_ns), f"{request.size_bytes:,}"
+    return f"{received:%Y-%m-%d %H:%M:%S}", request.signal, size, printable(request.reason)
 
 
 def _write(path: Path, found: Sequence[quarantine.Quarantined], folder: Path) -> None:

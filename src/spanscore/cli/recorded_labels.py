@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spanscore.calibration import Label, Verdict, label_of
 from spanscore.cli import trace_files
@@ -22,9 +21,8 @@ from spanscore.offline import metric_of
 from spanscore.offline.recordings import external_notices
 from spanscore.rebuild import rebuild_all
 from spanscore.received_scores import read_external
-
-if TYPE_CHECKING:
-    from spanscore.store.listing import Page, Place
+from spanscore.store import external as stored
+from spanscore.store import listing
 
 _PAGE = 1000
 _ANYBODY = "any"
@@ -33,11 +31,8 @@ _PREFIX = "scores:"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options that say which recorded scores are labels."""
-    argument(
-        parser,
-        "--labels-from NAME",
-        "in place of LABELS: scores of this name, in files or the store",
-    )
+    text = "in place of LABELS: scores of this name, in files or the store"
+    argument(parser, "--labels-from NAME", text)
     argument(parser, "--label-source SOURCE", "who gave these; default: human; any: everybody")
     argument(parser, "--pass-from X", "of these: from which value on a number is a pass")
 
@@ -70,61 +65,46 @@ def read(
     wanted = [x for x in given.scores if _is_wanted(args, x)]
     for notice in external_notices([x for x in given.of_no_turn if _is_wanted(args, x)]):
         print(f"spanscore: left out: {notice}", file=sys.stderr)
-    labels = [
-        x
-        for number, score in enumerate(wanted, 1)
-        if (x := label_of(score, metric, number, args.pass_from))
-    ]
+    found = [label_of(x, metric, number, args.pass_from) for number, x in enumerate(wanted, 1)]
+    labels = [x for x in found if x is not None]
     if len(labels) < len(wanted):
-        what = (
-            f"{len(wanted) - len(labels)} of {len(wanted)} scores named {args.labels_from} are no"
-            " pass and no fail"
+        how = "; --pass-from X says from which number on one is a pass"
+        print(
+            f"spanscore: left out: {len(wanted) - len(labels)} of {len(wanted)} scores named"
+            f" {args.labels_from} are no pass and no fail{how if args.pass_from is None else ''}",
+            file=sys.stderr,
         )
-        how = (
-            ""
-            if args.pass_from is not None
-            else "; --pass-from X says from which number on one is a pass"
-        )
-        print(f"spanscore: left out: {what}{how}", file=sys.stderr)
     if not labels:
-        who = args.label_source or external.HUMAN
-        where = "the files contain" if args.path else "the store contains"
-        raise InputError(
-            f"--labels-from {args.labels_from}: {where} no such label"
-            + (
-                ""
-                if who == _ANYBODY
-                else f" from the source {who}; --label-source any takes everybody's"
-            )
-        )
+        raise _no_label(args)
     return labels, {x.subject_id: x.target.trace_id for x in wanted if x.scope == "trace"}
+
+
+def _no_label(args: argparse.Namespace) -> InputError:
+    who = args.label_source or external.HUMAN
+    where = "the files contain" if args.path else "the store contains"
+    how = f" from the source {who}; --label-source any takes everybody's"
+    how = "" if who == _ANYBODY else how
+    return InputError(f"--labels-from {args.labels_from}: {where} no such label{how}")
 
 
 def verdicts(
     args: argparse.Namespace, settings: Settings
 ) -> tuple[list[Verdict], list[tuple[str, bool, str]]]:
     """The newest scores of the metric in the store, and everything that was to be scored."""
-    from spanscore.store import listing  # noqa: PLC0415 - SQLAlchemy, which files do not need
-
     metric = _metric(args)
     query = listing.ScoreQuery(metric=metric, source="spanscore", skipped=True)
     found, seen = [], []
-
-    def page(connection: object, after: "Place | None") -> "Page[Evaluation]":
-        return listing.scores(connection, query, _PAGE, after)  # type: ignore[arg-type]  # a Connection, by pages
-
-    for score in listing.pages(settings.store, page):
+    for score in listing.pages(settings.store, lambda *x: listing.scores(x[0], query, _PAGE, x[1])):
         if score.metric != metric:
             continue
         is_session = score.scope == "session"
         names = (score.subject_id,) if is_session else (score.subject_id, score.target.trace_id)
         seen += [(name, is_session, metric) for name in names]
-        if verdict := Verdict.of(score):
-            passed = (
-                verdict.passed if args.threshold is None else reaches(verdict.value, args.threshold)
-            )
-            threshold = verdict.threshold if args.threshold is None else args.threshold
-            found.append(replace(verdict, passed=passed, judge=(*verdict.judge[:-1], threshold)))
+        verdict, threshold = Verdict.of(score), args.threshold
+        if verdict and threshold is not None:
+            passed = reaches(verdict.value, threshold)
+            verdict = replace(verdict, passed=passed, judge=(*verdict.judge[:-1], threshold))
+        found += [verdict] if verdict else []
     return found, seen
 
 
@@ -181,10 +161,6 @@ def _given(
     args: argparse.Namespace, settings: Settings, telemetry: Sequence[Path]
 ) -> external.Joined:
     if not telemetry:
-        from spanscore.store import (  # noqa: PLC0415 - SQLAlchemy, which files do not need
-            external as stored,
-        )
-
         return stored.named(settings.store, args.labels_from)
     scope = settings.assemble.session_scope
     loaded = trace_files.loaded(telemetry)

@@ -1,23 +1,19 @@
 """Actions of `spanscore scores` that ask a server."""
 
 import argparse
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from spanscore.api.v1 import annotation_service_pb2 as annotation_pb
+from spanscore.api.v1 import score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
-from spanscore.api.v1.score_pb2 import (
-    SCOPE_SESSION,
-    SCOPE_TRACE,
-    SCOPE_UNSPECIFIED,
-    Score,
-    SubjectState,
-)
+from spanscore.api.v1.score_pb2 import Evaluator, Score, SubjectState
 from spanscore.cli import score_import, server
 from spanscore.cli.options import Action, add_limit, argument
-from spanscore.cli.server import as_json
-from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable, utc
+from spanscore.cli.terminal import console, on_one_line, plain_table, printable, utc
 from spanscore.errors import InputError
 
 _STATES = {
@@ -65,71 +61,55 @@ def _add_outcome(parser: argparse.ArgumentParser) -> None:
 
 
 def _create(args: argparse.Namespace) -> int:
-    score = _outcome(args)
-    score.trace_id, score.span_id, score.metric = args.trace or "", args.span or "", args.metric
-    if args.session is not None:
-        score.session_id = args.session
-    score.evaluator.source = args.source
-    if args.author is not None:
-        score.evaluator.author = args.author
-    request = pb.CreateScoreRequest(score=score)
-    _print(args, _ask(args, "CreateScore", request))
+    score = Score(
+        trace_id=args.trace,
+        span_id=args.span,
+        session_id=args.session,
+        metric=args.metric,
+        evaluator=Evaluator(source=args.source, author=args.author),
+        **_outcome(args),
+    )
+    server.print_one(args, _ask(args, "CreateScore", score=score), _print)
     return 0
 
 
 def _update(args: argparse.Namespace) -> int:
-    score = _outcome(args)
-    names = [x.name for x, _ in score.ListFields()] + (["reason"] if args.reason == "" else [])
-    if not names:
+    given = {name: x for name, x in _outcome(args).items() if x is not None}
+    if not given:
         raise InputError(
             "give what is to be changed, such as --label pass; see spanscore scores update --help"
         )
-    score.name = _name(args.score)
-    _print(
-        args,
-        _ask(
-            args,
-            "UpdateScore",
-            pb.UpdateScoreRequest(score=score, update_mask=FieldMask(paths=names)),
-        ),
-    )
+    score, mask = Score(name=_name(args.score), **given), FieldMask(paths=given)
+    server.print_one(args, _ask(args, "UpdateScore", score=score, update_mask=mask), _print)
     return 0
 
 
 def _delete(args: argparse.Namespace) -> int:
-    for score in args.score:
-        _ask(args, "DeleteScore", pb.DeleteScoreRequest(name=_name(score)))
-        print(f"deleted {_name(score)}")
+    for name in map(_name, args.score):
+        _ask(args, "DeleteScore", name=name)
+        print(f"deleted {name}")
     return 0
 
 
-def _ask(args: argparse.Namespace, method: str, request: Any) -> Any:
+def _ask(args: argparse.Namespace, method: str, **fields: Any) -> Any:
     with server.service(args, "Score") as ask:
-        return ask(method, request)
+        return ask(method, getattr(pb, f"{method}Request")(**fields))
 
 
-def _outcome(args: argparse.Namespace) -> "Score":
-    """A score with what the options say of it."""
-    return Score(value=args.value, label=args.label, reason=args.reason or "")
+def _outcome(args: argparse.Namespace) -> dict[str, Any]:
+    return {"value": args.value, "label": args.label, "reason": args.reason}
 
 
 def _name(text: str) -> str:
     return text if text.startswith("scores/") else f"scores/{text}"
 
 
-def _print(args: argparse.Namespace, score: "Score") -> None:
-    if args.json:
-        print_json(as_json(score))
-        return
-    outcome = " ".join(
-        x for x in (score.label, f"{score.value:g}" if score.HasField("value") else "") if x
-    )
-    subject = f"session {score.session_id}" if not score.trace_id else f"trace {score.trace_id}"
-    given = utc(score.evaluated_at_ns).strftime("%Y-%m-%d %H:%M")
-    print(
-        f"{score.name}  {printable(score.metric)} {printable(outcome)}  {printable(subject)} "
-        f" {given}"
-    )
+def _print(score: Score) -> None:
+    value = f"{score.value:g}" if score.HasField("value") else ""
+    outcome = " ".join(filter(None, (score.label, value)))
+    subject = f"trace {score.trace_id}" if score.trace_id else f"session {score.session_id}"
+    given = f"{utc(score.evaluated_at_ns):%Y-%m-%d %H:%M}"
+    print(printable(f"{score.name}  {score.metric} {outcome}  {subject}  {given}"))
     if note := _STATES.get(SubjectState.Name(score.subject_state)):
         print(f"  {note}")
 
@@ -173,16 +153,14 @@ def _queue(args: argparse.Namespace) -> int:
         raise InputError("--skip: goes with --release ID")
     queue = annotation_pb.AnnotationQueue(
         metric=args.metric,
-        label=args.label_name or "",
+        label=args.label_name,
         author=args.author,
-        strategy=annotation_pb.AnnotationStrategy.Value(
-            f"ANNOTATION_STRATEGY_{args.strategy.upper()}"
-        ),
-        scope=SCOPE_SESSION if args.sessions else SCOPE_UNSPECIFIED,
+        strategy=f"ANNOTATION_STRATEGY_{args.strategy.upper()}",  # type: ignore[arg-type] # its name does
+        scope=score_pb2.SCOPE_SESSION if args.sessions else score_pb2.SCOPE_UNSPECIFIED,
     )
     with server.service(args, "Annotation") as ask:
         if args.release:
-            scope = SCOPE_SESSION if args.sessions else SCOPE_TRACE
+            scope = score_pb2.SCOPE_SESSION if args.sessions else score_pb2.SCOPE_TRACE
             given_back = annotation_pb.ReleaseAnnotationItemRequest(
                 queue=queue, scope=scope, subject_id=args.release, skip=args.skip
             )
@@ -190,50 +168,43 @@ def _queue(args: argparse.Namespace) -> int:
             return 0
         if args.lease is not None:
             request = annotation_pb.LeaseAnnotationItemsRequest(queue=queue, max_items=args.lease)
-            items = list(ask("LeaseAnnotationItems", request).items)
+            items = ask("LeaseAnnotationItems", request).items
         else:
             listing = annotation_pb.ListAnnotationItemsRequest(queue=queue)
-            items = list(server.pages(ask, "ListAnnotationItems", listing, "items", args.limit))
-    _print_items(args, items)
+            items = server.pages(ask, "ListAnnotationItems", listing, "items", args.limit)
+        server.print_all(args, items, _print_items)
     return 0
 
 
 def _agreement(args: argparse.Namespace) -> int:
-    named: dict[str, Any] = {
-        "metric": args.metric,
-        "label": args.label_name or "",
-        "pass_from": args.pass_from,
-    }
+    method = "CalibrateJudge" if args.calibrate else "GetAgreement"
+    request = getattr(annotation_pb, f"{method}Request")
+    named = request(metric=args.metric, label=args.label_name, pass_from=args.pass_from)
     with server.service(args, "Annotation") as ask:
-        if args.calibrate:
-            found = ask("CalibrateJudge", annotation_pb.CalibrateJudgeRequest(**named))
-        else:
-            found = ask("GetAgreement", annotation_pb.GetAgreementRequest(**named))
-    if args.json:
-        print_json(as_json(found))
-        return 0
+        found = ask(method, named)
+    server.print_one(args, found, partial(_print_agreement, args))
+    return 0
+
+
+def _print_items(items: Sequence[annotation_pb.AnnotationItem]) -> None:
+    for item in items:
+        print(printable(f"{item.subject}  {'; '.join(item.reasons)}"))
+    if not items:
+        print("nothing is to be labelled")
+
+
+def _print_agreement(args: argparse.Namespace, found: annotation_pb.Agreement) -> None:
     for judge in found.judges:
         _print_judge(judge)
     if not found.judges:
         print(f"no labels of what {printable(args.metric)} has scored")
     if args.calibrate:
         print("Kept in the server's store; pass rates by the same judge are now corrected.")
-    return 0
-
-
-def _print_items(args: argparse.Namespace, items: list[annotation_pb.AnnotationItem]) -> None:
-    for item in items:
-        if args.json:
-            print_json(as_json(item))
-        else:
-            print(f"{printable(item.subject)}  {printable('; '.join(item.reasons))}")
-    if not items and not args.json:
-        print("nothing is to be labelled")
 
 
 def _print_judge(judge: annotation_pb.JudgeAgreement) -> None:
     threshold = f", passes from {judge.threshold:g}" if judge.HasField("threshold") else ""
-    print(f"{printable(judge.metric)} by {printable(judge.model or judge.evaluator)}{threshold}")
+    print(printable(f"{judge.metric} by {judge.model or judge.evaluator}{threshold}"))
     if judge.HasField("at_random"):
         _print_table("labels of the random order", judge.at_random)
     else:
@@ -250,24 +221,19 @@ def _print_table(title: str, table: annotation_pb.AgreementTable) -> None:
         f"  {title}: {passed + failed:,}; people pass {passed:,}, of which the judge passes"
         f" {table.true_pass:,}; people fail {failed:,}, of which it fails {table.true_fail:,}"
     )
-    shown = plain_table(("", "value", "interval", "n", ""), ("value", "n"), wrapped={""})
+    columns, rows = ("", "value", "interval", "n", ""), map(_cells, table.measures)
+    shown = plain_table(columns, ("value", "n"), rows, wrapped={""})
     shown.padding = (0, 2, 0, 2)
-    for measure in table.measures:
-        if measure.HasField("value"):
-            interval = f"[{measure.low:.2f}, {measure.high:.2f}]" if measure.HasField("low") else ""
-            shown.add_row(
-                on_one_line(measure.name, 60),
-                f"{measure.value:.2f}",
-                interval,
-                str(measure.n),
-                measure.note,
-            )
-        else:
-            shown.add_row(
-                on_one_line(measure.name, 60), "-", "", "", f"cannot be told: {measure.why_not}"
-            )
     if table.measures:
         console().print(shown)
+
+
+def _cells(measure: annotation_pb.AgreementMeasure) -> Sequence[str]:
+    name = on_one_line(measure.name, 60)
+    if not measure.HasField("value"):
+        return name, "-", "", "", f"cannot be told: {measure.why_not}"
+    interval = f"[{measure.low:.2f}, {measure.high:.2f}]" if measure.HasField("low") else ""
+    return name, f"{measure.value:.2f}", interval, str(measure.n), measure.note
 
 
 ANNOTATION_ACTIONS = {

@@ -11,15 +11,14 @@ from typing import Any, TypeAlias
 
 from spanscore.calibration import Verdict
 from spanscore.errors import InputError
-from spanscore.model.score import (
-    reaches,
-)
+from spanscore.model.score import reaches
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
 from spanscore.received_scores import EMITTED, read_own
 
 _MAX_BYTES = 512 * 2**20
-_SCHEMA = "spanscore.run/1"
+_KIND = "spanscore.run"
+_SCHEMA = f"{_KIND}/1"
 _GZIP = b"\x1f\x8b"
 _MAX_START_BYTES, _MAX_SCHEMA_CHARS = 2**22, 200
 PROVENANCE = ("kind", "name", "version", "model", "prompt_hash", "embedding")
@@ -27,6 +26,7 @@ PROVENANCE = ("kind", "name", "version", "model", "prompt_hash", "embedding")
 Content: TypeAlias = dict[str, Any] | list[dict[str, Any]]
 """What a file contains: a run of a suite as its object, or scores."""
 
+_A_RUN = "run of a suite as spanscore writes it"
 _HOW = (
     "give what `spanscore test --output` or `spanscore eval --jsonl` wrote, or scores that a server"
     " exported by OTLP"
@@ -121,12 +121,10 @@ def holds_scores(path: Path) -> bool:
     """
     if is_readable(path):
         return True
-    if not path.is_file() or not _may_be_exported(path):
+    telemetry = _exported(path)
+    if telemetry is None or not read_own(telemetry.spans, telemetry.logs):
         return False
-    telemetry = files.load([path])
-    return bool(read_own(telemetry.spans, telemetry.logs)) and not rebuild_all(
-        telemetry.spans, telemetry.logs
-    )
+    return not rebuild_all(telemetry.spans, telemetry.logs)
 
 
 def scores(path: Path) -> list[dict[str, Any]]:
@@ -134,17 +132,19 @@ def scores(path: Path) -> list[dict[str, Any]]:
     found = content(path)
     if isinstance(found, list):
         return found
+    with _as_written(path, _A_RUN):
+        trials = [trial for case in found["cases"] for trial in case["trials"]]
+        return [score for trial in trials for score in trial["evaluations"]]
+
+
+@contextlib.contextmanager
+def _as_written(path: Path, what: str) -> Iterator[None]:
+    """Raise InputError where what is read within is none of `what`."""
     try:
-        return [
-            score
-            for case in found["cases"]
-            for trial in case["trials"]
-            for score in trial["evaluations"]
-        ]
-    except (KeyError, TypeError) as error:
-        raise InputError(
-            f"{path}: no run of a suite as spanscore writes it ({_cause(error)}); {_HOW}"
-        ) from None
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        cause = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise InputError(f"{path}: no {what} ({cause}); {_HOW}") from None
 
 
 def is_readable(path: Path) -> bool:
@@ -153,38 +153,28 @@ def is_readable(path: Path) -> bool:
         return False
     try:
         with path.open("rb") as file:  # text would be decoded beyond the line
-            first_line = next(
-                (x for x in iter(lambda: file.readline(_MAX_START_BYTES), b"") if x.strip()), b""
-            )
-        start = first_line.decode()
+            lines = iter(lambda: file.readline(_MAX_START_BYTES), b"")
+            start = next(filter(bytes.strip, lines), b"").decode()
     except (OSError, UnicodeDecodeError):
         return False
-    if (
-        start.lstrip().startswith("{")
-        and f'"{_SCHEMA.partition("/")[0]}/' in start[:_MAX_SCHEMA_CHARS]
-    ):
+    if start.lstrip().startswith("{") and f'"{_KIND}/' in start[:_MAX_SCHEMA_CHARS]:
         return True
     first = _parsed(start)
     return isinstance(first, dict) and {"metric", "status", "evaluator"} <= first.keys()
 
 
-def _may_be_exported(path: Path) -> bool:
-    """Whether OTLP has anything that spanscore exported, as far as its bytes show; what is
-    compressed may have it.
+def _exported(path: Path) -> "files.Telemetry | None":
+    """The OTLP in a file where its bytes show anything that spanscore exported; what is compressed
+    may have it.
     """
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            return False
+        if not path.is_file() or path.stat().st_size > _MAX_BYTES:
+            return None
         content = path.read_bytes()
     except OSError:
-        return False
-    return content.startswith(_GZIP) or EMITTED.encode() in content
-
-
-def _exported(path: Path) -> list[dict[str, Any]]:
-    """The scores that spanscore exported by OTLP into a file."""
-    telemetry = files.load([path])
-    return [x.to_json() for x in read_own(telemetry.spans, telemetry.logs)]
+        return None
+    is_exported = content.startswith(_GZIP) or EMITTED.encode() in content
+    return files.load([path]) if is_exported else None
 
 
 def content(path: Path) -> Content:
@@ -192,16 +182,10 @@ def content(path: Path) -> Content:
 
     Raises InputError where the file contains neither.
     """
-    if not is_readable(path) and _may_be_exported(path) and (found := _exported(path)):
-        return found
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MiB; {_HOW}")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; {_HOW}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text; {_HOW}") from None
+    telemetry = None if is_readable(path) else _exported(path)
+    if telemetry and (found := read_own(telemetry.spans, telemetry.logs)):
+        return [x.to_json() for x in found]
+    text = _text(path)
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
         raise InputError(f"{path}: the file is empty; {_HOW}")
@@ -214,6 +198,17 @@ def content(path: Path) -> Content:
             )
         return whole
     return [_score_in(path, number, line) for number, line in lines]
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise InputError(f"{path}: larger than {_MAX_BYTES >> 20} MiB; {_HOW}")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; {_HOW}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text; {_HOW}") from None
 
 
 def _score_in(path: Path, number: int, line: str) -> dict[str, Any]:
@@ -246,16 +241,12 @@ def _yes_or_no(value: Any) -> float:
 
 def _suite_run(path: Path, content: Mapping[str, Any]) -> Run:
     run = Run(str(path), of_suite=True)
-    try:
+    with _as_written(path, _A_RUN):
         for case in content["cases"]:
             if str(case["id"]) in run.units:
                 raise InputError(f"{path}: case {case['id']!r} is there twice")
             if case["status"] != "unmatched":
                 run.units[str(case["id"])] = _case(run, case)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{path}: no run of a suite as spanscore writes it ({_cause(error)}); {_HOW}"
-        ) from None
     if not run.units:
         raise InputError(f"{path}: the run holds no case that anything was recorded for")
     return run
@@ -309,21 +300,15 @@ def _scored_run(
     by_id: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for score in scores:
         by_id[_id(path, score)].append(score)
-    named = {
-        name: name if name in shared else _input_of(found) or name for name, found in by_id.items()
-    }
+    named = {x: x if x in shared else _input_of(found) or x for x, found in by_id.items()}
     counts = Counter(named.values())
-    try:
+    with _as_written(path, "scores as spanscore writes them"):
         for name, found in by_id.items():
             key = named[name]
             if counts[key] > 1:
                 run.ambiguous.append(name)
             else:
                 run.units[key] = _unit(run, found, metrics)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{path}: no scores as spanscore writes them ({_cause(error)}); {_HOW}"
-        ) from None
     return run
 
 
@@ -338,19 +323,16 @@ def _unit(run: Run, scores: Iterable[Mapping[str, Any]], metrics: set[str]) -> U
             unit.sessions.add(str(score["session_key"]))
         if score.get("latency_s") is not None:
             unit.latencies_s = [_number(score["latency_s"], 0)]
-        if score["status"] == "scored" and str(score["metric"]) in metrics:
-            passes += _passes(score)
+        if score["status"] != "scored" or str(score["metric"]) not in metrics:
+            continue
+        if score["label"] in {"pass", "fail"}:
+            passes.append(score["label"] == "pass")
+        elif score["threshold"] is not None:
+            passes.append(reaches(_number(score["value"]), _number(score["threshold"])))
     if passes:
         unit.passed.append(float(all(passes)))
     unit.status = "pass" if passes and all(passes) else "fail" if passes else "error"
     return unit
-
-
-def _passes(score: Mapping[str, Any]) -> Iterator[bool]:
-    if score["label"] in {"pass", "fail"}:
-        yield score["label"] == "pass"
-    elif score["threshold"] is not None:
-        yield reaches(_number(score["value"]), _number(score["threshold"]))
 
 
 def _input_of(scores: Iterable[Mapping[str, Any]]) -> str | None:
@@ -360,7 +342,3 @@ def _input_of(scores: Iterable[Mapping[str, Any]]) -> str | None:
         if isinstance(text, str) and text.strip():
             return f"input {' '.join(text.split())[:500]}"
     return None
-
-
-def _cause(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)

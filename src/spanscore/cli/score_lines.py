@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 from spanscore.api.decoder import decode_score
 from spanscore.api.v1.trace_service_pb2 import TraceSummary
-from spanscore.cli.terminal import console, on_one_line, styled, utc
+from spanscore.cli.score_summary import STYLES
+from spanscore.cli.terminal import console, first_of, on_one_line, styled, utc
 from spanscore.model.score import Evaluation
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-_STYLES = {"pass": "green", "fail": "red", "failed": "bold red", "skipped": "yellow"}
 _INDENT = 13
 _MAX_NAMES = 6
 
@@ -49,7 +49,7 @@ def _print_score(output: "Console", score: Evaluation) -> None:
     value = "" if score.value is None else f"{score.value:.2f}"
     parts = (
         (_when(score.evaluated_at_ns), "dim"),
-        (on_one_line(word, 12).ljust(7), _STYLES.get(word, "")),
+        (on_one_line(word, 12).ljust(7), STYLES.get(word, "")),
         (on_one_line(score.metric, 40).ljust(22), "bold"),
         (value.rjust(5), ""),
         (_of(score), "dim"),
@@ -79,9 +79,8 @@ def _print_trace(output: "Console", trace: TraceSummary) -> None:
     _print_line(output, parts)
     _print_below(output, trace.user_input)
     if failing:
-        names = ", ".join(on_one_line(x.metric, 40) for x in failing[:_MAX_NAMES])
-        more = f" and {len(failing) - _MAX_NAMES} more" if len(failing) > _MAX_NAMES else ""
-        _print_below(output, f"failing: {names}{more}", "red")
+        names = first_of([on_one_line(x.metric, 40) for x in failing], _MAX_NAMES)
+        _print_below(output, f"failing: {names}", "red")
     if trace.unscored:
         _print_below(output, f"no score: {trace.unscored}", "yellow")
 

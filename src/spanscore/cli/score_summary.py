@@ -7,16 +7,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spanscore.calibration import (
-    Calibration,
-    PassRate,
-    Verdict,
-    certificates_in,
-    judge_of,
-    pass_rates,
-)
+from spanscore import calibration
+from spanscore.calibration import Calibration, PassRate, Verdict
 from spanscore.cli import trace_files
-from spanscore.cli.terminal import Rows, fitted, on_one_line, printable, styled
+from spanscore.cli.terminal import (
+    Rows,
+    counted,
+    first_of,
+    fitted,
+    on_one_line,
+    plain_table,
+    printable,
+    styled,
+)
 from spanscore.config import Settings
 from spanscore.errors import SpanscoreError, shortened
 from spanscore.evaluation.rubric import is_rubric
@@ -40,17 +43,13 @@ def print_all(
     only_failing: bool = False,
 ) -> None:
     """Print the traces with their scores, their sessions with theirs, and the summary."""
-    by_subject: dict[tuple[str, str], list[Evaluation]] = {}
+    by_subject: defaultdict[tuple[str, str], list[Evaluation]] = defaultdict(list)
     for evaluation in evaluations:
-        by_subject.setdefault((evaluation.scope, evaluation.subject_id), []).append(evaluation)
-    for trace in traces:
-        print_subject(
-            output, trace, by_subject.get(("trace", trace.id), ()), only_failing=only_failing
-        )
-    for session in trace_files.sessions(traces):
-        print_subject(
-            output, session, by_subject.get(("session", session.id), ()), only_failing=only_failing
-        )
+        by_subject[evaluation.scope, evaluation.subject_id].append(evaluation)
+    subjects: list[AgentTrace | Session] = [*traces, *trace_files.sessions(traces)]
+    for subject in subjects:
+        scope = "trace" if isinstance(subject, AgentTrace) else "session"
+        print_subject(output, subject, by_subject[scope, subject.id], only_failing=only_failing)
     print_summary(output, settings, RunSummary.of(evaluations))
 
 
@@ -67,15 +66,11 @@ def print_subject(
     nothing is left.
     """
     shown = [x for x in evaluations if not is_not_set_up(x)]
-    if only_failing:
-        shown = [x for x in shown if x.is_failing]
-    if not shown:
-        return
-    rows = [Row.of(x) for x in shown]
-    if isinstance(subject, AgentTrace):
+    rows = [Row.of(x) for x in shown if x.is_failing or not only_failing]
+    if rows and isinstance(subject, AgentTrace):
         print_block(output, f"trace {subject.trace_ids[0]}", subject.user_input, rows)
-    else:
-        count = "1 trace" if len(subject.traces) == 1 else f"{len(subject.traces)} traces"
+    elif rows and isinstance(subject, Session):
+        count = counted(len(subject.traces), "trace", "traces")
         print_block(output, f"session {subject.session_id}", count, rows)
 
 
@@ -83,15 +78,11 @@ def print_given(
     output: "Console", evaluations: Sequence[Evaluation], *, only_failing: bool
 ) -> None:
     """Print scores that others gave, by the trace or the session that they name."""
-    by_title: dict[str, list[Row]] = {}
-    for evaluation in evaluations:
-        title = (
-            f"session {evaluation.session_id}"
-            if evaluation.scope == "session"
-            else f"trace {evaluation.target.trace_id}"
-        )
-        if evaluation.is_failing or not only_failing:
-            by_title.setdefault(title, []).append(Row.of(evaluation))
+    by_title: defaultdict[str, list[Row]] = defaultdict(list)
+    for x in evaluations:
+        name = x.session_id if x.scope == "session" else x.target.trace_id
+        if x.is_failing or not only_failing:
+            by_title[f"{x.scope} {name}"].append(Row.of(x))
     for title, rows in by_title.items():
         print_block(output, title, None, rows)
 
@@ -111,11 +102,7 @@ def judges(summary: RunSummary) -> str:
     models = ", ".join(sorted({x.evaluator.model for x in answered if x.evaluator.model}))
     if models or usage.calls:
         return _judged(models, usage)
-    unjudged = {
-        x.metric
-        for x in evaluations
-        if isinstance(x.outcome, Skip) and x.outcome.cause == "no_judge"
-    }
+    unjudged = {x.metric for x in evaluations if _cause_of(x) == "no_judge"}
     if unjudged:
         return (
             f"No model judges, so {', '.join(sorted(unjudged))}"
@@ -127,10 +114,7 @@ def judges(summary: RunSummary) -> str:
 
 def _judged(models: str, usage: JudgeUsage) -> str:
     """What the calls of these models, none where none gave an answer, used and cost."""
-    in_vain = (
-        f"No model gave an answer: {usage.calls:,}"
-        f" {'call' if usage.calls == 1 else 'calls'} in vain"
-    )
+    in_vain = f"No model gave an answer: {counted(usage.calls, 'call', 'calls')} in vain"
     if not (models or usage.input_tokens or usage.output_tokens):
         return f"{in_vain}."
     cost = "at a price that is not known"
@@ -142,18 +126,10 @@ def _judged(models: str, usage: JudgeUsage) -> str:
 
 
 _HEADINGS = (
-    "metric",
-    "mean",
-    "95 %",
-    "n",
-    "scores",
-    "passed",
-    "pass rate",
-    "95 %",
-    "skipped",
-    "failed",
+    *("metric", "mean", "95 %", "n"),
+    *("scores", "passed", "pass rate", "95 %", "skipped", "failed"),
 )
-_NARROW_HEADINGS = ("metric", "mean, 95 %", "n", "pass rate, 95 %", "traces or sessions")
+_NARROW = ("metric", "mean, 95 %", "n", "pass rate, 95 %", "traces or sessions")
 _WIDE = 116
 """From this width on the longest name of a metric and all columns stand side by side."""
 
@@ -175,14 +151,13 @@ def print_means(output: "Console", summary: RunSummary) -> None:
     stand below each other. A session that makes intervals wide is named below.
     """
     narrow = output.width < _WIDE
-    unset: dict[str, int] = {}
+    unset = Counter[str]()
     for found in summary.outcomes:
         if is_not_set_up(found.evaluation):
-            name = found.evaluation.metric
-            unset[name] = unset.get(name, 0) + found.count
+            unset[found.evaluation.metric] += found.count
     rows, notes = [], []
     for name, counts in summary.counts.items():
-        own = replace(counts, skipped=counts.skipped - unset.get(name, 0))
+        own = replace(counts, skipped=counts.skipped - unset[name])
         if own.scored or own.skipped or own.failed:
             estimates = summary.mean(name), summary.pass_rate(name)
             cells = _narrow_cells(own, *estimates) if narrow else _cells(own, *estimates)
@@ -191,16 +166,9 @@ def print_means(output: "Console", summary: RunSummary) -> None:
             notes += [f"{on_one_line(name, 40)}: {printable(note)}" for note in named]
     if not rows:
         return
-    output.print(fitted(output, partial(_table, narrow), rows))
+    output.print(fitted(output, partial(table, _NARROW if narrow else _HEADINGS), rows))
     for note in notes:
         output.print(styled(note))
-
-
-def _table(narrow: bool, rows: Rows) -> "Table":
-    made = table(*(_NARROW_HEADINGS if narrow else _HEADINGS))
-    for row in rows:
-        made.add_row(*row)
-    return made
 
 
 def _cells(own: Counts, of_all: Estimate | None, passing: Estimate | None) -> tuple[str, ...]:
@@ -233,8 +201,8 @@ def corrections(settings: Settings, summary: RunSummary) -> list[str]:
     kept = _kept(settings)
     if not kept:
         return []
-    verdicts = summary.verdicts({calibration.judge[0] for calibration in kept})
-    return [corrected_line(rate) for rate in pass_rates(verdicts, kept) if rate.note]
+    verdicts = summary.verdicts({x.judge[0] for x in kept})
+    return [corrected_line(rate) for rate in calibration.pass_rates(verdicts, kept) if rate.note]
 
 
 def calibrated(settings: Settings, evaluations: Sequence[Evaluation]) -> list[PassRate]:
@@ -249,15 +217,17 @@ def by_calibrations(settings: Settings, *runs: Sequence[Verdict]) -> list[list[P
     """For each of `runs` the pass rates of metrics that were ever calibrated."""
     kept = _kept(settings)
     return [
-        [rate for rate in pass_rates(verdicts, kept) if rate.note] if kept else []
+        [rate for rate in calibration.pass_rates(verdicts, kept) if rate.note] if kept else []
         for verdicts in runs
     ]
 
 
 def uncertified(settings: Settings, evaluations: Iterable[Evaluation]) -> list[str]:
     """A line for each judge without a certificate whose verdicts are among these."""
-    judges = dict.fromkeys(judge_of(x) for x in evaluations if x.evaluator.certified is False)
-    found = certificates_in(settings.store, settings.judge) if judges else None
+    judges = dict.fromkeys(
+        calibration.judge_of(x) for x in evaluations if x.evaluator.certified is False
+    )
+    found = calibration.certificates_in(settings.store, settings.judge) if judges else None
     return [
         f"{x[0]} is judged by {x[3] or x[1]} without a certificate: {found.why_not(x)}"
         for x in judges
@@ -288,9 +258,7 @@ def _kept(settings: Settings) -> list[Calibration]:
     """The calibrations in the configured store; where it cannot be read that is said, and rates
     stay as they are.
     """
-    from spanscore.store import (  # noqa: PLC0415 - SQLAlchemy takes longer to import than a file to score
-        calibrations,
-    )
+    from spanscore.store import calibrations  # noqa: PLC0415 - SQLAlchemy, which few runs need
 
     try:
         records = calibrations.kept(settings.store)
@@ -306,7 +274,7 @@ def _kept(settings: Settings) -> list[Calibration]:
 
 _MAX_REASON_CHARS = 600
 _NO_OCCASION = "not_applicable"
-_STYLES = {"pass": "green", "fail": "red", "failed": "bold red", "skipped": "yellow"}
+STYLES = {"pass": "green", "fail": "red", "failed": "bold red", "skipped": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +294,7 @@ class Row:
     @classmethod
     def of(cls, evaluation: Evaluation) -> "Row":
         """The row of an evaluation."""
-        cause = evaluation.outcome.cause if isinstance(evaluation.outcome, Skip) else ""
+        cause = _cause_of(evaluation) or ""
         label = evaluation.shown_label or ""
         by = evaluation.evaluator
         name = (
@@ -346,23 +314,19 @@ def print_block(output: "Console", title: str, subtitle: str | None, rows: Seque
     output.print(styled(on_one_line(title, 300), "bold"))
     if subtitle:
         output.print(styled(on_one_line(subtitle, output.width - 2), "italic"))
-    shown = table("metric", "score", "label", "reason")
     failed_alike = _failed_alike(rows)
+    cells = []
     for row in rows:
         if row.cause == _NO_OCCASION or (row.status == "failed" and row.reason in failed_alike):
             continue
-        reason = _reason(row.reason)
         word = on_one_line(row.label, 24) if row.status == "scored" else row.status
-        shown.add_row(
-            on_one_line(row.metric, 40),
-            number(row.value),
-            styled(word, _STYLES.get(word, "")),
-            styled(reason),
-        )
-    if shown.row_count:
-        output.print(shown)
-    for reason, names in failed_alike.items():
-        output.print(styled(f"failed: {names}: {_reason(reason)}", _STYLES["failed"]))
+        label = styled(word, STYLES.get(word, ""))
+        reason = styled(_reason(row.reason))
+        cells.append((on_one_line(row.metric, 40), number(row.value), label, reason))
+    if cells:
+        output.print(table(("metric", "score", "label", "reason"), cells))
+    for why, names in failed_alike.items():
+        output.print(styled(f"failed: {names}: {_reason(why)}", STYLES["failed"]))
     idle = ", ".join(on_one_line(row.metric, 40) for row in rows if row.cause == _NO_OCCASION)
     if idle:
         output.print(styled(f"not applicable: {idle}", "dim"))
@@ -382,20 +346,12 @@ def _reason(text: str) -> str:
     return printable(shortened(text, _MAX_REASON_CHARS))
 
 
-def table(*headings: str) -> "Table":
-    """An empty table whose columns of words are to the left, those of figures to the right."""
-    from rich.table import Table  # noqa: PLC0415 - --jsonl needs no rich
-
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for number, heading in enumerate(headings):
-        figures = heading not in {"metric", "label", "reason"}
-        made.add_column(
-            heading,
-            no_wrap=heading != "reason",
-            overflow="fold" if heading == "reason" else "ellipsis",
-            justify="right" if figures else "left",
-            min_width=20 if number == 0 else 7 if heading == "label" else 4,
-        )
+def table(headings: Sequence[str], rows: Rows) -> "Table":
+    """A table whose columns of words are to the left, those of figures to the right."""
+    figures = [x for x in headings if x not in {"metric", "label", "reason"}]
+    made = plain_table(headings, figures, rows, wrapped={"reason"})
+    for column in made.columns:
+        column.min_width = {"metric": 20, "label": 7}.get(str(column.header), 4)
     return made
 
 
@@ -421,7 +377,7 @@ def print_unscored(outcomes: Sequence[Counted], *, but: SkipCause | None = None)
 
 def is_not_set_up(evaluation: Evaluation) -> bool:
     """Whether it was skipped for want of a judge or an embedding, as it is for every trace."""
-    return isinstance(evaluation.outcome, Skip) and evaluation.outcome.cause in _NOT_SET_UP
+    return _cause_of(evaluation) in _NOT_SET_UP
 
 
 def notices(outcomes: Sequence[Counted]) -> list[str]:
@@ -430,15 +386,17 @@ def notices(outcomes: Sequence[Counted]) -> list[str]:
     for cause in _NOT_SET_UP:
         of_cause = [x.evaluation for x in _skipped(outcomes, cause)]
         if of_cause:
-            found.append(
-                f"{_names(of_cause)} skipped: {on_one_line(_of_all(of_cause), _MAX_CHARS)}"
-            )
+            reason = on_one_line(_of_all(of_cause), _MAX_CHARS)
+            names = list(dict.fromkeys(x.metric for x in of_cause))
+            are = "is" if len(names) == 1 else "are"
+            found.append(f"{first_of(names, _MAX_NAMES)} {are} skipped: {reason}")
     if over_budget := _skipped(outcomes, "budget"):
-        reason = over_budget[0].evaluation.reason
-        found.append(f"{_scores(_count(over_budget))} skipped: {on_one_line(reason, _MAX_CHARS)}")
-    failed = [x for x in outcomes if x.evaluation.status == "failed"]
+        reason = on_one_line(over_budget[0].evaluation.reason, _MAX_CHARS)
+        found.append(f"{counted(_count(over_budget), 'score is', 'scores are')} skipped: {reason}")
+    failed = _failed(outcomes)
     if failed and no_score(outcomes) is None:
-        found.append(f"{_failed(_count(failed))}, most of them so: {_most_common(failed)}")
+        count = counted(_count(failed), "score", "scores")
+        found.append(f"{count} failed, most of them so: {_most_common(failed)}")
     return found
 
 
@@ -447,8 +405,11 @@ def no_score(outcomes: Sequence[Counted]) -> str | None:
     judged.
     """
     judged = [x for x in outcomes if _is_judged(x.evaluation)]
-    failed = [x for x in judged if x.evaluation.status == "failed"]
-    if not failed or any(_is_scored_by_a_model(x.evaluation) for x in judged):
+    failed = _failed(judged)
+    is_scored = any(
+        x.evaluation.status == "scored" and x.evaluation.evaluator.kind == "LLM" for x in judged
+    )
+    if not failed or is_scored:
         return None
     most = "" if len({x.evaluation.reason for x in failed}) == 1 else ", most of them so"
     return (
@@ -459,13 +420,8 @@ def no_score(outcomes: Sequence[Counted]) -> str | None:
 
 def _is_judged(evaluation: Evaluation) -> bool:
     metric = available().get(evaluation.metric)
-    if evaluation.evaluator.kind == "LLM":
-        return True
-    return is_rubric(evaluation.metric) or (metric is not None and issubclass(metric, Judged))
-
-
-def _is_scored_by_a_model(evaluation: Evaluation) -> bool:
-    return evaluation.status == "scored" and evaluation.evaluator.kind == "LLM"
+    is_judged = metric is not None and issubclass(metric, Judged)
+    return is_judged or evaluation.evaluator.kind == "LLM" or is_rubric(evaluation.metric)
 
 
 def _cause_of(evaluation: Evaluation) -> SkipCause | None:
@@ -480,27 +436,16 @@ def _skipped(outcomes: Iterable[Counted], cause: SkipCause) -> list[Counted]:
     return [x for x in outcomes if _cause_of(x.evaluation) == cause]
 
 
+def _failed(outcomes: Iterable[Counted]) -> list[Counted]:
+    return [x for x in outcomes if x.evaluation.status == "failed"]
+
+
 def _of_all(skipped: Sequence[Evaluation]) -> str:
     """The reason of the first, in which its metric stands for all of them."""
-    [first, *_] = skipped
-    alone = len({x.metric for x in skipped}) == 1
-    return (
-        first.reason if alone else first.reason.replace(f" judges {first.metric}:", " judges them:")
-    )
-
-
-def _names(evaluations: Iterable[Evaluation]) -> str:
-    names = list(dict.fromkeys(x.metric for x in evaluations))
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return f"{', '.join(names[:_MAX_NAMES])}{more} {'is' if len(names) == 1 else 'are'}"
-
-
-def _scores(count: int) -> str:
-    return "1 score is" if count == 1 else f"{count:,} scores are"
-
-
-def _failed(count: int) -> str:
-    return "1 score failed" if count == 1 else f"{count:,} scores failed"
+    reason, metric = skipped[0].reason, skipped[0].metric
+    if all(x.metric == metric for x in skipped):
+        return reason
+    return reason.replace(f" judges {metric}:", " judges them:")
 
 
 def _most_common(failed: Iterable[Counted]) -> str:

@@ -4,16 +4,17 @@ import argparse
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spanscore import config
 from spanscore.api.v1.run_service_pb2 import GetRunRequest
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest
-from spanscore.cli import score_actions, score_lines, server
+from spanscore.cli import score_actions, score_lines, server, stored
 from spanscore.cli.options import argument
 from spanscore.cli.score_summary import number
 from spanscore.cli.terminal import (
     console,
+    counted,
     on_one_line,
     plain_table,
     print_json,
@@ -24,6 +25,7 @@ from spanscore.cli.terminal import (
 from spanscore.errors import InputError
 from spanscore.model.score import Evaluation
 from spanscore.store import undelivered
+from spanscore.store.runs import RunTables
 from spanscore.store.undelivered import Listed
 
 if TYPE_CHECKING:
@@ -64,13 +66,23 @@ def run(args: argparse.Namespace) -> int:
     if args.trace and args.session:
         raise InputError("--trace and --session: give one of them")
     args.skipped = args.skipped or bool(args.trace)
-    found = _of_run(args, _found(args)) if args.run else _found(args)
-    if args.json:
-        for score in found:
-            print_json({"uid": score.uid, **score.to_json()})
-    elif not score_lines.print_scores(found, args.limit, server.trace_url(args)):
+    count = _print_found(args)
+    if args.run and not count:
+        _require_run(args)
+    if not (count or args.json):
         console().print(styled(printable(_why_none(args))))
     return 0
+
+
+def _print_found(args: argparse.Namespace) -> int:
+    """Print the scores that the options name, and return how many."""
+    if not args.json:
+        return score_lines.print_scores(_found(args), args.limit, server.trace_url(args))
+    count = 0
+    for score in _found(args):
+        print_json({"uid": score.uid, **score.to_json()})
+        count += 1
+    return count
 
 
 def _why_none(args: argparse.Namespace) -> str:
@@ -91,111 +103,41 @@ def _unscored(args: argparse.Namespace) -> str:
         with server.service(args, "Score") as ask:
             reason: str = ask("ListScores", ListScoresRequest(trace_id=args.trace)).unscored
             return reason
-    from spanscore.evaluation import Unscored  # noqa: PLC0415 - as below
-    from spanscore.store import listing  # noqa: PLC0415 - as below
-
-    turns = server.read(args, lambda x: listing.turns_of(x, args.trace, args.tenant or ""))
-    if not turns:
-        raise InputError(
-            f"--trace {args.trace}: nothing is stored under it: it may not be complete yet, be past"
-            " its retention, or hold no GenAI spans; --server HOST:PORT asks the running server,"
-            " which knows"
-        )
-    why = Unscored(config.load(args.config).evaluation).why
-    return next(filter(None, (why(*x) for x in turns)), "")
+    return next((why for _, why in stored.turns_of(args) if why), "")
 
 
-def _run_id(args: argparse.Namespace) -> str:
-    run: str = args.run
-    return run.removeprefix("runs/")
-
-
-def _of_run(args: argparse.Namespace, found: Iterator[Evaluation]) -> Iterator[Evaluation]:
-    """The scores of a run, also of one that was deleted without them.
-
-    Raises InputError where there is no such run.
-    """
-    first = next(found, None)
-    if first is not None:
-        yield first
-        yield from found
-    elif args.server:
-        _require_on_server(args)
-    else:
-        _require_in_store(args)
-
-
-def _require_on_server(args: argparse.Namespace) -> None:
-    with server.service(args, "Run") as ask:
-        ask("GetRun", GetRunRequest(name=f"runs/{_run_id(args)}"))
-
-
-def _require_in_store(args: argparse.Namespace) -> None:
-    from spanscore.store.runs import RunTables  # noqa: PLC0415 - SQLAlchemy, as below
-
-    if (
-        server.read(
-            args, lambda connection: RunTables(connection).get(args.tenant or "", _run_id(args))
-        )
-        is None
-    ):
+def _require_run(args: argparse.Namespace) -> None:
+    """Raise InputError where there is no such run; the scores of one may be there without it."""
+    run = args.run.removeprefix("runs/")
+    if args.server:
+        with server.service(args, "Run") as ask:
+            ask("GetRun", GetRunRequest(name=f"runs/{run}"))
+    elif server.read(args, lambda x: RunTables(x).get(args.tenant or "", run)) is None:
         raise InputError(
             f"--run {args.run}: there is no such run; spanscore runs list has their ids"
         )
 
 
 def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
-    if args.server:
-        return _of_server(args)
-    from spanscore.store import (  # noqa: PLC0415 - SQLAlchemy, which --help and --server do not need
-        listing,
-    )
-
-    query = listing.ScoreQuery(
+    are_sorted = not (args.server and (args.trace or args.session))
+    found = stored.list_scores(
+        args,
+        args.limit if are_sorted else 0,
         trace_id=args.trace and args.trace.strip().lower(),
-        failing=args.failing,
-        skipped=args.skipped,
-        since_ns=server.since_ns(args.since),
-        service=args.service,
-        metric=args.metric,
         session_id=args.session,
-        source=args.source,
-        run=_run_id(args),
-        tenant=args.tenant or "",
-    )
-    return server.of_store(
-        args, lambda connection, place: listing.scores(connection, query, server.PAGE, place)
-    )
-
-
-def _of_server(args: argparse.Namespace) -> Iterator[Evaluation]:
-    from spanscore.api.decoder import (  # noqa: PLC0415 - gRPC, which reading a store does not need
-        decode_score,
-    )
-
-    request = ListScoresRequest(
-        failing=args.failing,
-        skipped=args.skipped,
         since_ns=server.since_ns(args.since),
-        service_name=args.service,
-        metric=args.metric,
-        source=args.source,
-        trace_id=args.trace,
-        session_id=args.session,
-        run=f"runs/{_run_id(args)}" if args.run else "",
+        run=args.run.removeprefix("runs/"),
+        **{name: getattr(args, name) for name in _SAME},
     )
-    is_of_subject = bool(args.trace or args.session)
-    limit = 0 if is_of_subject else args.limit
-    found = map(
-        decode_score,
-        server.of_server(args, "Score", request, "ListScores", "scores", limit),
-    )
-    if not is_of_subject:
+    if are_sorted:
         return found
     wanted = (x for x in found if args.skipped or x.status != "skipped")
     newest = sorted(wanted, key=lambda x: x.evaluated_at_ns, reverse=True)
     return islice(newest, args.limit or None)
 
+
+_SAME = ("failing", "skipped", "service", "metric", "source")
+"""Options that are called as the conditions that they are."""
 
 _MAX_COUNTED = 1000
 """Skipped scores that are counted where no other is there."""
@@ -210,6 +152,7 @@ _OF_LISTS = (
 """Options of the lists of scores; taken for nothing here, they would have more forgotten than was
 meant.
 """
+_OF_NOTE = ("exporter", "forms", "reason", "error", "since_ns")
 _REASONS = {
     "fault": "the backend failed at them",
     "refused": "the backend refused them",
@@ -225,19 +168,17 @@ def run_undelivered(args: argparse.Namespace) -> int:
     _refuse_unfit(args)
     settings = config.load(args.config)
     if args.resend:
-        print(_resent(_resend(settings, args.exporter)))
+        print(_resend(settings, args.exporter))
     elif args.forget:
-        print(
-            f"{_counted(undelivered.forget(settings.store, args.exporter))} forgotten as"
-            " undelivered"
-        )
+        count = undelivered.forget(settings.store, args.exporter)
+        print(f"{_are(count)} forgotten as undelivered")
+    elif args.json:
+        for note, score, is_superseded in undelivered.kept(settings.store, args.exporter):
+            known = {name: getattr(note, name) for name in _OF_NOTE}
+            states = {"to_be_sent_again": note.to_resend, "superseded": is_superseded}
+            print_json({**known, **states, "score": score.to_json()})
     else:
-        found = undelivered.kept(settings.store, args.exporter)
-        if args.json:
-            for one in found:
-                print_json(_as_json(one))
-        else:
-            _print(found)
+        _print(undelivered.kept(settings.store, args.exporter))
     return 0
 
 
@@ -255,42 +196,25 @@ def _refuse_unfit(args: argparse.Namespace) -> None:
         raise InputError("--json: goes with --undelivered, not with --resend or --forget")
 
 
-def _resend(settings: config.Settings, exporters: Sequence[str]) -> int:
-    """Have these exporters, else all that are configured, send again; how many scores that is."""
+def _resend(settings: config.Settings, exporters: Sequence[str]) -> str:
+    """Have these exporters, else all that are configured, send again; what comes of it."""
     for name in exporters:
         if name not in settings.export.exporters:
             raise InputError(
                 f"--exporter {name}: the configuration has no such exporter, so nothing would send"
             )
     names = exporters or list(settings.export.exporters)
-    return undelivered.ask(settings.store, names) if names else 0
-
-
-def _resent(count: int) -> str:
+    count = undelivered.ask(settings.store, names) if names else 0
     if not count:
         return "nothing is undelivered by the exporters of this configuration"
     return (
-        f"{_counted(count)} to be sent again, within seconds by a server that runs, else at its"
+        f"{_are(count)} to be sent again, within seconds by a server that runs, else at its"
         " next start; --undelivered lists what still does not arrive"
     )
 
 
-def _counted(count: int) -> str:
-    return "1 score is" if count == 1 else f"{count:,} scores are"
-
-
-def _as_json(listed: Listed) -> dict[str, Any]:
-    note, evaluation = listed.note, listed.evaluation
-    return {
-        "exporter": note.exporter,
-        "forms": list(note.forms),
-        "reason": note.reason,
-        "error": note.error,
-        "since_ns": note.since_ns,
-        "to_be_sent_again": note.to_resend,
-        "superseded": listed.is_superseded,
-        "score": evaluation.to_json(),
-    }
+def _are(count: int) -> str:
+    return counted(count, "score is", "scores are")
 
 
 def _print(found: Iterator[Listed]) -> None:
@@ -309,7 +233,7 @@ def _print(found: Iterator[Listed]) -> None:
     for why, listed in shown.items():
         _print_group(output, why, listed, counts[why])
     if more := sum(counts.values()) - sum(counts[x] for x in shown):
-        output.print(f"and {_counted(more)} undelivered for other reasons; --json lists all\n")
+        output.print(f"and {_are(more)} undelivered for other reasons; --json lists all\n")
     output.print("--resend has them sent again, --forget lists them no more.")
 
 
@@ -317,35 +241,27 @@ def _print_group(
     output: "Console", why: tuple[str, str, str], listed: Sequence[Listed], count: int
 ) -> None:
     exporter, reason, error = why
-    scores = "1 score" if count == 1 else f"{count:,} scores"
-    output.print(
-        styled(f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}", "bold")
-    )
+    scores = counted(count, "score", "scores")
+    title = f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}"
+    output.print(styled(title, "bold"))
     output.print(styled(on_one_line(error, _MAX_ERROR_CHARS)))
     columns = ("since (UTC)", "metric", "score", "label", "trace or session", "missing")
-    rows = plain_table(columns, ("score",), wrapped={"metric", "trace or session"})
-    for note, evaluation, is_superseded in listed:
-        since = utc(note.since_ns)
-        state = (
-            "to be sent again"
-            if note.to_resend
-            else "superseded"
-            if is_superseded
-            else ", ".join(note.forms)
-        )
-        subject = (
-            evaluation.session_id if evaluation.scope == "session" else evaluation.target.trace_id
-        )
-        label = on_one_line(evaluation.label or evaluation.status, 20)
-        rows.add_row(
-            f"{since:%Y-%m-%d %H:%M}",
-            on_one_line(evaluation.metric, 40),
-            number(evaluation.value),
-            label,
-            on_one_line(subject or evaluation.subject_id, 64),
-            state,
-        )
-    output.print(rows)
+    folded = {"metric", "trace or session"}
+    output.print(plain_table(columns, ("score",), map(_cells, listed), wrapped=folded))
     if count > len(listed):
         output.print(f"and {count - len(listed):,} more, which --json lists")
     output.print()
+
+
+def _cells(listed: Listed) -> Sequence[str]:
+    note, score, is_superseded = listed
+    state = "superseded" if is_superseded else ", ".join(note.forms)
+    subject = score.session_id if score.scope == "session" else score.target.trace_id
+    return (
+        f"{utc(note.since_ns):%Y-%m-%d %H:%M}",
+        on_one_line(score.metric, 40),
+        number(score.value),
+        on_one_line(score.label or score.status, 20),
+        on_one_line(subject or score.subject_id, 64),
+        "to be sent again" if note.to_resend else state,
+    )

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +15,7 @@ from spanscore import config
 from spanscore.cli.options import add_config, add_json, add_limit, argument
 from spanscore.cli.terminal import print_json
 from spanscore.errors import ConfigError, InputError, SpanscoreError
-from spanscore.model.options import duration_ns
+from spanscore.model.options import moment_ns
 from spanscore.rpc import CHANNEL_OPTIONS, TENANT_HEADER, authorization, tenant_named
 
 if TYPE_CHECKING:
@@ -93,21 +92,13 @@ def since_ns(text: str | None, option: str = "--since") -> int | None:
     """
     if text is None:
         return None
-    return min(max(_moment_ns(text, option), 0), _LAST_NS)
-
-
-def _moment_ns(text: str, option: str) -> int:
     try:
-        return time.time_ns() - duration_ns(text)
+        found = moment_ns(text, time.time_ns())
     except (ValueError, OverflowError):
-        pass
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
         raise InputError(
             f"{option} {text}: give a duration such as 24h, or a time such as 2026-05-01T12:00"
         ) from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) * 10**9
+    return min(max(found, 0), _LAST_NS)
 
 
 def store_config(args: argparse.Namespace) -> "Config":
@@ -120,16 +111,21 @@ def store_config(args: argparse.Namespace) -> "Config":
 
 
 def of_store(
-    args: argparse.Namespace, read: "Callable[[Connection, Place | None], Page[ItemT]]"
+    args: argparse.Namespace,
+    page: "Callable[[Connection, Any, int, Place | None], Page[ItemT]]",
+    query: Any,
+    limit: int,
 ) -> Iterator[ItemT]:
-    """What the store contains, newest first, as many as the options ask for; `read` gives a page.
+    """What the store contains that meets a query, at most `limit`; 0: all. `page` gives a page.
 
     Raises ConfigError where there is no store.
     """
     from spanscore.store import listing  # noqa: PLC0415 - SQLAlchemy, which --help and --server do not need
 
     try:
-        yield from listing.pages(store_config(args), read, args.limit or None)
+        yield from listing.pages(
+            store_config(args), lambda x, place: page(x, query, PAGE, place), limit or None
+        )
     except ConfigError as error:
         raise ConfigError(
             f"{error}, or name the store by --store, or a running server by --server"

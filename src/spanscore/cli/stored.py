@@ -1,9 +1,10 @@
 """Stored agent traces and scores, for commands that otherwise read files."""
 
 import argparse
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spanscore import config
 from spanscore.cli import server
 from spanscore.cli.terminal import progress
 from spanscore.errors import InputError
@@ -12,6 +13,9 @@ from spanscore.model.trace import AgentTrace
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
+
+    from spanscore.api.v1.trace_service_pb2 import TraceSummary
+    from spanscore.store.listing import TraceScores
 
 _MAX_TURNS = 1000
 _RUN = "runs/"
@@ -80,33 +84,90 @@ def of_run(args: argparse.Namespace, path: object) -> Found:
     scores = scores_of_run(args, path)
     ids = sorted({x.subject_id for x in scores if x.scope == "trace"})
     keys = sorted({x.subject_id for x in scores if x.scope == "session"})
-    read_traces = _traces_on_server if args.server else _traces_in_store
     return Found(read_traces(args, ids, keys), scores)
 
 
 def scores_of_run(args: argparse.Namespace, path: object) -> list[Evaluation]:
     """What an evaluation run scored. Raises InputError where that is nothing."""
-    run = str(path).removeprefix(_RUN)
-    scores = list(_run_on_server(args, run) if args.server else _run_in_store(args, run))
+    scores = list(list_scores(args, 0, run=str(path).removeprefix(_RUN), skipped=True))
     if not scores:
         raise InputError(f"{path}: no score of such a run; spanscore runs list has their ids")
     return scores
 
 
-def _of_store(args: argparse.Namespace, *, failing: bool) -> Found:
+def list_scores(
+    args: argparse.Namespace,
+    limit: int,
+    *,
+    service: str | None = None,
+    run: str = "",
+    **conditions: Any,
+) -> Iterator[Evaluation]:
+    """Stored scores, at most `limit`; 0: all. Conditions are as of `listing.ScoreQuery`."""
+    if args.server:
+        from spanscore.api.decoder import decode_score  # noqa: PLC0415 - as below
+        from spanscore.api.v1.score_service_pb2 import ListScoresRequest  # noqa: PLC0415 - as below
+
+        request = ListScoresRequest(service_name=service, run=run and _RUN + run, **conditions)
+        found = server.of_server(args, "Score", request, "ListScores", "scores", limit)
+        return map(decode_score, found)
     from spanscore.store import listing  # noqa: PLC0415 - SQLAlchemy, which --server does not need
 
+    tenant = args.tenant or ""
+    query = listing.ScoreQuery(service=service, run=run, tenant=tenant, **conditions)
+    return server.of_store(args, listing.scores, query, limit)
+
+
+def list_traces_in_store(args: argparse.Namespace, **more: Any) -> "Iterator[TraceScores]":
+    """The agent traces that the options name, each with its scores; `more` of
+    `listing.TraceQuery`.
+    """
+    from spanscore.store import listing  # noqa: PLC0415 - as above
+
     query = listing.TraceQuery(
-        failing=failing,
         since_ns=server.since_ns(args.since),
         service=args.service,
         session_id=args.session,
         tenant=args.tenant or "",
+        **more,
     )
-    found = server.of_store(
-        args, lambda connection, place: listing.traces(connection, query, server.PAGE, place)
+    return server.of_store(args, listing.traces, query, args.limit)
+
+
+def list_traces_on_server(args: argparse.Namespace, **more: Any) -> "Iterator[TraceSummary]":
+    """The summaries of the agent traces that the options name; `more` of ListTracesRequest."""
+    from spanscore.api.v1.trace_service_pb2 import ListTracesRequest  # noqa: PLC0415 - as above
+
+    request = ListTracesRequest(
+        since_ns=server.since_ns(args.since),
+        service_name=args.service,
+        session_id=args.session,
+        **more,
     )
-    traces = [x.trace for x in found]
+    return server.of_server(args, "Trace", request, "ListTraces", "traces", args.limit)
+
+
+def turns_of(args: argparse.Namespace) -> "list[tuple[TraceScores, str]]":
+    """The turns that `--trace` stands for in the store, each with why it has no score.
+
+    Raises InputError where nothing is stored under it.
+    """
+    from spanscore.evaluation import Unscored  # noqa: PLC0415 - as above
+    from spanscore.store import listing  # noqa: PLC0415 - as above
+
+    turns = server.read(args, lambda x: listing.turns_of(x, args.trace, args.tenant or ""))
+    if not turns:
+        raise InputError(
+            f"--trace {args.trace}: nothing is stored under it: it may not be complete yet, be past"
+            " its retention, or hold no GenAI spans; --server HOST:PORT asks the running server,"
+            " which knows"
+        )
+    why = Unscored(config.load(args.config).evaluation).why
+    return [(x, why(*x)) for x in turns]
+
+
+def _of_store(args: argparse.Namespace, *, failing: bool) -> Found:
+    traces = [x.trace for x in list_traces_in_store(args, failing=failing)]
     return Found(traces, server.read(args, lambda x: _scores_in_store(x, traces, args.tenant)))
 
 
@@ -116,8 +177,7 @@ def _scores_in_store(
     from spanscore.store import external, lookup, records  # noqa: PLC0415 - as above
     from spanscore.store.stored_rows import key  # noqa: PLC0415 - as above
 
-    ids, keys = [x.id for x in traces], _keys(traces)
-    stored_keys = [key(x) for x in keys]
+    ids, stored_keys = [x.id for x in traces], [key(x) for x in _keys(traces)]
     rows = lookup.newest_scores(connection, ids, stored_keys, tenant or "")
     own = [x for some in records.undamaged_evaluations([y.record for y in rows]) for x in some]
     trace_ids = {x for trace in traces for x in trace.trace_ids}
@@ -126,85 +186,55 @@ def _scores_in_store(
     return [*own, *joined.scores, *joined.of_no_turn, *of_sessions]
 
 
-def _run_in_store(args: argparse.Namespace, run: str) -> Iterator[Evaluation]:
-    from spanscore.store import listing  # noqa: PLC0415 - as above
-
-    query = listing.ScoreQuery(run=run, skipped=True, tenant=args.tenant or "")
-    everything = argparse.Namespace(**{**vars(args), "limit": 0})
-    return server.of_store(
-        everything, lambda connection, place: listing.scores(connection, query, server.PAGE, place)
-    )
-
-
-def _traces_in_store(
-    args: argparse.Namespace, ids: Collection[str], keys: Collection[str]
+def read_traces(
+    args: argparse.Namespace, ids: Collection[str], keys: Collection[str] = ()
 ) -> list[AgentTrace]:
+    """Those of these agent traces that are there, and all of the sessions with these keys."""
+    if args.server:
+        return _traces_on_server(args, ids, keys)
     from spanscore.store import lookup, placement  # noqa: PLC0415 - as above
     from spanscore.store.stored_rows import key  # noqa: PLC0415 - as above
 
     def traces(connection: "Connection") -> list[AgentTrace]:
-        stored_keys = [key(x) for x in keys]
-        turns = lookup.session_trace_ids(connection, stored_keys, args.tenant or "")
-        return list(placement.stored(connection, sorted({*ids, *turns})))
+        turns = lookup.session_trace_ids(connection, [key(x) for x in keys], args.tenant or "")
+        return list(placement.stored(connection, {*ids, *turns}))
 
     return server.read(args, traces)
 
 
 def _of_server(args: argparse.Namespace, *, failing: bool) -> Found:
-    from spanscore.api.v1 import score_service_pb2, trace_service_pb2  # noqa: PLC0415 - as above
-
-    request = trace_service_pb2.ListTracesRequest(
-        failing=failing,
-        since_ns=server.since_ns(args.since),
-        service_name=args.service,
-        session_id=args.session,
-    )
-    listed = server.of_server(args, "Trace", request, "ListTraces", "traces", args.limit)
-    traces = _traces_on_server(args, [x.id for x in listed], ())
-    asked = score_service_pb2.ListScoresRequest
-    requests = [asked(trace_id=x.id) for x in traces]
-    requests += [asked(session_id=x, filter="scope = session") for x in _keys(traces)]
-    with server.service(args, "Score") as ask, progress("reading", len(requests)) as done:
-        return Found(traces, [x for one in requests for x in _scores(ask, one, done)])
-
-
-def _run_on_server(args: argparse.Namespace, run: str) -> Iterator[Evaluation]:
-    from spanscore.api.v1.score_service_pb2 import ListScoresRequest  # noqa: PLC0415 - as above
-
-    with server.service(args, "Score") as ask:
-        yield from _scores(ask, ListScoresRequest(run=_RUN + run, skipped=True))
-
-
-def _scores(
-    ask: server.Ask, request: Any, done: Callable[[], object] = lambda: None
-) -> Iterator[Evaluation]:
     from spanscore.api.decoder import decode_score  # noqa: PLC0415 - gRPC, as above
+    from spanscore.api.v1.score_service_pb2 import ListScoresRequest as Asked  # noqa: PLC0415 - as above
 
-    yield from map(decode_score, server.pages(ask, "ListScores", request, "scores", 0))
-    done()
+    traces = read_traces(args, [x.id for x in list_traces_on_server(args, failing=failing)])
+    requests = [Asked(trace_id=x.id) for x in traces]
+    requests += [Asked(session_id=x, filter="scope = session") for x in _keys(traces)]
+    scores: list[Evaluation] = []
+    with server.service(args, "Score") as ask, progress("reading", len(requests)) as done:
+        for one in requests:
+            scores += map(decode_score, server.pages(ask, "ListScores", one, "scores", 0))
+            done()
+    return Found(traces, scores)
 
 
 def _traces_on_server(
-    args: argparse.Namespace, ids: Sequence[str], keys: Sequence[str]
+    args: argparse.Namespace, ids: Collection[str], keys: Collection[str]
 ) -> list[AgentTrace]:
     from urllib.parse import quote  # noqa: PLC0415 - as above
 
     from spanscore.api.convert import decode_trace  # noqa: PLC0415 - gRPC, as above
     from spanscore.api.v1 import trace_service_pb2 as pb  # noqa: PLC0415 - as above
 
+    names, traces = {f"traces/{x}": None for x in ids}, []
     with server.service(args, "Trace") as ask:
-        found = [
-            ask.or_none("GetSession", pb.GetSessionRequest(name=f"sessions/{quote(x, safe='')}"))
-            for x in keys
-        ]
-        names = dict.fromkeys(
-            [*(f"traces/{x}" for x in ids), *(y for x in found if x for y in x.traces)]
-        )
+        for key in keys:
+            asked = pb.GetSessionRequest(name=f"sessions/{quote(key, safe='')}")
+            if session := ask.or_none("GetSession", asked):
+                names |= dict.fromkeys(session.traces)
         with progress("reading", len(names)) as done:
-            traces = []
-            for one in names:
-                message = ask.or_none("GetTrace", pb.GetTraceRequest(name=one))
-                traces += [] if message is None else [decode_trace(message)]
+            for name in names:
+                if message := ask.or_none("GetTrace", pb.GetTraceRequest(name=name)):
+                    traces.append(decode_trace(message))
                 done()
     return traces
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,6 +50,25 @@ def on_one_line(text: str, max_chars: int) -> str:
     'What is the…'
     """
     return line_of(printable(shortened(text, max_chars * 4)), max_chars)
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """The first of some names, and how many more there are.
+
+    >>> first_of(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def counted(count: int, one: str, many: str) -> str:
+    """A number of things, with the words for one and for many.
+
+    >>> counted(1, "score is", "scores are"), counted(1000, "score is", "scores are")
+    ('1 score is', '1,000 scores are')
+    """
+    return f"1 {one}" if count == 1 else f"{count:,} {many}"
 
 
 def utc(ns: int) -> datetime:
@@ -201,11 +220,18 @@ def let_go_of_streams() -> None:
     os.close(nowhere)
 
 
+Rows = Sequence[Sequence[Any]]
+
+
 def plain_table(
-    words: Sequence[str], numbers: Sequence[str] = (), *, wrapped: Collection[str] = ()
+    words: Sequence[str],
+    numbers: Sequence[str] = (),
+    rows: Iterable[Sequence[Any]] = (),
+    *,
+    wrapped: Collection[str] = (),
 ) -> "Table":
-    """An empty table with these columns, those of `numbers` to the right and, where they are not
-    among `words`, last; only those in `wrapped` take several lines.
+    """A table with these columns, those of `numbers` to the right and, where they are not among
+    `words`, last; only those in `wrapped` take several lines.
     """
     from rich.table import Table  # noqa: PLC0415 - --json needs no rich
 
@@ -217,6 +243,8 @@ def plain_table(
             overflow="fold" if heading in wrapped else "ellipsis",
             justify="right" if heading in numbers else "left",
         )
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -233,8 +261,6 @@ def assembled(*parts: "str | Text | tuple[str, str]") -> "Text":
 
     return Text.assemble(*parts)
 
-
-Rows = Sequence[Sequence[Any]]
 
 _ANY_WIDTH = 1_000
 _LEAST_CHARS = 16

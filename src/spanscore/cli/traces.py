@@ -10,8 +10,8 @@ from spanscore.api import listing as messages
 from spanscore.api.convert import decode_trace
 from spanscore.api.decoder import decode_score
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest
-from spanscore.api.v1.trace_service_pb2 import GetTraceRequest, ListTracesRequest, TraceSummary
-from spanscore.cli import score_lines, server
+from spanscore.api.v1.trace_service_pb2 import GetTraceRequest, TraceSummary
+from spanscore.cli import score_lines, server, stored
 from spanscore.cli.options import argument
 from spanscore.cli.terminal import print_json
 from spanscore.errors import InputError
@@ -70,42 +70,20 @@ def _added(args: argparse.Namespace, found: Iterator[TraceSummary]) -> str:
 
 def _whole(args: argparse.Namespace, summary: TraceSummary) -> AgentTrace:
     """The trace of a summary. Raises InputError where it was deleted meanwhile."""
-    if args.server:
-        with server.service(args, "Trace") as ask:
-            return decode_trace(ask("GetTrace", GetTraceRequest(trace_id=summary.id)))
-    turns = server.read(args, lambda x: listing.turns_of(x, summary.id, args.tenant or ""))
-    if not turns:
+    found = stored.read_traces(args, [summary.id])
+    if not found:
         raise InputError(f"trace {summary.id}: it was deleted meanwhile; list the traces again")
-    return turns[0].trace
+    return found[0]
 
 
 def _found(args: argparse.Namespace) -> Iterator[TraceSummary]:
     if args.trace:
         return _of_trace(args)
-    since_ns = server.since_ns(args.since)
     if args.server:
-        request = ListTracesRequest(
-            failing=args.failing,
-            since_ns=since_ns,
-            service_name=args.service,
-            session_id=args.session,
-            order_by=args.order_by,
-        )
-
-        return server.of_server(args, "Trace", request, "ListTraces", "traces", args.limit)
+        return stored.list_traces_on_server(args, failing=args.failing, order_by=args.order_by)
     orders = listing.TRACE_ORDERS
     order = ordering.parse(args.order_by, orders, alone=orders) or (listing.NEWEST_FIRST,)
-    query = listing.TraceQuery(
-        order=order[0],
-        failing=args.failing,
-        since_ns=since_ns,
-        service=args.service,
-        session_id=args.session,
-        tenant=args.tenant or "",
-    )
-    found = server.of_store(
-        args, lambda connection, place: listing.traces(connection, query, server.PAGE, place)
-    )
+    found = stored.list_traces_in_store(args, failing=args.failing, order=order[0])
     unscored = Unscored(config.load(args.config).evaluation)
     return (messages.summary(x, unscored.why(*x)) for x in found)
 
@@ -120,13 +98,7 @@ def _of_trace(args: argparse.Namespace) -> Iterator[TraceSummary]:
         scores = [decode_score(x) for x in answer.scores]
         yield messages.summary(listing.TraceScores(trace, scores), answer.unscored)
         return
-    turns = server.read(args, lambda x: listing.turns_of(x, args.trace, args.tenant or ""))
-    if not turns:
-        raise InputError(
-            f"--trace {args.trace}: nothing is stored under it; spanscore scores --trace says more"
-        )
-    unscored = Unscored(config.load(args.config).evaluation)
-    yield from (messages.summary(x, unscored.why(*x)) for x in turns)
+    yield from (messages.summary(*x) for x in stored.turns_of(args))
 
 
 def _as_json(trace: TraceSummary) -> dict[str, Any]:
