@@ -24,7 +24,8 @@ from spanscore.rebuild import rebuild_all
 from spanscore.received_scores import read_external
 
 if TYPE_CHECKING:
-    from spanscore.store.listing import Page, Place
+    from spanscore.store.listing import Page
+    from spanscore.store.ordering import Place
 
 _PAGE = 1000
 _ANYBODY = "any"

@@ -24,7 +24,6 @@ from spanscore.store import (
     kept_scores,
     listing,
     lookup,
-    ordered_scores,
     placement,
     records,
     schema,
@@ -41,7 +40,7 @@ from spanscore.store.database import NO_GUARD, Database, Pruned, prune_step, sec
 from spanscore.store.given_scores import GivenScores
 from spanscore.store.lookup import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.monitors import MonitorStore, last_read_seq
-from spanscore.store.ordering import Order
+from spanscore.store.ordering import Place
 from spanscore.store.runs import RunTables
 from spanscore.store.schema import (
     agent_traces,
@@ -373,34 +372,21 @@ class Store:
         return newest([*own, *(x for x in given.of_no_turn if x.subject_id in named), *of_sessions])
 
     def list_scores(
-        self, query: listing.ScoreQuery, limit: int, after: listing.Place | None = None
+        self, query: listing.ScoreQuery, limit: int, after: Place | None = None
     ) -> listing.Page[Evaluation]:
         """A page of scores; see `listing.scores`."""
         with self._database.reading() as connection:
             return listing.scores(connection, query, limit, after)
 
-    def list_scores_in_order(
-        self,
-        query: listing.ScoreQuery,
-        order: Sequence[Order],
-        limit: int,
-        after: Sequence[int] | None = None,
-    ) -> ordered_scores.OrderedPage:
-        """A page of scores by their value, or by when they were made; see
-        `ordered_scores.scores`.
-        """
-        with self._database.reading() as connection:
-            return ordered_scores.scores(connection, query, order, limit, after)
-
     def list_traces(
-        self, query: listing.TraceQuery, limit: int, after: listing.Place | None = None
+        self, query: listing.TraceQuery, limit: int, after: Place | None = None
     ) -> listing.Page[listing.TraceScores]:
         """A page of agent traces; see `listing.traces`."""
         with self._database.reading() as connection:
             return listing.traces(connection, query, limit, after)
 
     def list_sessions(
-        self, query: session_lists.SessionQuery, limit: int, after: listing.Place | None = None
+        self, query: session_lists.SessionQuery, limit: int, after: Place | None = None
     ) -> listing.Page[SessionRecord]:
         """A page of sessions; see `session_lists.sessions`."""
         with self._database.reading() as connection:
