@@ -19,7 +19,7 @@ from spanscore.evaluation.config import Overrides
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, Target, Usage
 from spanscore.store.config import Config
-from spanscore.store.listing import Page, Place
+from spanscore.store.listing import Page
 from spanscore.store.store import Store, StoredTrace
 
 CALL = Call()
@@ -348,9 +348,9 @@ class _Large(StoreBackend):
         ]
 
     def list_scores(self, query, limit, after=None):
-        start = after.row if after else 0
+        start = after[0] if after else 0
         found = self._scores()[start : start + limit]
-        return Page(found, Place(start + len(found)) if start + len(found) < 40 else None)
+        return Page(found, (start + len(found),) if start + len(found) < 40 else None)
 
     def evaluations(self, *, tenant, trace_id=None, session_id=None, run=""):
         return self._scores()

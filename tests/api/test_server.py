@@ -35,7 +35,7 @@ from spanscore.model.trace import AgentTrace, Target
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.config import BearerToken
 from spanscore.rpc import BadRequest, ErrorInfo, detail_of, read_status, retry_after_s
-from spanscore.store.listing import Page, Place, ScoreQuery, TraceScores
+from spanscore.store.listing import Page, ScoreQuery, TraceScores
 
 _OTEL_ID = "0af7651916cd43dd8448eb211c80319c"
 _NAME = f"traces/{_OTEL_ID}"
@@ -88,11 +88,11 @@ class FakeBackend:
 
     def list_scores(self, query, limit, after=None):
         self.listed.append((query, limit, after))
-        return Page([_evaluation("newest", 0.1)], Place(3, 4))
+        return Page([_evaluation("newest", 0.1)], (3, 4))
 
     def list_traces(self, query, limit, after=None):
         self.listed.append((query, limit, after))
-        return Page([TraceScores(_TRACE, [_evaluation("coherence", 0.75)])], Place(3, 4))
+        return Page([TraceScores(_TRACE, [_evaluation("coherence", 0.75)])], (3, 4))
 
     def sessions(self, session_id, *, tenant):
         return []
@@ -244,7 +244,7 @@ def test_a_page_token_leads_to_the_next_page():
         traces = TraceServiceStub(channel)
         token = traces.ListTraces(ListTracesRequest(page_size=1)).next_page_token
         traces.ListTraces(ListTracesRequest(page_size=5, page_token=token))
-    assert [x[1:] for x in backend.listed] == [(1, None), (5, Place(3, 4))]
+    assert [x[1:] for x in backend.listed] == [(1, None), (5, (3, 4))]
 
 
 def test_a_page_token_of_other_conditions_is_an_invalid_argument(traces):

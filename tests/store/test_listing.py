@@ -54,7 +54,7 @@ def test_the_oldest_scores_come_first_where_that_is_asked_for(store, make, commi
         commit(make.score(make.trace(number), f"m{number}"))
     found, place = [], None
     while not found or place:
-        page = store.list_scores(ScoreQuery(oldest_first=True), 2, place)
+        page = store.list_scores(ScoreQuery(order=(listing.OLDEST_FIRST,)), 2, place)
         found, place = found + metrics_of(page), page.next
     assert found == [f"m{x}" for x in range(5)]
 
@@ -248,7 +248,7 @@ def test_what_was_stored_before_a_time_is_left_out_also_where_the_oldest_comes_f
     started_ns = clock.now_ns + 10**9
     for number in range(4):
         commit(make.score(make.trace(number), f"m{number}"))
-    query = ScoreQuery(since_ns=started_ns + since * 10**9, oldest_first=True)
+    query = ScoreQuery(since_ns=started_ns + since * 10**9, order=(listing.OLDEST_FIRST,))
     first = store.list_scores(query, 2)
     rest = store.list_scores(query, 10, first.next) if first.next else listing.Page([], None)
     assert metrics_of(first) + metrics_of(rest) == ["m0", "m1", "m2", "m3"][since:]
@@ -380,8 +380,7 @@ def test_of_searched_traces_only_those_that_contain_the_text_are_decoded(
 def test_a_search_ends_its_page_where_many_records_were_read_and_goes_on(
     store, make, commit, monkeypatch
 ):
-    monkeypatch.setattr(listing, "_CHUNK", 10)
-    monkeypatch.setattr(listing, "_MAX_READ", 10)
+    monkeypatch.setattr(listing, "_MAX_LOOKED_AT", 10)
     for number in range(1, 31):
         commit(trace=make.trace(number, user_input="zebra" if number == 1 else "horse"))
     query, place, sizes = TraceQuery(filter=parse("user_input:zebra", TRACE_FIELDS)), None, []

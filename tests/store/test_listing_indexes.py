@@ -48,7 +48,7 @@ def plans(store, database_url):
         asked = []
 
         def note(_connection, _cursor, statement, parameters, *_rest):
-            if "agent_traces.record" in statement and "ORDER BY" in statement:
+            if "ORDER BY" in statement and "agent_traces.stored_ns" not in statement:
                 asked.append((statement, parameters))
 
         event.listen(engine, "before_cursor_execute", note)
@@ -126,7 +126,7 @@ def test_of_the_scores_stored_since_a_time_no_older_one_is_looked_at_where_the_o
         store.commit([], [make.score(make.trace(x), f"m{clock.now_ns}") for x in range(200)])
         clock.now_ns += 10**9
         store.commit([], [make.score(make.trace(1), f"m{clock.now_ns}")])
-        return steps(ScoreQuery(since_ns=clock.now_ns, oldest_first=True))
+        return steps(ScoreQuery(since_ns=clock.now_ns, order=(listing.OLDEST_FIRST,)))
 
     few = listed()
     for _ in range(9):

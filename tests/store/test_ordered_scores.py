@@ -8,8 +8,7 @@ import pytest
 from spanscore.filters import parse
 from spanscore.model.score import Evaluator, Score, Skip
 from spanscore.store import ordering
-from spanscore.store.listing import SCORE_FIELDS, ScoreQuery
-from spanscore.store.ordered_scores import FIELDS
+from spanscore.store.listing import SCORE_FIELDS, SCORE_ORDERS, ScoreQuery
 from spanscore.store.session_lists import SessionQuery
 
 ORDERS = [
@@ -22,14 +21,14 @@ ORDERS = [
 
 
 def _order(text):
-    return ordering.parse(text, list(FIELDS))
+    return ordering.parse(text, list(SCORE_ORDERS))
 
 
 def _all(store, query, text, limit):
     """The scores of all pages."""
     found, place = [], None
     while True:
-        page = store.list_scores_in_order(query, _order(text), limit, place)
+        page = store.list_scores(replace(query, order=_order(text)), limit, place)
         found, place = found + page.items, page.next
         if place is None:
             return found
@@ -63,10 +62,10 @@ def filled(any_store, make):
 def test_pages_have_all_scores_in_the_order_that_is_asked_for(filled, text, limit):
     query = ScoreQuery(skipped=True)
     found = _all(filled, query, text, limit)
-    wanted = ordering.arranged(filled.list_scores(query, 100).items, _order(text), FIELDS)
+    wanted = ordering.arranged(filled.list_scores(query, 100).items, _order(text), SCORE_ORDERS)
     keys = [x.field for x in _order(text)]
-    assert [[FIELDS[key](x) for key in keys] for x in found] == [
-        [FIELDS[key](x) for key in keys] for x in wanted
+    assert [[SCORE_ORDERS[key](x) for key in keys] for x in found] == [
+        [SCORE_ORDERS[key](x) for key in keys] for x in wanted
     ]
     assert len({x.uid for x in found}) == 40
 
@@ -97,9 +96,10 @@ def test_scores_that_come_between_two_pages_move_nothing(store, make):
         store.commit(
             [], [replace(make.score(make.trace(number), "m"), outcome=Score(number / 10, ""))]
         )
-    first = store.list_scores_in_order(ScoreQuery(), _order("value"), 2)
+    query = ScoreQuery(order=_order("value"))
+    first = store.list_scores(query, 2)
     store.commit([], [replace(make.score(make.trace(9), "m"), outcome=Score(0.05, ""))])
-    second = store.list_scores_in_order(ScoreQuery(), _order("value"), 2, first.next)
+    second = store.list_scores(query, 2, first.next)
     assert [x.value for x in [*first.items, *second.items]] == [0.0, 0.1, 0.2, 0.3]
 
 

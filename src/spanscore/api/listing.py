@@ -17,19 +17,19 @@ from spanscore.rpc import text_of
 from spanscore.store import ordering
 from spanscore.store.listing import (
     NEWEST_FIRST,
+    OLDEST_FIRST,
     SCORE_FIELDS,
+    SCORE_ORDERS,
+    STORED,
     TRACE_FIELDS,
     TRACE_ORDERS,
     Page,
-    Place,
     ScoreQuery,
     TraceQuery,
     TraceScores,
 )
 from spanscore.store.lookup import SessionRecord
-from spanscore.store.ordered_scores import FIELDS as SCORE_ORDERS
-from spanscore.store.ordered_scores import NUMBERS, OrderedPage
-from spanscore.store.ordering import Order
+from spanscore.store.ordering import Order, Place
 from spanscore.store.session_lists import ORDERS as SESSION_ORDERS
 from spanscore.store.session_lists import (
     SESSION_FIELDS,
@@ -49,7 +49,6 @@ ResponseT = TypeVar(
     trace_pb.ListSessionsResponse,
 )
 
-_STORED = "stored_ns"
 _MAX_CHARS = 2000
 _MAX_NAMES = 10_000
 
@@ -60,23 +59,13 @@ class Lists(Protocol):
     def list_scores(
         self, query: ScoreQuery, limit: int, after: Place | None = None
     ) -> Page[Evaluation]:
-        """A page of scores, newest first."""
-        ...
-
-    def list_scores_in_order(
-        self,
-        query: ScoreQuery,
-        order: Sequence[Order],
-        limit: int,
-        after: Sequence[int] | None = None,
-    ) -> OrderedPage:
-        """A page of scores by their value, or by when they were made."""
+        """A page of scores in the order of the query."""
         ...
 
     def list_traces(
         self, query: TraceQuery, limit: int, after: Place | None = None
     ) -> Page[TraceScores]:
-        """A page of agent traces, newest first."""
+        """A page of agent traces in the order of the query."""
         ...
 
     def why_unscored(self, trace: AgentTrace, scores: Sequence[Evaluation]) -> str:
@@ -86,7 +75,7 @@ class Lists(Protocol):
     def list_sessions(
         self, query: SessionQuery, limit: int, after: Place | None = None
     ) -> Page[SessionRecord]:
-        """A page of sessions, those that went on last first."""
+        """A page of sessions in the order of the query."""
         ...
 
     def sessions(self, session_id: str, *, tenant: str) -> Sequence[SessionRecord]:
@@ -98,10 +87,8 @@ def scores(
     lists: Lists, request: score_pb.ListScoresRequest, call: Call
 ) -> score_pb.ListScoresResponse:
     """A page of the scores of all subjects. Raises FieldError where the request cannot be right."""
-    query, order = _score_query(request, call), _score_order(request)
-    if order and order[0].field != _STORED:
-        return _scores_in_order(lists, query, order, request, call)
-    place = _place(request, call)
+    query = _score_query(request, call)
+    place = requests.place(request, call)
 
     def read(limit: int) -> tuple[score_pb.ListScoresResponse, Place | None]:
         page = lists.list_scores(query, limit, place)
@@ -110,34 +97,9 @@ def scores(
     return _fitting(read, request, call)
 
 
-def _scores_in_order(
-    lists: Lists,
-    query: ScoreQuery,
-    order: Sequence[Order],
-    request: score_pb.ListScoresRequest,
-    call: Call,
-) -> score_pb.ListScoresResponse:
-    place = requests.place(request, call, NUMBERS)
-
-    def read(limit: int) -> tuple[score_pb.ListScoresResponse, tuple[int, ...] | None]:
-        page = lists.list_scores_in_order(query, order, limit, place)
-        return score_pb.ListScoresResponse(scores=map(encode_score, page.items)), page.next
-
-    return _fitting(read, request, call)
-
-
-def _score_order(request: score_pb.ListScoresRequest) -> tuple[Order, ...]:
-    return ordering.parse(request.order_by, (_STORED, *SCORE_ORDERS), alone=[_STORED])
-
-
 def _trace_order(request: trace_pb.ListTracesRequest) -> Order:
     found = ordering.parse(request.order_by, TRACE_ORDERS, alone=TRACE_ORDERS)
     return found[0] if found else NEWEST_FIRST
-
-
-def _is_rising(order: Sequence[Order], *, usual: bool = False) -> bool:
-    """Whether what was stored first comes first."""
-    return not order[0].is_falling if order else usual
 
 
 def scores_of_subject(
@@ -151,17 +113,16 @@ def scores_of_subject(
     """
     query = _score_query(request, call)
     wanted = [x for x in found if query.wants(x) and x.evaluated_at_ns >= (query.since_ns or 0)]
-    order = _score_order(request)
-    if order and order[0].field != _STORED:
-        wanted = ordering.arranged(wanted, order, SCORE_ORDERS)
-    elif not query.oldest_first:
+    if query.order == (NEWEST_FIRST,):
         wanted.reverse()
-    start, *_ = requests.place(request, call, 1) or (0,)
+    elif query.order != (OLDEST_FIRST,):
+        wanted = ordering.arranged(wanted, query.order, SCORE_ORDERS)
+    start = int((requests.place(request, call) or (0,))[0])
     shown = requests.fitting(
-        map(encode_score, wanted[max(0, start) :]),
+        map(encode_score, wanted[start:]),
         requests.limit(request.page_size, requests.MAX_PAGE),
     )
-    end = max(0, start) + len(shown)
+    end = start + len(shown)
     token = requests.token(request, call, (end,)) if end < len(wanted) else ""
     return score_pb.ListScoresResponse(
         scores=shown, next_page_token=token, unscored=text_of(unscored)
@@ -181,7 +142,7 @@ def traces(
         order=_trace_order(request),
         tenant=call.tenant,
     )
-    place = _place(request, call)
+    place = requests.place(request, call)
 
     def read(limit: int) -> tuple[trace_pb.ListTracesResponse, Place | None]:
         page = lists.list_traces(query, limit, place)
@@ -200,7 +161,7 @@ def sessions(
         order=ordering.parse(request.order_by, SESSION_ORDERS, alone=SESSION_ORDERS),
         tenant=call.tenant,
     )
-    place = _place(request, call)
+    place = requests.place(request, call)
 
     def read(limit: int) -> tuple[trace_pb.ListSessionsResponse, Place | None]:
         page = lists.list_sessions(query, limit, place)
@@ -212,13 +173,8 @@ def sessions(
     return _fitting(read, request, call)
 
 
-def _place(request: Any, call: Call) -> Place | None:
-    found = requests.place(request, call, len(Place._fields))
-    return None if found is None else Place(*found)
-
-
 def _fitting(
-    read: Callable[[int], tuple[ResponseT, tuple[int, ...] | None]], request: Any, call: Call
+    read: Callable[[int], tuple[ResponseT, Place | None]], request: Any, call: Call
 ) -> ResponseT:
     """The page that is asked for; where it has too many bytes for one message, with fewer items.
 
@@ -236,6 +192,7 @@ def _fitting(
 
 def _score_query(request: score_pb.ListScoresRequest, call: Call) -> ScoreQuery:
     is_of_subject = request.WhichOneof("subject") is not None
+    order = ordering.parse(request.order_by, (STORED, *SCORE_ORDERS), alone=[STORED])
     return ScoreQuery(
         failing=request.failing,
         skipped=request.skipped or is_of_subject,
@@ -247,7 +204,7 @@ def _score_query(request: score_pb.ListScoresRequest, call: Call) -> ScoreQuery:
         source=sought_name(request.source, "source") if request.HasField("source") else None,
         run=sought_name(id_in(request.run, "runs", "run"), "run") if request.run else "",
         filter=parse(request.filter, SCORE_FIELDS),
-        oldest_first=_is_rising(_score_order(request), usual=is_of_subject),
+        order=order or (OLDEST_FIRST if is_of_subject else NEWEST_FIRST,),
         tenant=call.tenant,
     )
 

@@ -8,9 +8,9 @@ nonce.
 
 import base64
 import hashlib
+import json
 import math
 import re
-import struct
 from collections.abc import Iterable, Mapping
 from itertools import count, islice
 from typing import Any, Final, TypeVar
@@ -169,7 +169,7 @@ MAX_PAGE_BYTES = 3 * 2**20
 """gRPC's clients read messages of up to 4 MiB unless they are told otherwise."""
 
 _CONDITIONS_BYTES: Final = 16
-_NUMBER_BYTES: Final = 8
+_PLACE_BYTES: Final = 96  # of every place, so that a token's length shows nothing of it
 _MAX_TOKEN_CHARS: Final = 256
 _NO_TOKEN = "is no next_page_token; leave it out for the first page"  # noqa: S105 - a sentence
 
@@ -196,30 +196,32 @@ def fitting(
     return page
 
 
-def token(request: Any, call: Call, place: tuple[int, ...]) -> str:
+def token(request: Any, call: Call, place: tuple[int | float, ...]) -> str:
     """The `next_page_token` with which the same request of the same tenant goes on after
     `place`.
     """
-    content = _conditions(request, call) + struct.pack(f">{len(place)}q", *place)
+    content = _conditions(request, call) + json.dumps(place).encode().ljust(_PLACE_BYTES)
     return base64.urlsafe_b64encode(seal(call.page_key, content)).decode()
 
 
-def place(request: Any, call: Call, numbers: int) -> tuple[int, ...] | None:
-    """Where the page that is asked for begins: so many numbers; None: at the beginning.
+def place(request: Any, call: Call, numbers: int | None = None) -> tuple[Any, ...] | None:
+    """Where the page that is asked for begins: so many numbers, where that is always the same;
+    None: at the beginning.
 
     Raises FieldError.
     """
     if not request.page_token:
         return None
     content = _content(request.page_token, call)
-    if content is None or len(content) != _CONDITIONS_BYTES + numbers * _NUMBER_BYTES:
+    found = () if content is None else tuple(json.loads(content[_CONDITIONS_BYTES:]))
+    if content is None or len(found) != (numbers or len(found)):
         raise FieldError("page_token", _NO_TOKEN)
     if content[:_CONDITIONS_BYTES] != _conditions(request, call):
         raise FieldError(
             "page_token",
             "is of another request; give the conditions of the page before, or no token",
         )
-    return struct.unpack(f">{numbers}q", content[_CONDITIONS_BYTES:])
+    return found
 
 
 def _content(token: str, call: Call) -> bytes | None:

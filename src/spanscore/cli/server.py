@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from spanscore.store.config import Config
-    from spanscore.store.listing import Page, Place
+    from spanscore.store.listing import Page
+    from spanscore.store.ordering import Place
 
 ItemT = TypeVar("ItemT")
 

@@ -123,7 +123,7 @@ class Instrumentation:
 def _all_scores(store: "Store") -> "list[Evaluation]":
     from spanscore.store import listing  # noqa: PLC0415 - loaded with the store
 
-    query = listing.ScoreQuery(skipped=True, oldest_first=True)
+    query = listing.ScoreQuery(skipped=True, order=(listing.OLDEST_FIRST,))
     found: list[Evaluation] = []
     place = None
     while True:

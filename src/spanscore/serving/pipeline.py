@@ -35,9 +35,8 @@ from spanscore.receive.auth import open_authenticators
 from spanscore.receive.server import Server
 from spanscore.serving.processing import Processing
 from spanscore.store.journal import Journal
-from spanscore.store.listing import Page, Place, ScoreQuery, TraceQuery, TraceScores
-from spanscore.store.ordered_scores import OrderedPage
-from spanscore.store.ordering import Order
+from spanscore.store.listing import Page, ScoreQuery, TraceQuery, TraceScores
+from spanscore.store.ordering import Place
 from spanscore.store.session_lists import SessionQuery
 from spanscore.store.store import SessionRecord, Store
 from spanscore.telemetry import Meter, declared, logs
@@ -326,16 +325,6 @@ class Pipeline:
     ) -> Page[Evaluation]:
         """A page of the scores in the store."""
         return self._store.list_scores(query, limit, after)
-
-    def list_scores_in_order(
-        self,
-        query: ScoreQuery,
-        order: Sequence[Order],
-        limit: int,
-        after: Sequence[int] | None = None,
-    ) -> OrderedPage:
-        """A page of the scores in the store by their value, or by when they were made."""
-        return self._store.list_scores_in_order(query, order, limit, after)
 
     def list_traces(
         self, query: TraceQuery, limit: int, after: Place | None = None

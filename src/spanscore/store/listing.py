@@ -1,44 +1,57 @@
 """Scores and agent traces, page by page."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import partial
+from itertools import islice, takewhile
+from operator import attrgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Row, Select, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Row, Select, case, func, or_, select
 from sqlalchemy.engine import Connection
 
-from spanscore.filters import Field, Fields, Filter
+from spanscore.filters import Field, Fields, Filter, Kind
 from spanscore.model.headers import without_headers
 from spanscore.model.score import Evaluation, Failure, Skip
 from spanscore.model.trace import TURN_OUTCOMES, AgentTrace, tags_of
 from spanscore.store import connections, lookup, ordering, records, stored_rows
 from spanscore.store.config import Config
-from spanscore.store.ordering import Order
-from spanscore.store.schema import COUNTED, NEWEST, agent_traces, score_procedures
+from spanscore.store.ordering import Order, Place
+from spanscore.store.schema import COUNTED, GIVEN, MEASURED, NEWEST, agent_traces, score_procedures
 from spanscore.store.schema import scores as stored
-from spanscore.store.stored_rows import key
+from spanscore.store.stored_rows import chunks, key
 
-MAX_PAGE = 1000
-TRACE_ORDERS: Final = ("stored_ns", "started_ns", *stored_rows.ORDERS)
+STORED: Final = "stored_ns"
+"""The order of storing."""
+
+TRACE_ORDERS: Final = (STORED, "started_ns", *stored_rows.ORDERS)
 """What agent traces can be ordered by, one at a time."""
 
-NEWEST_FIRST: Final = Order("stored_ns", is_falling=True)
+SCORE_ORDERS: Final[Mapping[str, Callable[[Evaluation], Any]]] = {
+    "value": lambda x: x.value,
+    "evaluated_at_ns": lambda x: x.evaluated_at_ns,
+}
+"""What scores can be ordered by, but for the order of storing, and how it is read of one; a score
+without a value comes last.
+"""
+
+NEWEST_FIRST: Final = Order(STORED, is_falling=True)
+OLDEST_FIRST: Final = Order(STORED)
 
 _OURS = "spanscore"
-_CHUNK = 200
+_AT_ONCE = 200
 _MAX_LOOKED_AT = 20_000
-"""Records that are decoded for one page at most: a page may have fewer than were asked for, and
+"""Records that are looked at for one page at most: a page may have fewer than were asked for, and
 others after it.
 """
-_MAX_READ = 100_000
-"""Records whose text is looked through for one page at most."""
 _TEXTS_OF_TRACES = frozenset(
     {"user_input", "final_output", "agent_name", "service_name", "user_id"}
 )
-"""Fields of `fields.TRACE_FIELDS` that are texts of the record."""
+"""Those of `TRACE_FIELDS` that are texts of the record."""
 
 ItemT = TypeVar("ItemT")
+RowT = TypeVar("RowT")
 
 
 class TraceScores(NamedTuple):
@@ -61,7 +74,7 @@ class ScoreQuery:
     only with `skipped`. `since_ns`: only what was stored from then on (Unix ns). `trace_id`: of an
     agent trace or an OTel trace. `service` and `session_id` are compared as they are, `metric`
     names a metric or a family of them, such as rubric. `source` is "spanscore", "human" or whoever
-    gave it. `filter` is of `fields.SCORE_FIELDS`. `oldest_first`: first what was stored first.
+    gave it. `filter` is of `SCORE_FIELDS`. `order`: by `SCORE_ORDERS`, or that of storing alone.
     `run`: only what this evaluation run measured; "": only what was evaluated as it came, or that
     others gave. `tenant`: whose scores; "" is the one tenant of a server without tenants.
     """
@@ -75,7 +88,7 @@ class ScoreQuery:
     session_id: str | None = None
     source: str | None = None
     filter: Filter[Evaluation] | None = None
-    oldest_first: bool = False
+    order: Sequence[Order] = (NEWEST_FIRST,)
     run: str = ""
     tenant: str = ""
 
@@ -129,26 +142,9 @@ class TraceQuery:
         )
 
 
-class Place(NamedTuple):
-    """Where a page ends: the numbers of the records after which the next one begins.
-
-    `traces`: of sessions in the order of how many traces they have, that of the last one.
-    `value`: what the last trace is ordered by, in another order than that of storing.
-    """
-
-    row: int
-    external_row: int = 0
-    traces: int = 0
-    value: int = 0
-
-
-_NEWEST = Place(2**63 - 1, 2**63 - 1)
-_OLDEST = Place(-1, -1)
-
-
 @dataclass(frozen=True, slots=True)
 class Page(Generic[ItemT]):
-    """Some of what is wanted, newest first, and where the next page begins; None after the last.
+    """Some of what is wanted, and where the next page begins; None after the last.
 
     `total`: how many there are on all pages, where that is known.
     """
@@ -158,32 +154,163 @@ class Page(Generic[ItemT]):
     total: int | None = None
 
 
+def page(
+    rows: Iterator[tuple[Place, RowT]],
+    limit: int,
+    read: Callable[[Sequence[RowT]], Iterable[Sequence[ItemT]]],
+    *,
+    at_once: int,
+    most: int,
+) -> Page[ItemT]:
+    """At most `limit` items, of `most` rows, each with its place; `read` gives the items of each of
+    some rows, of `at_once` at most.
+    """
+    items: list[ItemT] = []
+    looked_at, count = 0, min(limit, at_once)
+    while some := list(islice(rows, count)):
+        for (place, _), found in zip(some, read([row for _, row in some]), strict=True):
+            items += found
+            looked_at += 1
+            if len(items) == limit or looked_at == most:
+                return Page(items, place)
+        count = min(2 * count, at_once)
+    return Page(items, None)
+
+
 def scores(
     connection: Connection, query: ScoreQuery, limit: int, after: Place | None = None
 ) -> Page[Evaluation]:
     """At most `limit` scores, of each measured one only the newest revision; those that others gave
-    among them.
+    among them, in another order than that of storing only the last of each series.
     """
-    place = after or (_OLDEST if query.oldest_first else _NEWEST)
-    streams = {}
+    walked = _as_stored if query.order[0].field == STORED else _by_fact
+    read = partial(_scores_of, connection, query)
+    rows = walked(connection, query, limit, after)
+    return page(rows, limit, read, at_once=_AT_ONCE, most=_MAX_LOOKED_AT)
+
+
+def _scores_of(
+    connection: Connection, query: ScoreQuery, rows: Sequence[Row[Any]]
+) -> Iterator[list[Evaluation]]:
+    """The score of each row; none where it is damaged or not wanted."""
+    numbers = [row[0] for row in rows]
+    wanted = (stored.c.number.in_(numbers), stored.c.stored_ns >= (query.since_ns or 0))
+    found = connection.execute(select(stored.c.number, stored.c.record).where(*wanted))
+    texts = {row.number: row.record for row in found}
+    for number in numbers:
+        decoded = _decoded(texts[number]) if number in texts else []
+        yield [x for x in decoded if query.wants(x)]
+
+
+def _decoded(record: str) -> list[Evaluation]:
+    return records.undamaged(records.decode_evaluation, record)
+
+
+def _as_stored(
+    connection: Connection, query: ScoreQuery, limit: int, after: Place | None
+) -> Iterator[tuple[Place, Row[Any]]]:
+    """(number, stored_ns) by the time of storing; a place has the last number of what was measured,
+    and of what others gave.
+    """
+    is_newest_first = query.order[0].is_falling
+    place = list(after or ((2**63 - 1, 1 - 2**63) if is_newest_first else (0, 0)))
+    sides = [0] if query.source in {None, _OURS} else []
+    sides += [1] if query.source != _OURS and not query.run else []
+    streams = [_stream(connection, query, limit, place[x], is_given=x == 1) for x in sides]
+    for row in heapq.merge(*streams, key=attrgetter(STORED), reverse=is_newest_first):
+        place[0 if row[0] > 0 else 1] = row[0]
+        yield tuple(place), row
+
+
+def _stream(
+    connection: Connection, query: ScoreQuery, limit: int, after: float, *, is_given: bool
+) -> Iterator[Row[Any]]:
+    """What was measured or given and stored since, with numbers past one: those of what was given
+    fall as they are stored.
+    """
+    number, since_ns = stored.c.number, query.since_ns or 0
+    is_newest_first = query.order[0].is_falling
     wanted = [
         stored.c.run == query.run,
-        *_metric_wanted(query.metric),
-        *_filtered(query),
-        *_text_wanted(query),
+        *stored_rows.is_of(stored, query.tenant),
+        *_conditions(query, stored.c.metric, _COLUMNS),
+        *_texts(query),
+        *([] if is_given else [NEWEST]),
     ]
-    if query.source in {None, _OURS}:
-        measured = [NEWEST, *([_IS_FAILING] if query.failing else []), *wanted]
-        streams["row"] = _in_order(connection, query, place.row, measured)
-    if query.source != _OURS and not query.run:
-        streams["external_row"] = _given_in_order(connection, query, place.external_row, wanted)
-    items: list[Evaluation] = []
-    for looked_at, (stream, row) in enumerate(_merged(streams, query), start=1):
-        place = place._replace(**{stream: row.number})
-        items += [x for x in _decoded(row) if query.wants(x)]
-        if len(items) == limit or looked_at == _MAX_LOOKED_AT:
-            return Page(items, place)
-    return Page(items, None)
+    if is_newest_first:  # else it begins at 0, and one bound must do: of two the wrong one is used
+        wanted.append(GIVEN if is_given else MEASURED)
+    elif since_ns:
+        wanted.append(stored.c.stored_ns >= since_ns)  # also where a clock went back
+        if not is_given:
+            first = stored_rows.first_stored_at(connection, since_ns, stored)
+            after = max(after, first - 1)
+    found = select(number, stored.c.stored_ns).where(*wanted)
+    is_falling = is_newest_first != is_given
+    rows = ordering.walk(connection, found, [number], (after,), is_falling=is_falling, first=limit)
+    return takewhile(lambda row: row.stored_ns >= since_ns, (row for _, row in rows))
+
+
+def _by_fact(
+    connection: Connection, query: ScoreQuery, limit: int, after: Place | None
+) -> Iterator[tuple[Place, Row[Any]]]:
+    """(number,) in an order by `SCORE_ORDERS`."""
+    made, keys = score_procedures.c, list[ColumnElement[Any]]()
+    for field, is_falling in query.order:
+        column: ColumnElement[Any] = stored.c.evaluated_ns
+        if field == "value":
+            keys.append(case((stored.c.value.is_(None), 1), else_=0))
+            column = func.coalesce(stored.c.value, 0.0)
+        keys.append(-column if is_falling else column)
+    wanted = [COUNTED, made.tenant == query.tenant, made.run == query.run]
+    if query.source is not None:
+        is_ours = query.source == _OURS
+        wanted.append(made.source.is_(None) if is_ours else made.source == query.source[:256])
+    if not query.skipped:
+        wanted.append(made.status != "skipped")
+    columns = {"metric": made.metric, "scope": made.scope, "value": stored.c.value}
+    found = select(stored.c.number).join_from(
+        stored, score_procedures, stored.c.procedure == made.id
+    )
+    found = found.where(*wanted, *_conditions(query, made.metric, columns))
+    return ordering.walk(connection, found, [*keys, -stored.c.number], after, first=limit)
+
+
+_COLUMNS: Final = {
+    "uid": stored.c.uid,
+    "scope": stored.c.scope,
+    "metric": stored.c.metric,
+    "evaluated_at_ns": stored.c.evaluated_ns,
+}
+
+
+def _conditions(
+    query: ScoreQuery, metric: ColumnElement[str], columns: Mapping[str, ColumnElement[Any]]
+) -> Iterator[ColumnElement[bool]]:
+    """What of a query the database can check in whatever order."""
+    if query.metric is not None:
+        family = metric.startswith(f"{query.metric}.", autoescape=True)
+        yield or_(metric == query.metric, family)
+    if query.failing:
+        failed = select(score_procedures.c.id).where(score_procedures.c.status == "failed")
+        yield or_(stored.c.passing == 0, stored.c.procedure.in_(failed))
+    found = ordering.condition(query.filter.node if query.filter else None, SCORE_FIELDS, columns)
+    if found is not None:
+        yield found
+
+
+def _texts(query: ScoreQuery) -> Iterator[ColumnElement[bool]]:
+    """What the records of wanted scores contain as text, so that the others need not be decoded; no
+    condition where JSON has several ways to write it.
+    """
+    for value, *names in (
+        (query.service, "service_name"),
+        (query.trace_id, "trace_id", "subject_id"),
+        (query.session_id, "session_id", "session_key"),
+        (None if query.source == _OURS else query.source, "source"),
+    ):
+        if value and value.isascii() and value.isprintable() and not set(value) & set('"\\/'):
+            texts = [f'"{name}":"{value}"' for name in names]
+            yield or_(*(stored.c.record.contains(x, autoescape=True) for x in texts))
 
 
 def traces(
@@ -192,11 +319,84 @@ def traces(
     """At most `limit` agent traces, in the order that is asked for; the first page has their
     number, unless there are conditions.
     """
-    page = _traces(connection, query, limit, after)
+    may_meet = records.test_of(query.filter.node if query.filter else None, _TEXTS_OF_TRACES)
+
+    def read(rows: Sequence[Row[Any]]) -> Iterator[list[TraceScores]]:
+        found = _with_scores(connection, [row[0] for row in rows], query.tenant, may_meet)
+        return ([x for x in some if query.wants(x)] for some in found)
+
+    rows = _walked(connection, query, limit, after)
+    found = page(rows, limit, read, at_once=_AT_ONCE, most=_MAX_LOOKED_AT)
     if after is not None or query.has_conditions:
-        return page
-    total: int = connection.execute(_number_of(query)).scalar_one()
-    return replace(page, total=total)
+        return found
+    return replace(found, total=connection.execute(_number_of(query)).scalar_one())
+
+
+def turns_of(connection: Connection, trace_id: str, tenant: str = "") -> list[TraceScores]:
+    """The agent traces that the id of an agent trace or an OTel trace stands for."""
+    table = agent_traces.c
+    numbers = [
+        row
+        for ids in chunks(lookup.turns(connection, trace_id, tenant))
+        for row in connection.execute(select(table.row).where(table.id.in_(ids))).scalars()
+    ]
+    return [
+        turn
+        for some in chunks(sorted(numbers))
+        for found in _with_scores(connection, some, tenant)
+        for turn in found
+    ]
+
+
+def _walked(
+    connection: Connection, query: TraceQuery, limit: int, after: Place | None
+) -> Iterator[tuple[Place, Row[Any]]]:
+    """(row,) of agent traces in the order of a query."""
+    (field, is_falling), row = query.order, agent_traces.c.row
+    wanted = [*stored_rows.is_of(agent_traces, query.tenant)]
+    keys: list[ColumnElement[int]] = [row]
+    if field == "started_ns":
+        keys = [agent_traces.c.started_ns, row]
+    elif field != STORED:
+        keys = [stored_rows.ordered(field, is_falling=is_falling), row]
+    if query.since_ns is not None:
+        first = stored_rows.first_stored_at(connection, query.since_ns)
+        wanted.append((_unindexed(row) if field == "started_ns" else row) >= first)
+    if query.session_id is not None:
+        sessions = lookup.session_keys(connection, key(query.session_id), query.tenant)
+        wanted.append(agent_traces.c.session_id.in_(sessions))
+        if len(sessions) > 1 or field != STORED:  # the index of one session has its rows in order
+            keys = [_unindexed(x) for x in keys]
+    found = select(row).where(*wanted)
+    return ordering.walk(connection, found, keys, after, is_falling=is_falling, first=limit)
+
+
+def _unindexed(column: ColumnElement[int]) -> ColumnElement[int]:
+    """The values of a column, for a condition or order for which the database is to use no index:
+    SQLite would prefer it to a better one.
+    """
+    return column + 0
+
+
+def _with_scores(
+    connection: Connection,
+    numbers: Sequence[int],
+    tenant: str,
+    may_meet: Callable[[str], bool] | None = None,
+) -> Iterator[list[TraceScores]]:
+    """The agent trace of each of these rows with its scores; none where it is damaged, gone, or its
+    record `may_meet` nothing.
+    """
+    wanted = select(agent_traces.c.row, agent_traces.c.record)
+    found = {
+        row.row: records.undamaged(records.decode_trace, row.record)
+        for row in connection.execute(wanted.where(agent_traces.c.row.in_(numbers)))
+        if may_meet is None or may_meet(row.record)
+    }
+    by_trace: dict[str, list[Evaluation]] = {x.id: [] for some in found.values() for x in some}
+    for row in lookup.newest_scores(connection, list(by_trace), [], tenant):
+        by_trace[row.subject_id] += _decoded(row.record)
+    return ([TraceScores(x, by_trace[x.id]) for x in found.get(row, ())] for row in numbers)
 
 
 def _number_of(query: TraceQuery) -> Select[Any]:
@@ -212,130 +412,6 @@ def _number_of(query: TraceQuery) -> Select[Any]:
         .where(*is_own, made.source.is_(None), COUNTED)
         .where(or_(stored.c.passing == 0, made.status == "failed"))
     )
-
-
-def _traces(
-    connection: Connection, query: TraceQuery, limit: int, after: Place | None
-) -> Page[TraceScores]:
-    sessions: list[str] | None = None
-    if query.session_id is not None:
-        sessions = lookup.session_keys(connection, key(query.session_id), query.tenant)
-    read_rows = _by_measure if query.order.field in stored_rows.ORDERS else _by_time
-    rows = read_rows(connection, query, after, sessions)
-    may_meet = records.test_of(query.filter.node if query.filter else None, _TEXTS_OF_TRACES)
-    items: list[TraceScores] = []
-    read = looked_at = 0
-    while chunk := list(islice(rows, min(limit, _CHUNK) if may_meet is None else _CHUNK)):
-        some = [row for row in chunk if may_meet is None or may_meet(row.record)]
-        places = {row.number: Place(row.number, value=row.value) for row in chunk}
-        for number, found in _with_scores(connection, some, query.tenant):
-            items += [found] if query.wants(found) else []
-            if len(items) == limit:
-                return Page(items, places[number])
-        read += len(chunk)
-        looked_at += len(some)
-        if looked_at >= _MAX_LOOKED_AT or read >= _MAX_READ:
-            return Page(items, places[chunk[-1].number])
-    return Page(items, None)
-
-
-def turns_of(connection: Connection, trace_id: str, tenant: str = "") -> list[TraceScores]:
-    """The agent traces that the id of an agent trace or an OTel trace stands for."""
-    table = agent_traces.c
-    found = select(table.row.label("number"), table.started_ns.label("value"), table.record)
-    ids = lookup.turns(connection, trace_id, tenant)
-    rows = connection.execute(found.where(table.id.in_(ids)).order_by(table.row)).all()
-    listed = [_Listed(row.number, row.value, row.record) for row in rows]
-    return [turn for _, turn in _with_scores(connection, listed, tenant)]
-
-
-class _Listed(NamedTuple):
-    """The record of an agent trace, its number, and what it is ordered by."""
-
-    number: int
-    value: int
-    record: str
-
-
-def _by_time(
-    connection: Connection, query: TraceQuery, after: Place | None, sessions: Sequence[str] | None
-) -> Iterator[_Listed]:
-    """The agent traces after a place, of some sessions or of any, as they were stored or started;
-    read some at a time.
-    """
-    field, is_falling = query.order
-    is_by_row = field == "stored_ns"
-    table = agent_traces.c
-    columns: list[ColumnElement[int]]
-    columns = [table.row] if is_by_row else [table.started_ns, table.row]
-    wanted = [*stored_rows.is_of(agent_traces, query.tenant)]
-    if query.since_ns is not None:
-        first = stored_rows.first_stored_at(connection, query.since_ns)
-        wanted.append((table.row if is_by_row else _unindexed(table.row)) >= first)
-    if sessions is not None:
-        wanted.append(table.session_id.in_(sessions))
-        if len(sessions) > 1 or not is_by_row:  # the index of one session has its rows in order
-            columns = [_unindexed(x) for x in columns]
-    found = select(table.row.label("number"), table.started_ns.label("value"), table.record)
-    for rows in _walked(connection, found.where(*wanted), columns, after, is_falling=is_falling):
-        yield from (_Listed(row.number, row.value, row.record) for row in rows)
-
-
-def _by_measure(
-    connection: Connection, query: TraceQuery, after: Place | None, sessions: Sequence[str] | None
-) -> Iterator[_Listed]:
-    """As `_by_time`, in the order of one of `stored_rows.ORDERS`: records are read of those
-    alone that come next.
-    """
-    field, is_falling = query.order
-    table = agent_traces.c
-    value = stored_rows.ordered(field, is_falling=is_falling)
-    found = select(table.row.label("number"), value.label("value"))
-    found = found.where(*stored_rows.is_of(agent_traces, query.tenant))
-    if query.since_ns is not None:
-        found = found.where(table.row >= stored_rows.first_stored_at(connection, query.since_ns))
-    if sessions is not None:
-        of_these = select(agent_traces.c.row).where(agent_traces.c.session_id.in_(sessions))
-        found = found.where(table.row.in_(of_these))
-    stored = select(agent_traces.c.row, agent_traces.c.record)
-    for rows in _walked(connection, found, [value, table.row], after, is_falling=is_falling):
-        numbers = [row.number for row in rows]
-        there = connection.execute(stored.where(agent_traces.c.row.in_(numbers)))
-        texts = {row.row: row.record for row in there}
-        yield from (
-            _Listed(row.number, row.value, texts[row.number]) for row in rows if row.number in texts
-        )
-
-
-def _walked(
-    connection: Connection,
-    found: Select[Any],
-    columns: Sequence[ColumnElement[int]],
-    after: Place | None,
-    *,
-    is_falling: bool,
-) -> Iterator[Sequence[Row[Any]]]:
-    """What is found after a place in the order of `columns`, the last of which is the number; some
-    rows at a time.
-    """
-    found = found.order_by(*(x.desc() if is_falling else x for x in columns)).limit(_CHUNK)
-    place = None if after is None else (after.value, after.row)[-len(columns) :]
-    while True:
-        key_, rest = tuple_(*columns), found
-        if place is not None:
-            rest = found.where(key_ < place if is_falling else key_ > place)
-        rows = connection.execute(rest).all()
-        if not rows:
-            return
-        yield rows
-        place = (rows[-1].value, rows[-1].number)[-len(columns) :]
-
-
-def _unindexed(column: ColumnElement[int]) -> ColumnElement[int]:
-    """The values of a column, for a condition or order for which the database is to use no index:
-    SQLite would prefer it to a better one.
-    """
-    return column + 0
 
 
 def pages(
@@ -366,206 +442,29 @@ def pages(
         engine.dispose()
 
 
-class _Stored(NamedTuple):
-    number: int
-    stored_ns: int
-    record: str
-
-
-def _in_order(
-    connection: Connection, wanted: ScoreQuery, place: int, conditions: Sequence[Any]
-) -> Iterator[_Stored]:
-    """What spanscore measured and was stored since, with numbers past `place`; read some at a
-    time.
-    """
-    if not wanted.oldest_first:
-        return _walked_scores(connection, wanted, (0, place), conditions, is_rising=False)
-    if wanted.since_ns is not None:
-        first = stored_rows.first_stored_at(connection, wanted.since_ns, stored)
-        place = max(place, first - 1)
-    return _walked_scores(connection, wanted, (max(place, 0), None), conditions, is_rising=True)
-
-
-def _given_in_order(
-    connection: Connection, wanted: ScoreQuery, place: int, conditions: Sequence[Any]
-) -> Iterator[_Stored]:
-    """As `_in_order`, of what others gave: its numbers fall, and places have them without the
-    sign.
-    """
-    is_rising = not wanted.oldest_first
-    within = (-place, 0) if is_rising else (None, min(-place, 0))
-    for row in _walked_scores(connection, wanted, within, conditions, is_rising=is_rising):
-        yield row._replace(number=-row.number)
-
-
-def _walked_scores(
-    connection: Connection,
-    wanted: ScoreQuery,
-    within: tuple[int | None, int | None],
-    conditions: Sequence[Any],
-    *,
-    is_rising: bool,
-) -> Iterator[_Stored]:
-    """The scores whose numbers are between two, of which a database is told one lower and one upper
-    bound at most: of two it may use the wrong one.
-    """
-    number, (low, high) = stored.c.number, within
-    query = select(*(stored.c[x] for x in _Stored._fields)).limit(_CHUNK)
-    query = query.where(*conditions, *stored_rows.is_of(stored, wanted.tenant))
-    if wanted.oldest_first and wanted.since_ns is not None:
-        query = query.where(stored.c.stored_ns >= wanted.since_ns)  # also where a clock went back
-    query = query.order_by(number if is_rising else number.desc())
-    while True:
-        bounds = [
-            *([] if low is None else [number > low]),
-            *([] if high is None else [number < high]),
-        ]
-        found = connection.execute(query.where(*bounds)).all()
-        for row in found:
-            if wanted.since_ns is not None and row.stored_ns < wanted.since_ns:
-                return
-            yield _Stored(*row)
-        if not found:
-            return
-        low, high = (found[-1].number, high) if is_rising else (low, found[-1].number)
-
-
-def _merged(
-    streams: Mapping[str, Iterator[_Stored]], query: ScoreQuery
-) -> Iterator[tuple[str, _Stored]]:
-    """The rows of all streams by the time at which they were stored, each with the name of its
-    stream.
-    """
-    first = min if query.oldest_first else max
-    heads = {name: next(rows, None) for name, rows in streams.items()}
-    while waiting := {name: row for name, row in heads.items() if row is not None}:
-        name = first(waiting, key=lambda x: waiting[x].stored_ns)
-        yield name, waiting[name]
-        heads[name] = next(streams[name], None)
-
-
-def _with_scores(
-    connection: Connection, rows: Sequence[_Listed], tenant: str
-) -> Iterator[tuple[int, TraceScores]]:
-    """The agent traces of these rows, each with its number and scores; one whose record is damaged
-    is left out.
-    """
-    found = [
-        (row.number, trace)
-        for row in rows
-        for trace in records.undamaged(records.decode_trace, row.record)
-    ]
-    by_trace: dict[str, list[Evaluation]] = {trace.id: [] for _, trace in found}
-    for row in lookup.newest_scores(connection, list(by_trace), [], tenant):
-        by_trace[row.subject_id] += _decoded(row)
-    return ((number, TraceScores(trace, by_trace[trace.id])) for number, trace in found)
-
-
-_IS_FAILING = or_(
-    stored.c.passing == 0,
-    stored.c.procedure.in_(
-        select(score_procedures.c.id).where(score_procedures.c.status == "failed")
-    ),
-)
-"""That a score does not pass, or could not be measured: its record need not be decoded to know
-that.
-"""
-
-_COLUMNS = {
-    "uid": stored.c.uid,
-    "scope": stored.c.scope,
-    "metric": stored.c.metric,
-    "revision": stored.c.revision,
-    "evaluated_at_ns": stored.c.evaluated_ns,
-}
-
-
-def _filtered(query: ScoreQuery) -> list[Any]:
-    """What of the query's filter the database can check."""
-    found = ordering.condition(query.filter.node if query.filter else None, SCORE_FIELDS, _COLUMNS)
-    return [] if found is None else [found]
-
-
-def _text_wanted(query: ScoreQuery) -> list[Any]:
-    """What the records of wanted scores contain as text, so that the others need not be decoded."""
-    found = []
-    if query.service is not None:
-        found += _contains(query.service, "service_name")
-    if query.trace_id is not None:
-        found += _contains(query.trace_id, "trace_id", "subject_id")
-    if query.session_id is not None:
-        found += _contains(query.session_id, "session_id", "session_key")
-    if query.source not in {None, _OURS}:
-        found += _contains(str(query.source), "source")
-    return found
-
-
-def _contains(value: str, *keys: str) -> list[Any]:
-    """That a record has the value under one of the keys; no condition where JSON has several ways
-    to write it.
-    """
-    if not (value.isascii() and value.isprintable()) or set(value) & set('"\\/'):
-        return []
-    record = stored.c.record
-    return [or_(*(record.contains(f'"{key}":"{value}"', autoescape=True) for key in keys))]
-
-
-def _metric_wanted(name: str | None) -> list[Any]:
-    column = stored.c.metric
-    return (
-        []
-        if name is None
-        else [or_(column == name, column.startswith(f"{name}.", autoescape=True))]
-    )
-
-
-def _decoded(row: Row[Any] | _Stored) -> list[Evaluation]:
-    """The score of a row; none where it is damaged."""
-    return records.undamaged(records.decode_evaluation, row.record)
-
-
-_KINDS: Final = ("LLM", "CODE", "HUMAN")
+def _fields(kind: Kind, paths: str, within: str = "") -> Fields[Any]:
+    """Fields that are called as what they read."""
+    return {path: Field(kind, attrgetter(within + path)) for path in paths.split()}
 
 
 SCORE_FIELDS: Final[Fields[Evaluation]] = {
-    "uid": Field("text", lambda x: x.uid),
+    **_fields("text", "uid metric label reason session_id subject_id agent_name service_name rule"),
+    **_fields("number", "value threshold usage.calls usage.cost_usd revision sampling"),
+    **_fields("text", "evaluator.name evaluator.version evaluator.model evaluator.embedding"),
+    **_fields("text", "evaluator.source evaluator.author"),
     "scope": Field("word", lambda x: x.scope, ("trace", "session")),
     "status": Field("word", lambda x: x.status, ("scored", "skipped", "failed")),
-    "metric": Field("text", lambda x: x.metric),
-    "value": Field("number", lambda x: x.value),
-    "label": Field("text", lambda x: x.label),
-    "threshold": Field("number", lambda x: x.threshold),
-    "reason": Field("text", lambda x: x.reason),
     "trace_id": Field("text", lambda x: x.target.trace_id),
     "span_id": Field("text", lambda x: x.target.span_id),
-    "session_id": Field("text", lambda x: x.session_id),
     "session_key": Field("text", lambda x: x.session_key or x.session_id),
-    "subject_id": Field("text", lambda x: x.subject_id),
-    "agent_name": Field("text", lambda x: x.agent_name),
-    "service_name": Field("text", lambda x: x.service_name),
-    "evaluator.kind": Field("word", lambda x: x.evaluator.kind, _KINDS),
-    "evaluator.name": Field("text", lambda x: x.evaluator.name),
-    "evaluator.version": Field("text", lambda x: x.evaluator.version),
-    "evaluator.model": Field("text", lambda x: x.evaluator.model),
-    "evaluator.embedding": Field("text", lambda x: x.evaluator.embedding),
-    "evaluator.source": Field("text", lambda x: x.evaluator.source),
-    "evaluator.author": Field("text", lambda x: x.evaluator.author),
-    "usage.calls": Field("number", lambda x: x.usage.calls),
-    "usage.cost_usd": Field("number", lambda x: x.usage.cost_usd),
+    "evaluator.kind": Field("word", lambda x: x.evaluator.kind, ("LLM", "CODE", "HUMAN")),
     "error.type": Field(
         "text", lambda x: x.outcome.type if isinstance(x.outcome, Failure) else None
     ),
     "skip_cause": Field("text", lambda x: x.outcome.cause if isinstance(x.outcome, Skip) else None),
-    "revision": Field("number", lambda x: x.revision),
-    "rule": Field("text", lambda x: x.rule),
-    "sampling": Field("number", lambda x: x.sampling),
     "latency": Field("duration", lambda x: x.latency_s),
     "evaluated_at_ns": Field("time", lambda x: x.evaluated_at_ns),
 }
-
-
-def _of_trace(read: Callable[[AgentTrace], Any]) -> Callable[["TraceScores"], Any]:
-    return lambda found: read(found.trace)
 
 
 def _named(scores: Sequence[Evaluation], metric: str) -> Evaluation | None:
@@ -592,30 +491,23 @@ def _attribute(found: "TraceScores", name: str) -> str | None:
 
 
 TRACE_FIELDS: Final[Fields["TraceScores"]] = {
-    "id": Field("text", _of_trace(lambda x: x.id)),
-    "session_id": Field("text", _of_trace(lambda x: x.session_id)),
-    "session_key": Field("text", _of_trace(lambda x: x.session_key)),
-    "agent_name": Field("text", _of_trace(lambda x: x.agent_name)),
-    "service_name": Field("text", _of_trace(lambda x: x.service_name)),
-    "user_id": Field("text", _of_trace(lambda x: x.user_id)),
-    "user_input": Field("text", _of_trace(lambda x: x.user_input)),
-    "final_output": Field("text", _of_trace(lambda x: x.final_output)),
-    "started_ns": Field("time", _of_trace(lambda x: x.started_ns)),
-    "ended_ns": Field("time", _of_trace(lambda x: x.ended_ns)),
-    "latency": Field("duration", _of_trace(lambda x: (x.ended_ns - x.started_ns) / 1e9)),
+    **_fields("text", "id session_id session_key agent_name service_name user_id", "trace."),
+    **_fields("text", "user_input final_output", "trace."),
+    **_fields("time", "started_ns ended_ns", "trace."),
+    "latency": Field("duration", lambda x: (x.trace.ended_ns - x.trace.started_ns) / 1e9),
     "completeness": Field(
-        "word", _of_trace(lambda x: x.completeness), ("complete", "idle", "truncated", "partial")
+        "word", lambda x: x.trace.completeness, ("complete", "idle", "truncated", "partial")
     ),
-    "outcome": Field("word", _of_trace(lambda x: x.outcome), TURN_OUTCOMES),
-    "input_tokens": Field("number", _of_trace(lambda x: x.usage.input_tokens)),
-    "output_tokens": Field("number", _of_trace(lambda x: x.usage.output_tokens)),
-    "tokens": Field("number", _of_trace(stored_rows.tokens)),
+    "outcome": Field("word", lambda x: x.trace.outcome, TURN_OUTCOMES),
+    "input_tokens": Field("number", lambda x: x.trace.usage.input_tokens),
+    "output_tokens": Field("number", lambda x: x.trace.usage.output_tokens),
+    "tokens": Field("number", lambda x: stored_rows.tokens(x.trace)),
     "tool_calls": Field(
-        "number", _of_trace(lambda x: None if x.tool_calls is None else len(x.tool_calls))
+        "number", lambda x: None if x.trace.tool_calls is None else len(x.trace.tool_calls)
     ),
-    "tool_errors": Field("number", _of_trace(stored_rows.tool_errors)),
-    "model_calls": Field("number", _of_trace(lambda x: len(x.model_calls))),
-    "tags": Field("texts", _of_trace(tags_of)),
+    "tool_errors": Field("number", lambda x: stored_rows.tool_errors(x.trace)),
+    "model_calls": Field("number", lambda x: len(x.trace.model_calls)),
+    "tags": Field("texts", lambda x: tags_of(x.trace)),
     "failing": Field("bool", lambda x: x.is_failing),
     "score": Field("number", lambda x, metric: value_of(x.scores, metric), is_map=True),
     "label": Field("text", lambda x, metric: label_of(x.scores, metric), is_map=True),

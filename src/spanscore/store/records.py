@@ -8,11 +8,11 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 
-from spanscore.filters import And, Comparison, Node, Not, Or
+from spanscore.filters import And, Comparison, Node, Or
 from spanscore.model.json import loads
 from spanscore.model.score import (
     Annotation,
@@ -314,53 +314,44 @@ def _plain(item: Any) -> Any:
 _ESCAPED: Final = re.compile(r'["\\\x00-\x1f\x7f\ud800-\udfff]')
 """Characters for which JSON has another form."""
 
-Test: TypeAlias = Callable[[str], bool]
 
-
-def test_of(node: Node | None, fields: Collection[str]) -> Test | None:
+def test_of(node: Node | None, fields: Collection[str]) -> Callable[[str], bool] | None:
     """Whether a record may meet a checked filter: False only where it cannot.
 
     None: its text shows nothing.
 
     `fields` are texts that a record contains as they are.
     """
-    found = None if node is None else _test(node, fields)
-    if found is None:
+    found = [] if node is None else _needed(node, fields)
+    if not found:
         return None
-    may_hold = found
-    # what is escaped is not looked for
-    return lambda record: "\\u" in record or may_hold(record.casefold())
+
+    def may_meet(record: str) -> bool:
+        folded = record.casefold()
+        # what is escaped is not looked for
+        return "\\u" in record or all(any(text in folded for text in some) for some in found)
+
+    return may_meet
 
 
-def _test(node: Node, fields: Collection[str]) -> Test | None:
-    """A test of a record in folded case."""
+def _needed(node: Node, fields: Collection[str]) -> list[tuple[str, ...]]:
+    """Texts in folded case: of each group a record that meets a filter contains one."""
     match node:
         case Comparison():
-            return _contains(node, fields)
-        case Not():
-            return None
+            text = _plain_part(node) if node.field in fields else ""
+            return [(text,)] if text else []
         case And(parts):
-            some = [x for part in parts if (x := _test(part, fields)) is not None]
-            return (lambda record: all(test(record) for test in some)) if some else None
+            return [some for part in parts for some in _needed(part, fields)]
         case Or(parts):
-            every = [_test(part, fields) for part in parts]
-            known = [x for x in every if x is not None]
-            return (
-                (lambda record: any(test(record) for test in known))
-                if len(known) == len(every)
-                else None
-            )
+            every = [_needed(part, fields) for part in parts]
+            return [tuple(text for groups in every for text in groups[0])] if all(every) else []
+    return []
 
 
-def _contains(comparison: Comparison, fields: Collection[str]) -> Test | None:
-    """That the longest part of what is looked for which JSON writes as it is stands somewhere in
-    the record.
-    """
-    if comparison.operator not in (":", "=") or comparison.field not in fields:
-        return None
-    parts = _ESCAPED.split(
-        comparison.value if comparison.operator == ":" else comparison.value.strip("*")
-    )
-    wanted = max(parts, key=len).casefold()
-    is_there_alone = comparison.operator == ":" and comparison.value == "*"
-    return None if is_there_alone or not wanted else (lambda record: wanted in record)
+def _plain_part(comparison: Comparison) -> str:
+    """The longest part of what is looked for which JSON writes as it is; "" where there is none."""
+    value = comparison.value
+    if comparison.operator not in (":", "=") or (comparison.operator == ":" and value == "*"):
+        return ""
+    parts = _ESCAPED.split(value if comparison.operator == ":" else value.strip("*"))
+    return max(parts, key=len).casefold()

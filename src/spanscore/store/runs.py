@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 from spanscore.model.score import Evaluation, JudgeUsage
 from spanscore.model.trace import AgentTrace
 from spanscore.store import kept_scores, lookup, ordering, records, stored_rows
-from spanscore.store.ordering import Key, Order
+from spanscore.store.ordering import Order
 from spanscore.store.schema import (
     agent_traces,
     otel_traces,
@@ -393,14 +393,12 @@ class RunTables(TargetReads):
         order: Order = NEWEST_FIRST,
     ) -> list[Run]:
         """At most `limit` runs in an order by one of `ORDERS`."""
-        keys = [Key(runs.c[order.field], order.is_falling), Key(runs.c.id, order.is_falling)]
+        keys = [runs.c[order.field], runs.c.id]
         query = select(*_WITHOUT_IDS).where(runs.c.tenant == tenant, _IS_SHOWN)
         if states:
             query = query.where(runs.c.state.in_(states))
-        if after is not None:
-            query = query.where(ordering.past(keys, after))
-        query = query.order_by(*ordering.in_order(keys)).limit(limit)
-        return [_run(x) for x in self._connection.execute(query)]
+        query = ordering.in_order(query, keys, after, is_falling=order.is_falling)
+        return [_run(x) for x in self._connection.execute(query.limit(limit))]
 
     def count(self, tenant: str, states: Sequence[RunState]) -> int:
         """How many runs of a tenant are in one of these states."""

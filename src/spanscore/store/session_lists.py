@@ -1,28 +1,26 @@
 """Sessions, page by page."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from sqlalchemy import Row, func, select
+from sqlalchemy import ColumnElement, Row, func, select
 from sqlalchemy.engine import Connection
 
 from spanscore.filters import Field, Fields, Filter
 from spanscore.model.score import Evaluation
 from spanscore.store import lookup, ordering, stored_rows
-from spanscore.store.listing import Page, Place, label_of, value_of
+from spanscore.store.listing import NEWEST_FIRST, STORED, Page, label_of, page, value_of
 from spanscore.store.lookup import SessionRecord
-from spanscore.store.ordering import Key, Order
+from spanscore.store.ordering import Order, Place
 from spanscore.store.schema import agent_traces
 
-ORDERS: Final = ("stored_ns", "trace_count")
+ORDERS: Final = (STORED, "trace_count")
 """What sessions can be ordered by, one at a time: when their last trace was stored, and how many
 traces they have.
 """
 
-_CHUNK: Final = 20
-_LAST: Final = func.max(agent_traces.c.row)
-_TRACES: Final = func.count()
+_AT_ONCE: Final = 20
 _MAX_LOOKED_AT: Final = 1000
 """Sessions that are read for one page at most: a page may have fewer than were asked for, and
 others after it.
@@ -47,65 +45,30 @@ def sessions(
     """At most `limit` sessions, each with its newest traces and their scores; the first page of all
     has their number.
     """
-    page = _sessions(connection, query, limit, after)
-    if after is not None or query.filter is not None:
-        return page
-    own = stored_rows.is_of(agent_traces, query.tenant)
-    everything = select(func.count(agent_traces.c.session_id.distinct())).where(*own)
-    return replace(page, total=connection.execute(everything).scalar_one())
 
-
-def _sessions(
-    connection: Connection, query: SessionQuery, limit: int, after: Place | None
-) -> Page[SessionRecord]:
-    place = after
-    items: list[SessionRecord] = []
-    looked_at = 0
-    while chunk := _next(connection, query, place):
-        keys = [row.session_id for row in chunk]
+    def read(rows: Sequence[Row[Any]]) -> Iterator[list[SessionRecord]]:
+        keys = [row[0] for row in rows]
         found = lookup.read_sessions(connection, keys, query.tenant).by_key()
-        for row in chunk:
-            place = Place(row.last, traces=row.traces)
-            record = found.get(row.session_id)
-            if record is not None and (query.filter is None or query.filter.matches(record)):
-                items.append(record)
-            if len(items) == limit:
-                return Page(items, place)
-        looked_at += len(chunk)
-        if looked_at >= _MAX_LOOKED_AT:
-            return Page(items, place)
-    return Page(items, None)
+        for key in keys:
+            some = [found[key]] if key in found else []
+            yield [x for x in some if query.filter is None or query.filter.matches(x)]
 
-
-def _next(connection: Connection, query: SessionQuery, place: Place | None) -> list[Row[Any]]:
-    """(session_id, last, traces): sessions after a place, with the row of their last trace and how
-    many they have.
-    """
-    keys = _keys(query.order)
-    wanted = (
-        agent_traces.c.session_id.is_not(None),
-        *stored_rows.is_of(agent_traces, query.tenant),
-    )
-    found = select(agent_traces.c.session_id, _LAST.label("last"), _TRACES.label("traces")).where(
-        *wanted
-    )
-    found = (
-        found.group_by(agent_traces.c.session_id).order_by(*ordering.in_order(keys)).limit(_CHUNK)
-    )
-    if place is not None:
-        known = (place.row,) if len(keys) == 1 else (place.traces, place.row)
-        found = found.having(ordering.past(keys, known))
-    return list(connection.execute(found))
-
-
-def _keys(order: Sequence[Order]) -> list[Key]:
-    """By how many traces, or by the last trace: that alone distinguishes sessions."""
-    if not order:
-        return [Key(_LAST, is_falling=True)]
-    (field, is_falling), *_ = order
+    column = agent_traces.c.session_id
+    own = (column.is_not(None), *stored_rows.is_of(agent_traces, query.tenant))
+    last, count = func.max(agent_traces.c.row).label("last"), func.count().label("traces")
+    table = select(column, last, count).where(*own).group_by(column).subquery().c
+    [(field, is_falling)] = query.order or (NEWEST_FIRST,)
+    keys: list[ColumnElement[int]] = [table.last]
     if field == "trace_count":
-        return [Key(_TRACES, is_falling), Key(_LAST, is_falling=True)]
-    return [Key(_LAST, is_falling)]
+        keys = [table.traces, table.last if is_falling else -table.last]
+    rows = ordering.walk(
+        connection, select(table.session_id), keys, after, is_falling=is_falling, first=limit
+    )
+    found = page(rows, limit, read, at_once=_AT_ONCE, most=_MAX_LOOKED_AT)
+    if after is not None or query.filter is not None:
+        return found
+    everything = select(func.count(column.distinct())).where(*own)
+    return replace(found, total=connection.execute(everything).scalar_one())
 
 
 def own_scores(record: SessionRecord) -> list[Evaluation]:

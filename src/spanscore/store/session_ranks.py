@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Double, case, cast, func, literal, literal_column, select
+from sqlalchemy import ColumnElement, Double, case, cast, func, literal_column, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation
@@ -108,26 +108,17 @@ def _first_turns(
     """
     table, own = agent_traces.c, stored_rows.is_of(agent_traces, tenant)
     found: dict[str, tuple[AgentTrace | None, int]] = {}
-    subjects = sorted(set(map(_subject, examples)))
-    first = func.min(table.started_ns).label("first")
-    for some in chunks(subjects):
-        sessions = (
-            select(table.session_id, first, func.count().label("traces"))
-            .where(table.session_id.in_(some), *own)
-            .group_by(table.session_id)
-            .subquery()
-        )
-        of_sessions = select(sessions.c.session_id, sessions.c.traces, table.record).join(
-            sessions,
-            (table.session_id == sessions.c.session_id) & (table.started_ns == sessions.c.first),
-        )
-        alone = select(table.id, literal(1), table.record).where(table.id.in_(some), *own)
-        for query in (alone, of_sessions):
-            for name, count, record in connection.execute(query):
-                found[name] = (
-                    next(iter(records.undamaged(records.decode_trace, record)), None),
-                    count,
-                )
+    for some in chunks(sorted(set(map(_subject, examples)))):
+        for column in (table.id, table.session_id):
+            first, count = func.min(table.started_ns).label("first"), func.count().label("traces")
+            wanted = select(column.label("subject"), first, count).where(column.in_(some), *own)
+            subjects = wanted.group_by(column).subquery().c
+            query = select(subjects.subject, subjects.traces, table.record).where(
+                column == subjects.subject, table.started_ns == subjects.first
+            )
+            for name, traces, record in connection.execute(query):
+                first_turn = records.undamaged(records.decode_trace, record)
+                found[name] = (first_turn[0] if first_turn else None, traces)
     return found
 
 
@@ -178,7 +169,7 @@ def history(
         given = _given_to_trace(connection, metric, tenant, trace_id, subjects)
     else:
         subjects, scope = lookup.session_keys(connection, key(session_id or ""), tenant), "session"
-        given = _given_to_session(connection, metric, tenant, subjects)
+        given = _listed(connection, metric, scope, tenant, _TABLE.session_key.in_(subjects))
     measured = _listed(connection, metric, scope, tenant, _TABLE.subject_id.in_(subjects))
     found = [*measured, *given]
     return sorted(found, key=lambda x: x.evaluated_at_ns)[-MAX_HISTORY:]
@@ -203,22 +194,10 @@ def _given_to_trace(
     return [x for x in placed if x.subject_id in {*subjects, trace_id.lower()}]
 
 
-def _given_to_session(
-    connection: Connection, metric: str, tenant: str, keys: Sequence[str]
-) -> list[Evaluation]:
-    return _listed(connection, metric, "session", tenant, _TABLE.session_key.in_(keys))
-
-
 def _listed(
     connection: Connection, metric: str, scope: str, tenant: str, condition: ColumnElement[bool]
 ) -> list[Evaluation]:
-    wanted = (
-        _TABLE.metric == metric,
-        _TABLE.scope == scope,
-        *stored_rows.is_of(scores, tenant),
-    )
+    wanted = (_TABLE.metric == metric, _TABLE.scope == scope, *stored_rows.is_of(scores, tenant))
     query = select(_TABLE.record).where(condition, *wanted).order_by(func.abs(_TABLE.number).desc())
     rows = connection.execute(query.limit(MAX_HISTORY)).scalars().all()
-    return [
-        x for record in reversed(rows) for x in records.undamaged(records.decode_evaluation, record)
-    ]
+    return [x for some in records.undamaged_evaluations(rows[::-1]) for x in some]

@@ -25,7 +25,6 @@ from spanscore.store import (
     kept_scores,
     listing,
     lookup,
-    ordered_scores,
     placement,
     records,
     schema,
@@ -393,7 +392,6 @@ class Store:
     known = _reads(lookup.known)
     left_over = _reads(lookup.left_over)
     list_scores = _reads(listing.scores)
-    list_scores_in_order = _reads(ordered_scores.scores)
     list_traces = _reads(listing.traces)
     list_sessions = _reads(session_lists.sessions)
     undelivered = _reads(not_delivered.counts)
