@@ -6,6 +6,7 @@ import json
 import logging
 import operator
 import re
+import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, TypeVar
@@ -48,6 +49,7 @@ _OWN_OPTIONS = ("usage", "supersedes", "label_before", "rank", "tally")
 _COMMON_OPTIONS = tuple(x for x in _DEFAULTS_BY_NAME if x not in _OWN_OPTIONS)
 _own_options_of = operator.attrgetter(*_OWN_OPTIONS)
 _common_of = operator.attrgetter(*_COMMON, *_COMMON_OPTIONS)
+_SEAL_CHARS = 8
 _FIRST_OWN = f'"{_OWN[0]}":'
 DAMAGED = (ValueError, LookupError, TypeError, AttributeError)
 """What reading a damaged record raises."""
@@ -70,12 +72,12 @@ def encode(item: AgentTrace | Evaluation) -> str:
 
 
 def encode_evaluations(items: Iterable[Evaluation]) -> list[str]:
-    """As `encode`; what neighbours have in common, as those of one trace, is printed once, and
-    comes first.
+    """As `encode`, each sealed; what neighbours have in common, as those of one trace, is printed
+    once, and comes first.
     """
     target: Target | None = None
     common: tuple[Any, ...] = ()
-    head = ""
+    head, of_head = "", 0
     found = []
     for item in items:
         try:
@@ -83,10 +85,27 @@ def encode_evaluations(items: Iterable[Evaluation]) -> list[str]:
             # equal targets may be printed otherwise: 1 and True are equal
             if target is not item.target or common != now:
                 head, common, target = _head(now), now, item.target
-            text = head + _own(item)
+                of_head = zlib.crc32(head.encode())
+            own = _own(item)
+            text = f"{head}{own}{zlib.crc32(own.encode(), of_head):08x}"
         except TypeError:
-            text = _encode_slowly(item)
+            text = seal(_encode_slowly(item))
         found.append(text)
+    return found
+
+
+def seal(text: str) -> str:
+    """A record with its checksum behind it."""
+    return f"{text}{zlib.crc32(text.encode('utf-8', 'surrogatepass')):08x}"
+
+
+def _unsealed(text: str) -> str:
+    """A record without its checksum. Raises ValueError where that is of another text."""
+    if text.endswith("}"):
+        return text
+    found = text[:-_SEAL_CHARS]
+    if seal(found) != text:
+        raise ValueError("its checksum differs")
     return found
 
 
@@ -150,7 +169,7 @@ def size_bytes(text: str) -> int:
 
 def decode_trace(text: str) -> AgentTrace:
     """The trace that `encode` printed."""
-    data = loads(text)
+    data = loads(_unsealed(text))
     return AgentTrace.from_json({**data, "target": _target_fields(data["target"])})
 
 
@@ -160,7 +179,7 @@ def decode_evaluations(texts: Iterable[str]) -> list[Evaluation]:
     """
     head, common = "", dict[str, Any]()
     found = []
-    for text in texts:
+    for text in map(_unsealed, texts):
         if not head or not text.startswith(head):
             head, common = _beginning(text)
         rest = text[len(head) :]
