@@ -98,12 +98,16 @@ def seal(text: str) -> str:
     return f"{text}{zlib.adler32(text.encode('utf-8', 'surrogatepass'))}"
 
 
+def is_whole(text: str) -> bool:
+    """Whether a record is the one that was written, by its checksum."""
+    return text in ((found := text[: text.rfind("}") + 1]), seal(found))
+
+
 def _unsealed(text: str) -> str:
     """A record without its checksum. Raises ValueError where that is of another text."""
-    found = text[: text.rfind("}") + 1]
-    if text not in (found, seal(found)):
+    if not is_whole(text):
         raise ValueError("its checksum differs")
-    return found
+    return text[: text.rfind("}") + 1]
 
 
 def _head(common: Sequence[Any]) -> str:

@@ -15,12 +15,6 @@ from spanscore.store.config import Config
 from spanscore.store.salvage import Copied
 
 _LOGS: Final = ("-wal", "-shm")
-_MAX_DECODED: Final = 100_000
-_DECODED: Final = (
-    (schema.agent_traces.c.row.desc(), schema.agent_traces.c.record, records.decode_trace),
-    (schema.scores.c.number.desc(), schema.scores.c.record, records.decode_evaluation),
-    (schema.scores.c.number, schema.scores.c.record, records.decode_evaluation),
-)
 
 
 def fault_of(file: Path) -> str | None:
@@ -51,8 +45,7 @@ def fault_of(file: Path) -> str | None:
 
 
 def damaged_records(config: Config) -> list[str]:
-    """What the newest 100,000 agent traces, and scores, in an SQLite store have of damaged records,
-    by `records.name_of`.
+    """What the damaged records of traces and scores in an SQLite store are, by `records.name_of`.
 
     Raises ConfigError, RetryableError or PermanentError where the store cannot be read.
     """
@@ -61,15 +54,10 @@ def damaged_records(config: Config) -> list[str]:
     if engine is None:
         return found
     with connections.snapshot(engine) as connection:
-        for newest_first, record, decode in _DECODED:
-            query = select(record).order_by(newest_first).limit(_MAX_DECODED)
-            rows = connection.execute(query)
-            for text in rows.yield_per(500).scalars():
-                try:
-                    decode(text)
-                except records.DAMAGED:
-                    found.append(records.name_of(text))
-    return list(dict.fromkeys(found))  # of few scores both ends are all of them
+        for record in (schema.agent_traces.c.record, schema.scores.c.record):
+            texts = connection.execute(select(record)).yield_per(500).scalars()
+            found += [records.name_of(x) for x in texts if not records.is_whole(x)]
+    return found
 
 
 def journal(file: Path) -> tuple[list[Copied], Path]:
