@@ -218,33 +218,27 @@ class _Copy:
         """A table, and its indexes that contain every row."""
         described = self._db.execute(_COLUMNS, (table,)).fetchall()
         types = {name: (_TYPES.get(of_type, str), not full) for name, of_type, full, _ in described}
+        types |= {"rowid": (int, False), "": (object, True)}
         primary = [x[0] for x in sorted(described, key=lambda x: x[3]) if x[3]]
-        row_id = primary  # a column that SQLite keeps as the row's id has no index
         trees: dict[str, list[str]] = {}
-        own, key = table, ["rowid"]
+        own, key, row_id = table, ["rowid"], primary
         for name, origin, partial in self._db.execute(_INDEXES, (table,)).fetchall():
             columns = [x or "rowid" for (x,) in self._db.execute(_OF_INDEX, (name,))]
             if origin == "pk":
-                row_id = []
+                row_id = []  # a column that is the row's id has no index
             if origin == "pk" and "rowid" not in columns:
                 own, key = name, primary  # such an index is the table
             if not partial:
                 trees[name] = columns
         if own == table:
-            names = ("" if x[0] in row_id else x[0] for x in described)
-            trees[table] = ["rowid", *names]
-        types |= {"rowid": (int, False), "": (object, True)}
-        made = {
-            name: _Tree(
-                table,
-                self._roots[table if name == own else name],
-                columns,
-                [types[x] for x in columns],
-                [columns.index(x) for x in key],
-            )
-            for name, columns in trees.items()
-        }
-        return made.pop(own), list(made.values())
+            trees[table] = ["rowid", *("" if x[0] in row_id else x[0] for x in described)]
+
+        def tree(name: str) -> _Tree:
+            columns, root = trees[name], self._roots[table if name == own else name]
+            places = [columns.index(x) for x in key]
+            return _Tree(table, root, columns, [types[x] for x in columns], places)
+
+        return tree(own), [tree(x) for x in trees if x != own]
 
     def _found_roots(self) -> dict[str, int]:
         """The first page of each table and index.
