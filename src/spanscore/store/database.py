@@ -229,7 +229,7 @@ class Database:
         if hasattr(self, "engine"):
             self.engine.dispose()
         copied, aside = repair.store(self._config)
-        lost = salvage.told(copied)
+        lost = salvage.loss_of(copied)
         _log.error("%s was damaged (%s) and is repaired: %s", self._file, fault, lost)
         _log.error("the damaged file is kept: %s", aside)
 

@@ -50,7 +50,7 @@ class Copied:
         return f"{self.table}: {self.saved:,} rows saved, {lost}{shown}"
 
 
-def told(copied: Iterable[Copied]) -> str:
+def loss_of(copied: Iterable[Copied]) -> str:
     """Say what was lost."""
     lost = [str(x) for x in copied if x.lost]
     unknown = [x.table for x in copied if not x.lost and not x.is_exact]
@@ -108,7 +108,7 @@ def copy_of(file: Path, create: Callable[[sqlite3.Connection], object]) -> Path:
         if file not in _copies or _copies[file][0] != now:
             folder = tempfile.TemporaryDirectory(prefix="spanscore-")
             copied = save(file, Path(folder.name) / file.name, create)
-            _log.error("%s is damaged: %s", file, told(copied))
+            _log.error("%s is damaged: %s", file, loss_of(copied))
             _copies[file] = now, folder
         return Path(_copies[file][1].name) / file.name
 
