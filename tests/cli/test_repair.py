@@ -39,6 +39,8 @@ def test_what_is_damaged_is_repaired_with_counts_and_put_aside(configured, tmp_p
     for name in ("journal.db", "store.db"):
         with (tmp_path / name).open("r+b") as file:
             file.write(b"\0" * 200)
+            file.seek(16_384)
+            file.write(bytes(16_384 * 60))
     assert main(["repair", "-c", str(configured)]) == 0
     told = capsys.readouterr().out
     assert "requests: 0 rows saved, 1 lost" in told

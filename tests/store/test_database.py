@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.exc import DatabaseError
 
 from spanscore.errors import ConfigError, RetryableError
-from spanscore.store import connections, database, records, recovery, repair
+from spanscore.store import connections, database, pages, records, repair
 from spanscore.store.config import Config
 from spanscore.store.listing import ScoreQuery, TraceQuery
 from spanscore.store.repair import fault_of
@@ -110,22 +110,62 @@ def test_a_store_whose_file_was_removed_goes_on_with_a_new_one(serving, tmp_path
     assert "was removed or replaced" in caplog.text
 
 
-def test_a_damaged_store_is_waited_for_and_says_what_to_do(serving, tmp_path, make):
+def test_a_server_answers_from_a_damaged_store_and_repairs_it(serving, tmp_path, make, caplog):
     serving.commit([make.stored(make.trace(n)) for n in range(1, 200)], [])
     serving._database.engine.dispose()
+    root = root_of(tmp_path, "agent_traces")
     with (tmp_path / "spanscore.db").open("r+b") as file:
-        file.truncate(16384)
-    with pytest.raises(RetryableError, match="spanscore doctor"):
-        serving.trace(make.trace(150).id)
+        file.seek((root - 1) * 16_384)
+        file.write(bytes(8))
+    assert len(serving.list_traces(TraceQuery(), 200).items) == 199
     serving._database._examining.join()
-    assert "spanscore repair" in serving.trouble
+    assert serving.trouble is None
+    assert len(list(tmp_path.glob("spanscore.db.damaged-*Z"))) == 1
+    assert "is repaired: no row is lost" in caplog.text
+    serving.commit([make.stored(make.trace(200))], [])
+    assert serving.trace(make.trace(200).id) == make.trace(200)
+
+
+def root_of(tmp_path, name):
+    with sqlite3.connect(tmp_path / "spanscore.db") as db:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+        (root,) = db.execute(query, (name,)).fetchone()
+    db.close()
+    return root
+
+
+def test_the_store_of_another_server_is_answered_from_and_left_as_it_is(serving, config, make):
+    serving.commit([make.stored(make.trace(n)) for n in range(1, 200)], [])
+    beside = Store.open(config)
+    file = connections.file_of(config)
+    serving._database._log.empty(serving._database.engine)
+    with file.open("r+b") as opened:
+        opened.seek((root_of(file.parent, "agent_traces") - 1) * 16_384)
+        opened.write(bytes(8))
+    beside._database.engine.dispose()
+    assert len(beside.list_traces(TraceQuery(), 200).items) == 199
+    beside._database._examining.join()
+    assert "spanscore repair" in beside.trouble
+    assert not list(file.parent.glob("*.damaged-*"))
+    beside.close()
+
+
+def test_a_damaged_store_is_repaired_as_its_server_starts(config, make):
+    store = Store.open(config)
+    store.commit([make.stored(make.trace())], [])
+    store.close()
+    with connections.file_of(config).open("r+b") as file:
+        file.write(bytes(100))
+    store = Store.open(config, alone=True)
+    assert store.trace(make.trace().id) == make.trace()
+    store.close()
 
 
 def test_a_disk_that_failed_at_reading_is_not_taken_for_a_damaged_file(
     serving, monkeypatch, caplog
 ):
     looks = iter([OSError(errno.EIO, "Input/output error"), None])
-    monkeypatch.setattr(recovery, "disk_error", lambda _: next(looks))
+    monkeypatch.setattr(pages, "disk_error", lambda _: next(looks))
     monkeypatch.setattr(database, "_EXAMINE_EVERY_S", 0)
     begun = threading.Event()
     monkeypatch.setattr(repair, "fault_of", lambda file: begun.wait() and fault_of(file))

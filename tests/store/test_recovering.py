@@ -10,7 +10,7 @@ import pytest
 
 from spanscore.errors import ConfigError, InputError, RetryableError
 from spanscore.store import journal as commits
-from spanscore.store import quarantine, recovery, repair
+from spanscore.store import pages, quarantine, repair
 from spanscore.store.config import JournalConfig
 from spanscore.store.journal import Journal
 from spanscore.store.recovery import Lost
@@ -158,7 +158,7 @@ class Failing:
 def test_a_request_that_the_disk_does_not_read_now_is_not_lost(reopen, monkeypatch):
     journal = reopen()
     failed = OSError(errno.EIO, "Input/output error")
-    monkeypatch.setattr(recovery, "disk_error", lambda _: failed)
+    monkeypatch.setattr(pages, "disk_error", lambda _: failed)
     journal._reader = Failing(journal._reader, 1)
     with pytest.raises(RetryableError, match="Input/output error"):
         journal.read([1])
@@ -175,7 +175,7 @@ def test_a_request_is_removed_once_the_disk_reads_again(reopen, monkeypatch):
     monkeypatch.setattr(commits, "_FIRST_WAIT_S", 0.0)
     monkeypatch.setattr(commits, "_LONGEST_WAIT_S", 0.01)
     looks = iter([OSError(errno.EIO, "Input/output error")])
-    monkeypatch.setattr(recovery, "disk_error", lambda _: next(looks, None))
+    monkeypatch.setattr(pages, "disk_error", lambda _: next(looks, None))
     journal = reopen()
     commit = journal._commits._do
     failures = iter(range(3))
@@ -192,7 +192,7 @@ def test_a_request_is_removed_once_the_disk_reads_again(reopen, monkeypatch):
 
 def test_a_file_that_the_disk_does_not_read_is_not_called_damaged(killed, monkeypatch):
     failed = OSError(errno.EIO, "Input/output error")
-    monkeypatch.setattr(recovery, "disk_error", lambda _: failed)
+    monkeypatch.setattr(pages, "disk_error", lambda _: failed)
     with pytest.raises(InputError, match="see to the disk"):
         repair.fault_of(killed / "journal.db")
 

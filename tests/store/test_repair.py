@@ -12,6 +12,7 @@ from spanscore.errors import ConfigError, InputError
 from spanscore.store import ledger, repair
 from spanscore.store.config import Config, JournalConfig
 from spanscore.store.journal import Journal
+from spanscore.store.salvage import Copied
 from spanscore.store.store import Store
 
 pytestmark = pytest.mark.slow
@@ -160,13 +161,33 @@ def test_of_a_table_that_is_not_there_nothing_is_known(file, config):
     assert [x.table for x in copied if not x.is_exact] == ["runs"]
 
 
-def test_a_header_that_is_damaged_leaves_nothing_to_sql(file, config):
+def test_a_header_that_is_damaged_costs_no_row(file, config):
+    before = rows_of(file)
     overwrite(file, 1)
     damaged = file.read_bytes()
     copied, aside = repair.store(config)
-    assert not any(x.saved or x.is_exact for x in copied)
+    assert all(x.is_exact and not x.lost for x in copied)
+    assert rows_of(file) == before
     assert aside.read_bytes() == damaged
     Store.open(config).close()
+
+
+def test_a_page_above_others_costs_none_of_their_rows(file, config):
+    before = rows_of(file)
+    overwrite(file, pages_of(file, "scores")[0])
+    copied, _ = repair.store(config)
+    assert all(x.is_exact and not x.lost for x in copied)
+    assert rows_of(file) == before
+
+
+def test_a_store_that_was_vacuumed_is_repaired_too(file, config):
+    before = rows_of(file)
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("VACUUM")
+    overwrite(file, pages_of(file, "scores")[5])
+    copied, _ = repair.store(config)
+    check_numbers(copied, before, file)
+    assert {x.lost for x in copied if x.table != "scores"} == {0}
 
 
 def test_a_repaired_store_goes_on(file, config, make):
@@ -199,6 +220,7 @@ def test_what_only_the_log_has_is_read_too(file, config, tmp_path):
 def test_a_store_of_another_version_is_left_as_it_is(file, config):
     with closing(sqlite3.connect(file)) as db:
         db.execute("UPDATE spanscore_schema SET version = 7")
+        db.execute("PRAGMA user_version = 7")
         db.commit()
     overwrite(file, pages_of(file, "scores")[5])
     before = file.read_bytes()
@@ -258,14 +280,14 @@ def test_a_damaged_journal_says_what_to_do_and_starts_after_the_repair(journal_f
     journal.close()
 
 
-def test_of_a_journal_that_cannot_be_read_the_ledger_knows_what_is_lost(journal_file):
+def test_a_journal_whose_header_is_damaged_lacks_no_request(journal_file):
     overwrite(journal_file, 1)
     copied, _ = repair.journal(journal_file)
-    assert of_requests(copied) == repair.Copied("requests", 0, COUNT - 20, is_exact=True)
+    assert of_requests(copied) == Copied("requests", COUNT - 20, 0, is_exact=True)
 
 
 def test_without_a_ledger_it_is_not_known_how_many_requests_are_lost(journal_file):
     ledger.beside(journal_file).unlink()
-    overwrite(journal_file, 1)
+    overwrite(journal_file, pages_of(journal_file, "requests")[1])
     copied, _ = repair.journal(journal_file)
     assert not of_requests(copied).is_exact

@@ -1,5 +1,6 @@
 """A store begins with the tables of this version, and one of another version is refused."""
 
+import sqlite3
 import subprocess
 import sys
 
@@ -31,6 +32,12 @@ def tables(database_url):
     engine.dispose()
 
 
+def unseal(config, sql):
+    """An SQLite file that this version sealed has its tables, whatever else is in it."""
+    if config.url.startswith("sqlite"):
+        sql("PRAGMA user_version = 0")
+
+
 def test_a_new_store_has_all_tables_and_their_version(config, tables):
     assert connections.connect(config).dispose() is None
     assert tables() == set(schema.tables.tables)
@@ -41,6 +48,7 @@ def test_a_new_store_has_all_tables_and_their_version(config, tables):
 @pytest.mark.parametrize("opening", OPENINGS)
 def test_a_store_of_another_version_is_refused_and_left_as_it_is(config, sql, found, opening):
     Store.open(config).close()
+    unseal(config, sql)
     sql("UPDATE spanscore_schema SET version = :found", found=found)
     with pytest.raises(ConfigError, match=rf"of version {found}, .*reads version 1: .*store\.url"):
         OPENINGS[opening](config)
@@ -61,12 +69,32 @@ def test_a_store_without_a_known_version_is_refused_in_one_line(
     config, sql, tables, change, opening
 ):
     Store.open(config).close()
+    unseal(config, sql)
     sql(change)
     before = tables()
     with pytest.raises(ConfigError, match="without a known version") as caught:
         OPENINGS[opening](config)
     assert "\n" not in str(caught.value)
     assert tables() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE spanscore_schema SET version = 3",
+        "DROP TABLE spanscore_schema",
+        "ALTER TABLE scores RENAME TO scorer",
+    ],
+)
+def test_a_damaged_version_or_name_of_a_table_is_not_taken_for_another_version(tmp_path, change):
+    config = Config(url=f"sqlite:///{tmp_path}/spanscore.db")
+    Store.open(config).close()
+    with sqlite3.connect(tmp_path / "spanscore.db") as db:
+        db.execute(change)
+    db.close()
+    store = Store.open(config, alone=True)
+    assert store.trace("0" * 32) is None
+    store.close()
 
 
 def test_tables_of_others_are_no_store(config, sql):

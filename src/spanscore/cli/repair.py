@@ -9,7 +9,7 @@ from spanscore import config
 from spanscore.cli.options import add_config
 from spanscore.store import connections, repair
 from spanscore.store.locks import FileLock
-from spanscore.store.repair import Copied
+from spanscore.store.salvage import Copied
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,15 +48,9 @@ def _repair(what: str, file: Path, save: Callable[[], tuple[list[Copied], Path]]
     copied, aside = save()
     for table in copied:
         if table.saved or table.lost or not table.is_exact:
-            print(f"  {table.table}: {table.saved:,} rows saved, {_lost(table)}")
+            print(f"  {table}")
     print(f"  the damaged file is kept: {aside}")
     if any(x.lost or not x.is_exact for x in copied):
         print(f"  SQLite's own tool may read more of it: sqlite3 {aside} .recover | sqlite3 NEW.db")
     else:
         print("  all rows are there: the damage was in an index, or where no rows are")
-
-
-def _lost(table: Copied) -> str:
-    if table.is_exact:
-        return f"{table.lost:,} lost"
-    return f"at least {table.lost:,} lost" if table.lost else "how many are lost is not known"

@@ -24,9 +24,11 @@ from sqlalchemy.exc import TimeoutError as NoConnectionError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from spanscore import local_files
-from spanscore.errors import ConfigError, PermanentError, RetryableError
-from spanscore.store import schema
+from spanscore.errors import ConfigError, InputError, PermanentError, RetryableError
+from spanscore.store import pages, salvage, schema
 from spanscore.store.config import Config
+
+ItemT = TypeVar("ItemT")
 
 MEMORY = "sqlite+pysqlite://"
 """The URL of a store in memory, for a process that keeps scores only as long as it lives."""
@@ -50,8 +52,6 @@ _OF_SHARED = (
     f" set_config('idle_in_transaction_session_timeout', '{_LIMIT_S}s', true)"
 )
 """A host that dies in a transaction holds its locks no longer than that."""
-
-_PAGE_BYTES = 16384  # records are large: a tenth less CPU a commit than with 4096
 
 
 def connect(config: Config) -> Engine:
@@ -159,12 +159,13 @@ def _reader_of_file(file: str) -> Engine:
     """Opens the file for each transaction: another may be in its place by then, and one that stays
     open keeps its writer from tidying up when that closes it.
     """
-    engine = create_engine(f"sqlite:///file:{quote(file)}?mode=ro&uri=true", poolclass=NullPool)
+    url = f"sqlite:///file:{quote(file)}?mode=ro&uri=true"
+    engine = create_engine(url, poolclass=NullPool, connect_args={"factory": _connection_to(file)})
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # the driver begins none to read
-        connection.text_factory = _text
+        connection.text_factory = text
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -218,11 +219,102 @@ def _with_limited_statements(engine: Engine) -> Engine:
     return engine
 
 
-def _text(content: bytes) -> str:
+def text(content: bytes) -> str:
     r"""A text of SQLite's; what is not UTF-8 becomes `\xff`, which no JSON has, so that one damaged
     record is found when it is decoded, and the driver does not end the whole statement.
     """
     return content.decode("utf-8", "backslashreplace")
+
+
+class _Cursor(sqlite3.Cursor):
+    """A statement that reads and meets damage is answered from a copy of what can be read."""
+
+    connection: "_Connection"
+    _asked: tuple[str, Any] = ("", ())
+    _instead: sqlite3.Cursor | None = None
+
+    def execute(self, sql: str, values: Any = ()) -> "_Cursor":
+        self._asked, self._given, self._instead = (sql, values), 0, None
+        try:
+            return super().execute(sql, values)
+        except sqlite3.DatabaseError as error:
+            self._ask_copy(error)
+            return self
+
+    @property
+    def description(self) -> Any:
+        return super().description if self._instead is None else self._instead.description
+
+    def fetchone(self) -> Any:
+        found = self._fetched(lambda cursor: cursor.fetchone())
+        self._given += 1
+        return found
+
+    def fetchmany(self, size: int | None = 1) -> list[Any]:
+        found: list[Any] = self._fetched(lambda cursor: cursor.fetchmany(size))
+        self._given += len(found)
+        return found
+
+    def fetchall(self) -> list[Any]:
+        return self._fetched(lambda cursor: cursor.fetchall())
+
+    def _fetched(self, fetch: Callable[[Any], ItemT]) -> ItemT:
+        if self._instead is None:
+            try:
+                return fetch(super())
+            except sqlite3.DatabaseError as error:
+                self._ask_copy(error)
+        return fetch(self._instead)
+
+    def _ask_copy(self, error: sqlite3.DatabaseError) -> None:
+        """Ask the copy, and go on behind what was given already. Raises `error` where it cannot."""
+        is_of_schema = "no such" in str(error)
+        may_be = pages.is_damaged(error) or is_of_schema
+        if not may_be or self.connection.is_writing or not self._asked[0].startswith(_READS):
+            raise error
+        self._instead = self.connection.copy(error).execute(*self._asked)
+        if self._given:
+            self._instead.fetchmany(self._given)
+
+
+_READS = ("SELECT", "WITH", "PRAGMA main.", "PRAGMA user_version")
+
+
+class _Connection(sqlite3.Connection):
+    """A connection to the file at `path`."""
+
+    path: Path
+    is_writing = False
+
+    def cursor(self, factory: Any = _Cursor) -> Any:
+        return super().cursor(factory)
+
+    def commit(self) -> None:
+        """End a transaction; one that read a damaged page cannot be committed."""
+        if self.is_writing:
+            super().commit()
+        else:
+            super().rollback()
+
+    def copy(self, error: sqlite3.DatabaseError) -> sqlite3.Connection:
+        """A connection to the copy. Raises `error` where the disk does not read, or takes none."""
+        if pages.disk_error(self.path) is not None:
+            raise error
+        try:
+            copy = sqlite3.connect(salvage.copy_of(self.path, make_tables))
+        except InputError as failed:
+            raise error from failed
+        copy.text_factory = text
+        return copy
+
+
+def _connection_to(file: str) -> type[_Connection]:
+    return type("_Connection", (_Connection,), {"path": Path(file)})
+
+
+def make_tables(db: sqlite3.Connection) -> None:
+    """Make the store's tables in a new file."""
+    schema.make(db.execute)
 
 
 def _in_memory() -> Engine:
@@ -243,13 +335,13 @@ def _in_file(url: URL) -> Engine:
             " memory)"
         )
     local_files.make(Path(url.database))
-    return create_engine(url)
+    return create_engine(url, connect_args={"factory": _connection_to(url.database)})
 
 
 def _sqlite(url: URL, config: Config) -> Engine:
     engine = _in_memory() if config.url == MEMORY else _in_file(url)
     pragmas = (
-        f"page_size = {_PAGE_BYTES}",
+        f"page_size = {pages.PAGE_BYTES}",
         "journal_mode = WAL",
         f"synchronous = {config.synchronous}",
         f"busy_timeout = {config.busy_timeout // 10**6}",
@@ -259,7 +351,7 @@ def _sqlite(url: URL, config: Config) -> Engine:
     def configure(connection: Any, _record: Any) -> None:
         # the driver's own transactions begin too late to read and write as one
         connection.isolation_level = None
-        connection.text_factory = _text
+        connection.text_factory = text
         for pragma in pragmas:
             connection.execute(f"PRAGMA {pragma}")
 
@@ -269,6 +361,8 @@ def _sqlite(url: URL, config: Config) -> Engine:
         # fail.
         writes = connection.get_execution_options().get(WRITES)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        driven: Any = connection.connection.driver_connection
+        driven.is_writing = bool(writes)
 
     return engine
 
@@ -281,15 +375,12 @@ repaired the file, unless the disk failed at reading it.
 WRITES: Final = "spanscore_writes"
 """The execution option of a connection that is going to write."""
 
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 REPAIR = "it is damaged: stop the server and run `spanscore repair` with its configuration"
 _DOUBT = (
     "the disk failed at reading it, or it is damaged: `spanscore doctor` with the server's"
     " configuration says which"
 )
 _MAX_THREADS = 4
-
-ItemT = TypeVar("ItemT")
 
 _MAY_PASS = (OperationalError, InterfaceError, InternalError)
 
@@ -348,14 +439,6 @@ def in_threads(
     return [found[place] for place in range(len(tasks))]
 
 
-def is_damaged(error: BaseException | None) -> bool:
-    """Whether SQLite reports that a file is damaged, or no database at all."""
-    return (
-        isinstance(error, sqlite3.DatabaseError)
-        and getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
-    )
-
-
 def is_full(error: BaseException | None) -> bool:
     """Whether SQLite reports that there is no room on the disk."""
     found = error.orig if isinstance(error, DBAPIError) else None
@@ -375,7 +458,7 @@ def _sorted_errors() -> Iterator[None]:
         ) from error
     except DBAPIError as error:
         what = f"the store cannot be used: {error.orig}"
-        if is_damaged(error.orig):
+        if pages.is_damaged(error.orig):
             is_certain = getattr(error.orig, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB
             what = f"{what}; {REPAIR if is_certain else _DOUBT}"
             raise RetryableError(what, retry_after_s=30.0, why=DAMAGE) from error

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Table, delete, exists, func, select, true
 from sqlalchemy.engine import Connection, Engine
 
 from spanscore.errors import ConfigError, InputError, PermanentError, RetryableError
-from spanscore.store import connections, kept_scores, repair, schema
+from spanscore.store import connections, kept_scores, repair, salvage, schema
 from spanscore.store.config import Config
 from spanscore.store.locks import FileLock, SharedLocks
 from spanscore.store.schema import (
@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 _EXAMINE_EVERY_S: Final = 15.0
+_READERS_S: Final = 5.0
 NO_GUARD: Final = nullcontext()
 
 _ONE_WRITER: Final = (
@@ -74,6 +75,7 @@ class Database:
         self._is_closed = False
         self._guard = guard
         self._examining: threading.Thread | None = None
+        self._readers = _Readers()
         if alone and config.url == connections.MEMORY:
             raise ConfigError(
                 "store.url: a server needs a store that outlives it: sqlite:///FILE, or a"
@@ -83,7 +85,7 @@ class Database:
             self._lock = FileLock(self._file, "store", "store.url")
         try:
             with guard:
-                self.engine = connections.connect(config)
+                self.engine = self._connected()
             if config.url != connections.MEMORY and self._file is None:
                 self.locks = SharedLocks(self.engine)
         except BaseException:
@@ -132,8 +134,10 @@ class Database:
             if self._file is not None and _identity(self._file) != self._identity:
                 with self.one_at_a_time:
                     self._look()
-            with self._guard, connections.snapshot(self.engine) as connection:
+            with self._readers, self._guard, connections.snapshot(self.engine) as connection:
                 yield connection
+            if self._file is not None and salvage.is_copied(self._file):
+                self._suspect(f"{self._file} is damaged: what can be read of it is")
 
     def try_again(self) -> None:
         """Find out whether it can be used again, where nothing else asks. Raises as `writing`."""
@@ -175,29 +179,70 @@ class Database:
             self._examining.start()
 
     def _examine(self) -> None:
-        """Find out whether the file is damaged, once the disk reads it."""
+        """Find out whether the file is damaged, once the disk reads it, and repair it."""
         while self._file is not None and not self._is_closed:
             try:
                 with self._guard:
                     fault = repair.fault_of(self._file)
-            except InputError as error:
+                if fault is not None and self._lock is None:
+                    self._faults["damage"] = f"{self._file}: {fault}; {connections.REPAIR}"
+                    _log.error("%s", self._faults["damage"])
+                    return
+                if fault is None:
+                    _log.warning("%s is sound: the disk had failed at reading it", self._file)
+                else:
+                    with self.one_at_a_time, self._readers.none(), self._guard:
+                        self._repair(fault)
+                        self._open_anew()
+            except (InputError, RetryableError) as error:
                 self._faults["damage"] = f"the store cannot be used: {error}"
                 time.sleep(_EXAMINE_EVERY_S)
-                continue
-            if fault is None:
+            else:
+                salvage.forget(self._file)
                 self._faults.pop("damage", None)
                 self._examining = None
-                _log.warning("%s is sound: the disk had failed at reading it", self._file)
-            else:
-                self._faults["damage"] = f"{self._file}: {fault}; {connections.REPAIR}"
-                _log.error("%s", self._faults["damage"])
-            return
+                return
+
+    def _connected(self) -> Engine:
+        """An engine; what its owner finds damaged is repaired first."""
+        try:
+            engine = connections.connect(self._config)
+        except ConfigError as error:
+            found = error.__cause__
+            is_damaged = isinstance(found, RetryableError) and found.why == connections.DAMAGE
+            if self._lock is None or not is_damaged:
+                raise
+            self._repair(str(found))
+            return connections.connect(self._config)
+        if self._lock is not None:
+            with connections.snapshot(engine) as connection:
+                is_sealed = schema.is_sealed(connection.exec_driver_sql)
+            if is_sealed is False:
+                engine.dispose()
+                self._repair(schema.BROKEN)
+        return engine
+
+    def _repair(self, fault: str) -> None:
+        """Write a damaged file anew, while nobody uses it. Raises InputError."""
+        if hasattr(self, "engine"):
+            self.engine.dispose()
+        copied, aside = repair.store(self._config)
+        lost = salvage.loss_of(copied)
+        _log.error("%s was damaged (%s) and is repaired: %s", self._file, fault, lost)
+        _log.error("the damaged file is kept: %s", aside)
 
     def _look(self) -> None:
         """Find out whether the file is the one that was opened."""
         if _identity(self._file) != self._identity:
             with self._guard:
                 self._open_anew()
+            self._faults.pop("damage", None)
+            self._examining = None
+            notice = (
+                "%s was removed or replaced while it was in use: going on with what is there now,"
+                " without what was in it"
+            )
+            _log.error(notice, self._file)
 
     def _open_anew(self) -> None:
         """Go on with the file that is there now: what is written to one that was removed is lost
@@ -211,19 +256,40 @@ class Database:
         with connections.snapshot(self.engine) as connection:
             self.changed(connection)
         self._identity = _identity(self._file)
-        self._faults.pop("damage", None)
-        self._examining = None
-        notice = (
-            "%s was removed or replaced while it was in use: going on with what is there now,"
-            " without what was in it"
-        )
-        _log.error(notice, self._file)
 
     def _release(self) -> None:
         if self._lock is not None:
             self._lock.close()
         if self.locks is not None:
             self.locks.close()
+
+
+class _Readers:
+    """Those who read now, and who keeps them out."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+
+    def __enter__(self) -> None:
+        with self._changed:
+            self._count += 1
+
+    def __exit__(self, *raised: object) -> None:
+        with self._changed:
+            self._count -= 1
+            self._changed.notify_all()
+
+    @contextmanager
+    def none(self) -> Iterator[None]:
+        """Keep all out, once those who read have ended.
+
+        Raises RetryableError after five seconds.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: not self._count, _READERS_S):
+                raise RetryableError("somebody reads from the damaged store")
+            yield
 
 
 def _identity(file: Path | None) -> tuple[int, int] | None:

@@ -21,7 +21,8 @@ from urllib.parse import quote
 
 from spanscore.errors import RetryableError
 from spanscore.model.headers import Headers
-from spanscore.store import departures, ledger, quarantine, recovery
+from spanscore.model.json import dumps, loads
+from spanscore.store import departures, ledger, pages, quarantine, recovery
 from spanscore.store.config import JournalConfig
 from spanscore.store.departures import Leaving
 from spanscore.store.ledger import Entry, Ledger
@@ -31,9 +32,14 @@ from spanscore.telemetry import Complaints
 
 _log = logging.getLogger(__name__)
 
-_REQUEST: Final = (
-    "SELECT signal, received_ns, body, headers FROM requests LEFT JOIN headers USING (row)"
-    " WHERE row = ?"
+_REQUEST: Final = "SELECT signal, received_ns, body, headers FROM requests WHERE row = ?"
+_CLOSE: Final = (
+    "INSERT INTO closed VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET last_row = excluded.last_row,"
+    " closed_ns = excluded.closed_ns, is_part = max(is_part, excluded.is_part)"
+)
+_FORGET: Final = (
+    "DELETE FROM closed WHERE closed_ns < (SELECT closed_ns FROM closed ORDER BY closed_ns DESC"
+    " LIMIT 1 OFFSET ?)"
 )
 Loss: TypeAlias = Literal["missing", "damaged"]
 """How a request was lost: the journal lacks it, or what it has of it is not what was kept."""
@@ -141,7 +147,7 @@ class Journal:
         Raises RetryableError, here or from the future, when the journal is full or the disk
         refuses.
         """
-        text = departures.text_of(headers)
+        text = dumps([list(x) for x in headers]) if headers else ""
         with self._counting:
             if self._is_full_for(len(body)):
                 self._refused_bytes = len(body)
@@ -154,10 +160,8 @@ class Journal:
             self._size_bytes += len(body)
 
         def insert(db: sqlite3.Connection) -> int:
-            db.execute("INSERT INTO requests VALUES (?, ?, ?, ?)", (row, signal, received_ns, body))
-            departures.keep_headers(db, row, text)
-            if delivered:
-                db.execute("INSERT INTO delivered VALUES (?)", (row,))
+            values = (row, signal, received_ns, text, delivered, body)
+            db.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?)", values)
             return row
 
         future = self._commits.submit(insert, len(body), keeps={row: entry})
@@ -169,19 +173,15 @@ class Journal:
 
         While the disk refuses, they wait to be forgotten and take up their room.
         """
-
-        def remove(db: sqlite3.Connection) -> None:
-            db.executemany("DELETE FROM requests WHERE row = ?", [(row,) for row in rows])
-            departures.forget(db, rows)
-
-        future = self._commits.submit(remove, owed=True, removes=rows)
+        future = self._commits.submit(
+            lambda db: departures.forget(db, rows), owed=True, removes=rows
+        )
         future.add_done_callback(lambda done: None if done.exception() else self._uncount(rows))
         return future
 
     def delivered(self) -> list[int]:
         """The requests that a broker delivers again."""
-        with self._reading, self._explained_errors():
-            return [row for (row,) in self._reader.execute("SELECT row FROM delivered")]
+        return [row for (row,) in self._asked("SELECT row FROM requests WHERE delivered")]
 
     def mark_rest_left(self, row: int, held: Iterable[bytes] = ()) -> "Future[None]":
         """Remember that all of a request but the spans `held` back has left again, in inline
@@ -209,38 +209,21 @@ class Journal:
 
         A key is whatever the caller knows a trace by.
         """
-
-        def insert(db: sqlite3.Connection) -> None:
-            db.executemany("INSERT OR REPLACE INTO closed VALUES (?, ?, ?)", closed)
-            db.executemany("INSERT OR IGNORE INTO parts VALUES (?)", [(x,) for x in parts])
-
-        return self._commits.submit(insert, owed=True)
+        rows = [(*x, x[0] in parts) for x in closed]
+        return self._commits.submit(lambda db: db.executemany(_CLOSE, rows), owed=True)
 
     def forget_closed(self, keep: int) -> "Future[None]":
         """Forget all but the `keep` latest of what `close_traces` remembered."""
-
-        def forget(db: sqlite3.Connection) -> None:
-            db.execute(
-                "DELETE FROM closed WHERE closed_ns < "
-                "(SELECT closed_ns FROM closed ORDER BY closed_ns DESC LIMIT 1 OFFSET ?)",
-                (keep - 1,),
-            )
-            db.execute("DELETE FROM parts WHERE trace_id NOT IN (SELECT trace_id FROM closed)")
-
-        return self._commits.submit(forget)
+        return self._commits.submit(lambda db: db.execute(_FORGET, (keep - 1,)))
 
     def closed_traces(self) -> dict[bytes, tuple[int, int]]:
         """Key to (last row read, Unix ns) of every trace remembered as dealt with."""
-        with self._reading, self._explained_errors():
-            found = self._reader.execute(
-                "SELECT trace_id, last_row, closed_ns FROM closed ORDER BY closed_ns"
-            )
-            return {key: (row, closed_ns) for key, row, closed_ns in found}
+        found = self._asked("SELECT trace_id, last_row, closed_ns FROM closed ORDER BY closed_ns")
+        return {key: (row, closed_ns) for key, row, closed_ns in found}
 
     def parts(self) -> set[bytes]:
         """The keys of traces remembered as dealt with that are parts of turns with others."""
-        with self._reading, self._explained_errors():
-            return {key for (key,) in self._reader.execute("SELECT trace_id FROM parts")}
+        return {key for (key,) in self._asked("SELECT trace_id FROM closed WHERE is_part")}
 
     def read(self, rows: Iterable[int]) -> list[Request]:
         """The requests at `rows`, in their order; those that are gone are left out.
@@ -258,12 +241,10 @@ class Journal:
             return None
         if found is None:
             return None
-        signal, received_ns, body, headers = found
         entry = self._entries.get(row)
-        if entry is not None and entry.checksum not in (None, ledger.checksum(body, headers or "")):
+        if (request := _request(row, found, entry.checksum if entry else None)) is None:
             self._give_up(row, "its checksum differs")
-            return None
-        return Request(row, signal, received_ns, body, departures.headers_from(headers))
+        return request
 
     def _row(self, row: int) -> Any:
         """Raises sqlite3.DatabaseError where it is damaged, RetryableError where the disk refuses.
@@ -275,8 +256,8 @@ class Journal:
                 with self._reading:
                     return self._reader.execute(_REQUEST, (row,)).fetchone()
             except sqlite3.DatabaseError as error:
-                is_damaged = recovery.is_damaged(error)
-                failed = recovery.disk_error(self._config.path) if is_damaged else error
+                is_damaged = pages.is_damaged(error)
+                failed = pages.disk_error(self._config.path) if is_damaged else error
                 if failed is not None:
                     raise RetryableError(
                         f"the journal cannot be read: {failed}", why="journal_fault"
@@ -326,13 +307,17 @@ class Journal:
             self._reader.close()
         self._lock.close()
 
+    def _asked(self, query: str) -> list[Any]:
+        with self._reading, self._explained_errors():
+            return self._reader.execute(query).fetchall()
+
     @contextmanager
     def _explained_errors(self) -> Iterator[None]:
         """Say what to do where what the journal notes beside the requests cannot be read."""
         try:
             yield
         except sqlite3.DatabaseError as error:
-            failed = recovery.disk_error(self._config.path) if recovery.is_damaged(error) else error
+            failed = pages.disk_error(self._config.path) if pages.is_damaged(error) else error
             what = f"{error}; it is damaged: {recovery.REPAIR}" if failed is None else f"{failed}"
             raise RetryableError(
                 f"the journal cannot be read: {what}", why="journal_fault"
@@ -380,12 +365,20 @@ class JournalReader:
             ) from error
         if not found:
             raise RetryableError(f"the journal lacks row {row}", why="journal_fault")
-        signal, received_ns, body, headers = found[0]
-        if self.checksums.get(row) not in {None, ledger.checksum(body, headers or "")}:
+        if (request := _request(row, found[0], self.checksums.get(row))) is None:
             raise RetryableError(
                 f"row {row} of the journal is damaged: its checksum differs", why="journal_fault"
             )
-        return Request(row, signal, received_ns, body, departures.headers_from(headers))
+        return request
+
+
+def _request(row: int, found: Any, checksum: int | None) -> Request | None:
+    """A request as it was read; None where it has another checksum."""
+    signal, received_ns, body, headers = found
+    if checksum not in (None, ledger.checksum(body, headers)):
+        return None
+    pairs = ((name, value) for name, value in loads(headers or "[]"))
+    return Request(row, signal, received_ns, body, tuple(pairs))
 
 
 Work: TypeAlias = Callable[[sqlite3.Connection], Any]
@@ -584,7 +577,7 @@ class Commits:
 
     def _is_unread(self, error: Exception) -> bool:
         """Whether what SQLite reports as damage is a disk that fails at reading."""
-        return recovery.is_damaged(error) and recovery.disk_error(self._path) is not None
+        return pages.is_damaged(error) and pages.disk_error(self._path) is not None
 
     def _do(self, batch: list[_Task]) -> None:
         self._ledger.remove([row for task in batch for row in task.removes])

@@ -4,41 +4,30 @@ Nothing is written before that: SQLite would write over what a damaged write-ahe
 """
 
 import logging
-import os
 import shutil
 import sqlite3
-import struct
-import tempfile
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from spanscore import local_files
 from spanscore.errors import ConfigError
-from spanscore.store import departures, ledger, quarantine
+from spanscore.store import departures, ledger, pages, quarantine
 from spanscore.store.ledger import Entry, Ledger
+from spanscore.store.pages import Pages, Row
 
 _log = logging.getLogger(__name__)
 
-_SCHEMA_VERSION = 1
-SCHEMA = f"""
+_SCHEMA_VERSION = 2
+_SCHEMA = f"""
 CREATE TABLE requests (row INTEGER PRIMARY KEY, signal TEXT NOT NULL, received_ns INTEGER NOT \
-NULL, body BLOB NOT NULL);
-CREATE TABLE passed_on (row INTEGER PRIMARY KEY);
+NULL, headers TEXT NOT NULL, delivered INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE TABLE closed (trace_id BLOB PRIMARY KEY, last_row INTEGER NOT NULL, closed_ns INTEGER NOT \
-NULL) WITHOUT ROWID;
-{quarantine.CREATE}"""
-# since schema 1, which had none
-_PARTS = "CREATE TABLE IF NOT EXISTS parts (trace_id BLOB PRIMARY KEY) WITHOUT ROWID"
-# likewise: requests that a broker has too
-_DELIVERED = "CREATE TABLE IF NOT EXISTS delivered (row INTEGER PRIMARY KEY)"
-_PAGE_BYTES = 16_384  # requests are large: fewer pages to write and to checksum
-_LOG_HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
-_READ_BYTES = 2**20
+NULL, is_part INTEGER NOT NULL) WITHOUT ROWID;
+{departures.CREATE}{quarantine.CREATE}"""
 _NS = 10**9
 REPAIR = "run `spanscore repair` with this server's configuration, which saves what can be read"
 
@@ -116,7 +105,7 @@ def open_files(path: Path, synchronous: Literal["normal", "full"]) -> Opened:
         saved = _saved(path, missing) if missing else {}
         writer = _connect(path, synchronous)
         prepare(writer)
-        _put_right(writer, saved, expected.removed.intersection(there))
+        _put_right(writer, saved.values(), expected.removed.intersection(there))
         entries = {
             row: expected.entries.get(row, entry)
             for row, entry in there.items()
@@ -127,8 +116,8 @@ def open_files(path: Path, synchronous: Literal["normal", "full"]) -> Opened:
         highest = max(expected.highest, *entries, 0)
         made = Ledger(ledger.beside(path), entries, highest, sync=synchronous == "full")
     except (sqlite3.Error, OSError) as error:
-        failed = disk_error(path) if is_damaged(error) else None
-        what = f"; it is damaged: {REPAIR}" if is_damaged(error) and failed is None else ""
+        failed = pages.disk_error(path) if pages.is_damaged(error) else None
+        what = f"; it is damaged: {REPAIR}" if pages.is_damaged(error) and failed is None else ""
         raise ConfigError(
             f"{path}: cannot be opened as the journal ({failed or error}){what}; see journal.path"
         ) from error
@@ -142,47 +131,15 @@ def open_files(path: Path, synchronous: Literal["normal", "full"]) -> Opened:
     )
 
 
-def disk_error(file: Path) -> OSError | None:
-    """Why the disk refuses to read a database's file or log, which SQLite reports as damage; None
-    where it reads all of both.
-    """
-    for path in (file, file.with_name(f"{file.name}-wal")):
-        place = 0
-        try:
-            descriptor = _kept_open(path, path.stat().st_ino)
-            while part := os.pread(descriptor, _READ_BYTES, place):
-                place += len(part)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            return error
-    return None
-
-
-@cache
-def _kept_open(path: Path, _inode: int) -> int:
-    """A descriptor that is never closed: that would undo SQLite's locks on the file."""
-    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-
-def is_damaged(error: Exception) -> bool:
-    """Whether SQLite reports that a file is damaged, or no database at all."""
-    code = getattr(error, "sqlite_errorcode", 0) or 0
-    return isinstance(error, sqlite3.DatabaseError) and code & 0xFF in (
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_NOTADB,
-    )
-
-
 def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
     db = sqlite3.connect(path, check_same_thread=False, timeout=10.0)
-    db.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+    db.execute(f"PRAGMA page_size = {pages.PAGE_BYTES}")
     db.execute("PRAGMA journal_mode = WAL")
     db.execute(f"PRAGMA synchronous = {synchronous}")
     version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version > _SCHEMA_VERSION:
+    if version not in (0, _SCHEMA_VERSION):
         raise ConfigError(
-            f"{path}: written by a newer spanscore (schema {version}); use that, or another path"
+            f"{path}: written by another spanscore (schema {version}); use that, or another path"
         )
     return db
 
@@ -196,18 +153,12 @@ def _rows(reader: sqlite3.Connection) -> tuple[dict[int, Entry], bool]:
 
 
 def prepare(writer: sqlite3.Connection) -> None:
-    """Make the tables that are not there yet."""
-    writer.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+    """Make the tables where there are none yet."""
     if writer.execute("PRAGMA user_version").fetchone()[0] == 0:
-        writer.executescript(f"BEGIN;{SCHEMA}PRAGMA user_version = {_SCHEMA_VERSION};COMMIT;")
-    writer.execute(_PARTS)
-    writer.execute(_DELIVERED)
-    departures.create(writer)
+        writer.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version = {_SCHEMA_VERSION};COMMIT;")
 
 
-def _saved(
-    path: Path, missing: Mapping[int, Entry]
-) -> dict[int, tuple[str, int, bytes, str | None]]:
+def _saved(path: Path, missing: Mapping[int, Entry]) -> dict[int, Row]:
     """Those of the missing requests that the damaged log still has; the log is put aside, whatever
     is in it.
     """
@@ -219,99 +170,30 @@ def _saved(
         shutil.copyfile(log, aside)
         aside.chmod(local_files.MODE)
         _log.error("the journal lacks requests; what is left of its log is kept in %s", aside)
-    frames = _frames(log.read_bytes(), path.stat().st_size // _PAGE_BYTES)
-    found: dict[int, tuple[str, int, bytes, str | None]] = {}
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
-        copy = Path(folder) / path.name
-        # Of a page that is damaged in the log, other requests may be whole; else it counts as of
-        # the time before.
-        for some in (frames, [x for x in frames if x.is_whole]):
-            shutil.copyfile(path, copy)
-            with copy.open("r+b") as pages:
-                for frame in some:
-                    pages.seek((frame.number - 1) * _PAGE_BYTES)
-                    pages.write(frame.page)
-            found |= _found_in(copy, ledger.without(missing, found))
+    frames = pages.frames(path)
+    found: dict[int, Row] = {}
+    # Of a page that is damaged in the log, other requests may be whole; else it counts as of the
+    # time before.
+    for some in (frames, [x for x in frames if x.is_whole]):
+        copy = Pages(path, {x.number: x.page for x in some})
+        roots = {x[2]: x[4] for x in copy.rows(1, lambda row: len(row) == 6)}
+        for row in copy.rows(roots.get("requests", 0), lambda row: len(row) == 7):
+            entry = missing.get(row[0])
+            with suppress(TypeError, AttributeError):
+                if entry is not None and ledger.checksum(row[6], row[4]) == entry.checksum:
+                    found[row[0]] = (row[0], *row[2:])
     if found:
         _log.error("%d requests of the journal were saved from its damaged log", len(found))
     return found
 
 
-def _found_in(
-    copy: Path, missing: Mapping[int, Entry]
-) -> dict[int, tuple[str, int, bytes, str | None]]:
-    """Those of the missing requests that a database has as they were kept."""
-    query = (
-        "SELECT signal, received_ns, body, headers FROM requests LEFT JOIN headers USING (row)"
-        " WHERE row = ?"
-    )
-    found = {}
-    with closing(sqlite3.connect(copy)) as db:
-        for row, entry in missing.items():
-            with suppress(sqlite3.Error, TypeError):
-                signal, received_ns, body, headers = db.execute(query, (row,)).fetchone()
-                if ledger.checksum(body, headers or "") == entry.checksum:
-                    found[row] = signal, received_ns, body, headers
-    return found
-
-
-class _Frame(NamedTuple):
-    """A page in a write-ahead log. See https://www.sqlite.org/fileformat2.html#walformat."""
-
-    number: int
-    page: bytes
-    is_whole: bool
-
-
-def _frames(log: bytes, pages: int) -> list[_Frame]:
-    """The pages of a log since it was begun anew, whether or not they are damaged.
-
-    `pages`: how many the database has by itself.
-    """
-    size = _FRAME_HEADER_BYTES + _PAGE_BYTES
-    frames = [log[x : x + size] for x in range(_LOG_HEADER_BYTES, len(log) - size + 1, size)]
-    salts = [x[8:16] for x in frames]
-    salt = log[16:24] if log[16:24] in salts else salts[0] if salts else b""
-    order = ">" if log[3:4] == b"\x83" else "<"
-    found = []
-    before = log[24:32]
-    for frame in frames:
-        number = int.from_bytes(frame[:4], "big")
-        if frame[8:16] == salt and 0 < number <= pages + len(frames):
-            is_whole = _checksum(order, before, frame[:8] + frame[24:]) == frame[16:24]
-            found.append(_Frame(number, frame[24:], is_whole))
-        before = frame[16:24]
-    return found
-
-
-def _checksum(order: str, before: bytes, content: bytes) -> bytes:
-    """SQLite's checksum of a frame, which goes on from that of the frame before it."""
-    first, second = struct.unpack(">2I", before)
-    words = iter(struct.unpack(f"{order}{len(content) // 4}I", content))
-    for one, other in zip(words, words, strict=True):
-        first = (first + one + second) & 0xFFFFFFFF
-        second = (second + other + first) & 0xFFFFFFFF
-    return struct.pack(">2I", first, second)
-
-
-def _put_right(
-    writer: sqlite3.Connection,
-    saved: Mapping[int, tuple[str, int, bytes, str | None]],
-    removed: Iterable[int],
-) -> None:
+def _put_right(writer: sqlite3.Connection, saved: Iterable[Row], removed: Iterable[int]) -> None:
     """Write what was saved, remove what had been removed, and have it all in the database
     itself.
     """
     with writer:
-        for row, (signal, received_ns, body, headers) in saved.items():
-            writer.execute(
-                "INSERT INTO requests VALUES (?, ?, ?, ?)", (row, signal, received_ns, body)
-            )
-            if headers is not None:
-                writer.execute("INSERT OR REPLACE INTO headers VALUES (?, ?)", (row, headers))
-        rows = list(removed)
-        writer.executemany("DELETE FROM requests WHERE row = ?", [(row,) for row in rows])
-        departures.forget(writer, rows)
+        writer.executemany("INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?, ?)", saved)
+        departures.forget(writer, list(removed))
     writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 

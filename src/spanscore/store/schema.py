@@ -1,6 +1,9 @@
 """The store's tables, and their version."""
 
+import zlib
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from sqlalchemy import (
     JSON,
@@ -17,7 +20,6 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    insert,
     inspect,
     literal_column,
     select,
@@ -470,8 +472,13 @@ monitor_history = Table(
 def version_of(connection: Connection, url: str) -> int | None:
     """The version of the tables in a database; None where there are none.
 
-    Raises ConfigError where it is not `VERSION`.
+    An SQLite file whose header has the checksum of its tables has those of `VERSION`, whatever
+    became of the row that says so. Raises ConfigError where it is another.
     """
+    is_file = connection.dialect.name == "sqlite"
+    sealed = is_sealed(connection.exec_driver_sql) if is_file else None
+    if sealed:
+        return VERSION
     database = inspect(connection)
     if database.has_table(versions.name):
         found: int | None = connection.execute(select(versions.c.version)).scalar()
@@ -482,11 +489,37 @@ def version_of(connection: Connection, url: str) -> int | None:
         found = None
     else:
         return None
+    if found in (None, VERSION) and sealed is False:  # the tables' names are damaged
+        return VERSION
     is_of = f"of version {found}" if found and found != VERSION else "without a known version"
     raise ConfigError(
         f"{url}: its tables are {is_of}, and this spanscore reads version {VERSION}: read them with"
         " the spanscore that wrote them, or set another store.url, where a new store begins"
     )
+
+
+_SEALED = 1 << 30
+BROKEN = "its header or its tables' names are not those that were written"
+
+
+def is_sealed(execute: Callable[[str], Any]) -> bool | None:
+    """Whether an SQLite file's header has the checksum of its tables; None where it has none."""
+    found = execute("PRAGMA user_version").fetchone()[0]
+    return found == _seal(execute) if found & _SEALED else None
+
+
+def _seal(execute: Callable[[str], Any]) -> int:
+    rows = execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
+    return zlib.crc32(repr((VERSION, list(map(tuple, rows)))).encode()) | _SEALED
+
+
+def make(execute: Callable[[str], Any], dialect: str = "sqlite") -> None:
+    """Make the tables in an empty database."""
+    for statement in _statements(dialect):
+        execute(statement)
+    execute(f"INSERT INTO {versions.name} VALUES ({VERSION})")  # noqa: S608 - named above
+    if dialect == "sqlite":
+        execute(f"PRAGMA user_version = {_seal(execute)}")
 
 
 def create(connection: Connection, url: str) -> None:
@@ -499,9 +532,7 @@ def create(connection: Connection, url: str) -> None:
             # only here: it imports SQLAlchemy's PostgreSQL
             index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
     if version_of(connection, url) is None:
-        for statement in _statements(connection.dialect.name):
-            connection.exec_driver_sql(statement)
-        connection.execute(insert(versions).values(version=VERSION))
+        make(connection.exec_driver_sql, connection.dialect.name)
 
 
 @cache

@@ -190,7 +190,8 @@ def subject_of(evaluation: Evaluation) -> str:
 
 
 def _trace_row(stored: StoredTrace, id_: str, row: int, now_ns: int) -> _Row:
-    trace, record = stored.trace, stored.record or records.encode(stored.trace)
+    trace = stored.trace
+    record = records.seal(stored.record or records.encode(trace))
     session = None if trace.session_key is None else key(trace.session_key)
     size_bytes = records.size_bytes(record)
     facts = (
