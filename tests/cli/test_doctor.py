@@ -270,9 +270,7 @@ def test_a_score_whose_record_is_damaged_is_named(examine, tmp_path):
 
 def test_a_store_of_another_version_fails(examine, tmp_path):
     with contextlib.closing(sqlite3.connect(tmp_path / "older.db")) as db:
-        db.executescript(
-            "CREATE TABLE spanscore_schema (version); INSERT INTO spanscore_schema VALUES (23)"
-        )
+        db.executescript("CREATE TABLE scores (number); PRAGMA user_version = 23")
     code, found = examine(settings={"store": {"url": f"sqlite:///{tmp_path}/older.db"}})
     assert (code, found["store"]["status"]) == (1, "FAIL")
     assert "of version 23, and this spanscore reads version 1" in found["store"]["message"]

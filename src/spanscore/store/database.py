@@ -34,12 +34,13 @@ _READERS_S: Final = 5.0
 NO_GUARD: Final = nullcontext()
 
 _ONE_WRITER: Final = (
-    "SET LOCAL idle_in_transaction_session_timeout = 15000; SET LOCAL tcp_user_timeout = 15000;"
-    " LOCK TABLE spanscore_schema IN EXCLUSIVE MODE"
+    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;"
+    " SET LOCAL idle_in_transaction_session_timeout = 15000; SET LOCAL tcp_user_timeout = 15000;"
+    " SELECT pg_advisory_xact_lock('scores'::regclass::oid::bigint)"
 )
 """Have one of all servers write at a time.
 
-None of it takes a snapshot, so that what follows sees all that was committed before. A server that
+What follows sees all that was committed before, and nothing is written beside it. A server that
 hangs, or that the network cuts off, keeps the others waiting for 15 s at most.
 """
 
@@ -216,8 +217,8 @@ class Database:
             return connections.connect(self._config)
         if self._lock is not None:
             with connections.snapshot(engine) as connection:
-                is_sealed = schema.is_sealed(connection.exec_driver_sql)
-            if is_sealed is False:
+                is_whole = schema.is_whole(connection.exec_driver_sql)
+            if is_whole is False:
                 engine.dispose()
                 self._repair(schema.BROKEN)
         return engine

@@ -34,12 +34,12 @@ def fault_of(file: Path) -> str | None:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode={mode}", uri=True)) as db:
             db.text_factory = connections.text
             (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
-            is_sealed = schema.is_sealed(db.execute)
+            is_whole = schema.is_whole(db.execute)
     except sqlite3.DatabaseError as error:
         if pages.is_damaged(error):
             return str(error)
         raise InputError(f"{file}: cannot be read ({error})") from error
-    if found == "ok" and is_sealed is False:
+    if found == "ok" and is_whole is False:
         return schema.BROKEN
     return None if found == "ok" else str(found).splitlines()[-1]
 

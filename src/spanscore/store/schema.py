@@ -1,6 +1,5 @@
 """The store's tables, and their version."""
 
-import zlib
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -58,11 +57,6 @@ def _index_of_tenants(table: Table, *columns: str) -> None:
     Index(name, *named, sqlite_where=has_tenant)
 
 
-versions = Table(
-    "spanscore_schema", tables, Column("version", Integer, primary_key=True, autoincrement=False)
-)
-"""One row: the version of the tables, by which each spanscore knows whether it can use them."""
-
 marks = Table(
     "marks",
     tables,
@@ -82,6 +76,8 @@ marks = Table(
   come back when it is sent again.
 - `calibration`: a judge's errors as measured on human labels, and when (Unix ns), by its key.
   Retention leaves them: there is one for each judge that was labelled.
+- `version`: of the tables, by which each spanscore knows whether it can use them; on PostgreSQL
+  alone, as SQLite has it in the file's header.
 - `secret`: a key that servers on this store share, in hex; each is drawn when it is first needed.
 - `spent`: what a server has spent of `judge.budget`, as JSON, and when that hour or day began (Unix
   ns), by both and the server. `open_tokens` and `open_usd` are the part that is reserved for calls
@@ -472,54 +468,52 @@ monitor_history = Table(
 def version_of(connection: Connection, url: str) -> int | None:
     """The version of the tables in a database; None where there are none.
 
-    An SQLite file whose header has the checksum of its tables has those of `VERSION`, whatever
-    became of the row that says so. Raises ConfigError where it is another.
+    Raises ConfigError where it is not `VERSION`.
     """
-    is_file = connection.dialect.name == "sqlite"
-    sealed = is_sealed(connection.exec_driver_sql) if is_file else None
-    if sealed:
-        return VERSION
-    database = inspect(connection)
-    if database.has_table(versions.name):
-        found: int | None = connection.execute(select(versions.c.version)).scalar()
-        # unreleased versions also began with 1, and had other tables
+    database, found = inspect(connection), 0
+    if connection.dialect.name == "sqlite":
+        if is_whole(connection.exec_driver_sql) is not None:
+            return VERSION
+        found = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+    elif database.has_table(marks.name):
+        version = select(marks.c.number).where(marks.c.kind == _VERSION)
+        found = connection.execute(version).scalar() or 0
         if found == VERSION and database.has_table(scores.name):
             return found
-    elif tables.tables.keys() & database.get_table_names():
-        found = None
-    else:
+    # unreleased versions had other tables
+    if not tables.tables.keys() & database.get_table_names():
         return None
-    if found in (None, VERSION) and sealed is False:  # the tables' names are damaged
-        return VERSION
-    is_of = f"of version {found}" if found and found != VERSION else "without a known version"
+    is_of = f"of version {found}" if found not in {0, VERSION} else "without a known version"
     raise ConfigError(
         f"{url}: its tables are {is_of}, and this spanscore reads version {VERSION}: read them with"
         " the spanscore that wrote them, or set another store.url, where a new store begins"
     )
 
 
-_SEALED = 1 << 30
 BROKEN = "its header or its tables' names are not those that were written"
+_VERSION = "version"
 
 
-def is_sealed(execute: Callable[[str], Any]) -> bool | None:
-    """Whether an SQLite file's header has the checksum of its tables; None where it has none."""
-    found = execute("PRAGMA user_version").fetchone()[0]
-    return found == _seal(execute) if found & _SEALED else None
-
-
-def _seal(execute: Callable[[str], Any]) -> int:
-    rows = execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
-    return zlib.crc32(repr((VERSION, list(map(tuple, rows)))).encode()) | _SEALED
+def is_whole(execute: Callable[[str], Any]) -> bool | None:
+    """Whether an SQLite file has all of these tables and their version; None where it is not of
+    this version, or has most of them not.
+    """
+    version = execute("PRAGMA user_version").fetchone()[0]
+    made = set(_statements("sqlite"))
+    missing = made.difference(sql for (sql,) in execute("SELECT sql FROM sqlite_master").fetchall())
+    if version != VERSION:
+        return None if missing else False
+    return None if 2 * len(missing) > len(made) else not missing
 
 
 def make(execute: Callable[[str], Any], dialect: str = "sqlite") -> None:
     """Make the tables in an empty database."""
     for statement in _statements(dialect):
         execute(statement)
-    execute(f"INSERT INTO {versions.name} VALUES ({VERSION})")  # noqa: S608 - named above
     if dialect == "sqlite":
-        execute(f"PRAGMA user_version = {_seal(execute)}")
+        execute(f"PRAGMA user_version = {VERSION}")
+    else:
+        execute(f"INSERT INTO {marks.name} VALUES ('{_VERSION}', '', '', {VERSION})")  # noqa: S608 - ours
 
 
 def create(connection: Connection, url: str) -> None:
@@ -545,4 +539,4 @@ def _statements(dialect: str) -> list[str]:
             *map(CreateIndex, sorted(table.indexes, key=lambda x: str(x.name))),
         ]
     used = registry.load(dialect)()
-    return [str(x.compile(dialect=used)) for x in made]
+    return [str(x.compile(dialect=used)).strip() for x in made]
