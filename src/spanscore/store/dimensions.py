@@ -21,8 +21,8 @@ from spanscore.store.schema import (
     score_tags,
     scores,
 )
+from spanscore.store.selections import among
 from spanscore.store.stored_rows import NO_TEXT, key, put_rows, subject_of
-from spanscore.store.sums import among
 
 MAX_TOOLS = 32
 """Tools of a trace that are kept, the first ones by name."""
