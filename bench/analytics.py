@@ -161,7 +161,7 @@ class Filling:
                 (
                     *(seq, f"{seq:016x}", "trace", subject, metric, 1, "", ""),
                     *(at_ns + place, at_ns, len(record), None, None, None, None, 1),
-                    *(procedure, context, cluster, of_subject, *outcome, tags, record),
+                    *(procedure, at_ns, context, cluster, of_subject, *outcome, tags, record),
                 )
             )
 
@@ -202,6 +202,9 @@ def fill(engine: Engine, scores: int) -> None:
     with transaction(engine) as connection:
         filling.finish(connection)
         connection.execute(text("ANALYZE"))
+    if engine.dialect.name == "postgresql":  # which autovacuum does within a minute
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("VACUUM ANALYZE"))
 
 
 def write(connection: Connection, table: Table, rows: Sequence[Any]) -> None:

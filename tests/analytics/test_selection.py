@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from spanscore.analytics import summary
+from spanscore.analytics import cells, summary
 from spanscore.analytics.figures import corrected
 from spanscore.analytics.selection import Selection, select
 from spanscore.calibration import Calibration
 from spanscore.model.score import Evaluator
-from spanscore.stats import Confusion
+from spanscore.stats import Confusion, moments
 from spanscore.store.selections import Procedure
-from spanscore.store.sums import Cell, Sums
 
 RARELY = {
     "sampling": 0.01,
@@ -38,9 +37,7 @@ def test_what_is_not_selected_changes_no_figure(population, selection):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("named", [2000, 0], ids=["few contexts", "many contexts"])
-def test_a_service_that_comes_while_figures_are_made_changes_none(population, named, monkeypatch):
-    monkeypatch.setattr("spanscore.analytics.selection._MAX_NAMED_CONTEXTS", named)
+def test_a_service_that_comes_while_figures_are_made_changes_none(population):
     before = summarize(population, {}, ["service"])
     selected = population.store.read(
         lambda connection: select(connection, Selection(), ["service"])
@@ -52,7 +49,9 @@ def test_a_service_that_comes_while_figures_are_made_changes_none(population, na
         return [
             found
             for part in selected.parts
-            for _, found in summary.summaries(connection, selected, part, (), level=0.95)
+            for _, found in summary.summaries(
+                connection, selected, part, cells.read(connection, selected, part), (), 0.95
+            )
         ]
 
     assert population.store.read(ask) == before
@@ -110,9 +109,6 @@ def test_where_several_judges_gave_the_scores_it_is_named_how_to_ask_for_those_o
     others, advice
 ):
     kept = Calibration(("m", "m", "1", "judge", "p", None, 0.5), Confusion(45, 5, 10, 40), 10**18)
-    sums = Sums(9, 9, 1.0, 1.0, 9.0, 9.0, 9.0, (0.0,) * 11)
     judges = [a_judge(0), *(a_judge(n, **x) for n, x in enumerate(others, 1))]
-    assert (
-        corrected(Cell(None, (), 9, 9, 9, sums, sums), judges, [kept], 0.95).note
-        == f"not corrected: {advice}"
-    )
+    found = corrected(moments([1, 0, 1], [1, 1, 1]), judges, [kept], 0.95)
+    assert found.note == f"not corrected: {advice}"

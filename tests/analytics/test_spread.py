@@ -5,8 +5,8 @@ from collections import Counter, defaultdict
 import pytest
 
 from spanscore.analytics import difference, distribution
-from spanscore.analytics import selection as sessions
 from spanscore.analytics.selection import Selection
+from spanscore.analytics.worst import worst
 from spanscore.errors import FieldError
 from spanscore.stats import crossed, moments, weighted_difference, weighted_mean
 from spanscore.store import session_ranks
@@ -171,9 +171,7 @@ def test_two_versions_differ_by_what_their_rows_differ_by(population):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("named", [2000, 0], ids=["few contexts", "many contexts"])
-def test_two_periods_are_compared_by_group(population, named, monkeypatch):
-    monkeypatch.setattr("spanscore.analytics.selection._MAX_NAMED_CONTEXTS", named)
+def test_two_periods_are_compared_by_group(population):
     middle = sorted(x.at_ns for x in scored(population, source="spanscore"))[90]
     found = compared(population, {"end_ns": middle}, {"start_ns": middle}, ["environment"])
     of_ours = [x for x in found if x.source == "spanscore"]
@@ -201,15 +199,13 @@ def test_sessions_are_ranked_by_how_much_of_them_fails(population):
     for x in rows:
         expected[x.cluster].append(x)
     found = population.store.read(
-        lambda connection: sessions.worst(
-            connection, Selection(filter="source = spanscore"), 1000, 0
-        )
+        lambda connection: worst(connection, Selection(filter="source = spanscore"), 1000, 0)
     ).ranked
     assert len(found) == len(expected)
     rates = [-1.0 if x.fail_rate is None else x.fail_rate for x in found]
     assert rates == sorted(rates, reverse=True)
     for one in found:
-        own = expected[one.example.session_id or one.example.subject_id]
+        own = expected[one.stored.example.session_id or one.stored.example.subject_id]
         judged = [x for x in own if x.passed is not None]
         assert (one.scores, one.judged) == (len(own), len(judged))
         assert one.failing == sum(x.passed is False for x in judged)
@@ -232,7 +228,7 @@ def test_sessions_are_ranked_by_how_much_of_them_fails(population):
 def test_ranks_have_pages(population):
     def page(limit, offset):
         return population.store.read(
-            lambda connection: sessions.worst(connection, Selection(), limit, offset)
+            lambda connection: worst(connection, Selection(), limit, offset)
         ).ranked
 
     everything = page(1000, 0)

@@ -8,7 +8,7 @@ from populations import Population
 
 from spanscore.analytics import summary
 from spanscore.analytics.selection import Selection
-from spanscore.errors import FieldError
+from spanscore.errors import FieldError, InputError
 from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.trace import Target
 from spanscore.stats import moments, weighted_mean
@@ -127,9 +127,7 @@ GROUPS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GROUPS)
-@pytest.mark.parametrize("named", [2000, 0], ids=["few contexts", "many contexts"])
-def test_figures_are_grouped_by_what_was_scored(population, name, named, monkeypatch):
-    monkeypatch.setattr("spanscore.analytics.selection._MAX_NAMED_CONTEXTS", named)
+def test_figures_are_grouped_by_what_was_scored(population, name):
     expected = by_key(wanted(population), GROUPS[name])
     found = {(x.metric, x.source, (x.groups[name],)): x for x in summarize(population, [name])}
     assert found.keys() == expected.keys()
@@ -138,9 +136,7 @@ def test_figures_are_grouped_by_what_was_scored(population, name, named, monkeyp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("named", [2000, 0], ids=["few contexts", "many contexts"])
-def test_figures_are_grouped_by_several_at_once(population, named, monkeypatch):
-    monkeypatch.setattr("spanscore.analytics.selection._MAX_NAMED_CONTEXTS", named)
+def test_figures_are_grouped_by_several_at_once(population):
     expected = by_key(
         wanted(population), lambda x: [(x.service, tool) for tool in x.tools or [None]]
     )
@@ -151,6 +147,12 @@ def test_figures_are_grouped_by_several_at_once(population, named, monkeypatch):
     assert found.keys() == expected.keys()
     for key, rows in expected.items():
         require_equal(found[key], rows)
+
+
+def test_more_groups_than_an_answer_can_have_are_refused(population, monkeypatch):
+    monkeypatch.setattr("spanscore.analytics.cells.MAX_CELLS", 1)
+    with pytest.raises(InputError, match="more than 1 groups and times of a metric"):
+        summarize(population, ["service"])
 
 
 @pytest.mark.slow

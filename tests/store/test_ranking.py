@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from spanscore.analytics.selection import Selection, worst
+from spanscore.analytics.selection import Selection
+from spanscore.analytics.worst import worst
 from spanscore.model.score import Annotation, Evaluator
 from spanscore.model.trace import ModelCall, Target
 from spanscore.store import session_ranks
@@ -88,7 +89,10 @@ def test_a_session_that_only_people_scored_is_named_by_its_turn(store, make, ses
     store.put_external([given(make, 1, **named)])
     with store._database.reading() as connection:
         [found] = worst(connection, Selection(), 10, 0).ranked
-    assert (found.example.subject_id, found.example.session_key) == (other.id, session)
+    assert (found.stored.example.subject_id, found.stored.example.session_key) == (
+        other.id,
+        session,
+    )
 
 
 def test_the_worst_sessions_have_their_first_turn_and_how_many_turns_they_have(store, make):
@@ -101,7 +105,7 @@ def test_the_worst_sessions_have_their_first_turn_and_how_many_turns_they_have(s
         found = worst(connection, Selection(), 1, 0), worst(connection, Selection(), 1, 1)
     assert [x.total for x in found] == [2, 2]
     [one], [other] = (x.ranked for x in found)
-    assert {one.first.id: one.traces, other.first.id: other.traces} == {
+    assert {x.stored.first.id: x.stored.traces for x in (one, other)} == {
         min(traces, key=lambda x: x.started_ns).id: 2,
         alone.id: 1,
     }

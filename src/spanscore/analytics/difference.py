@@ -1,10 +1,13 @@
 """The difference between two selections of scores."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from sqlalchemy.engine import Connection
 
+from spanscore.analytics import cells
+from spanscore.analytics.cells import Cells, Sample
 from spanscore.analytics.figures import (
     NO_VALUES,
     NO_VERDICTS,
@@ -12,21 +15,17 @@ from spanscore.analytics.figures import (
     Corrected,
     Figure,
     corrected_difference,
-    moments,
     without_interval,
 )
 from spanscore.analytics.selection import Part, Selected, Selection, select
-from spanscore.analytics.summary import Summary, bounds_of, calibrations_of, summaries
+from spanscore.analytics.summary import Summary, calibrations_of, summaries
 from spanscore.calibration import Calibration
-from spanscore.stats import Estimate
-from spanscore.stats.weighted import Crossed, weighted_difference
+from spanscore.stats.weighted import weighted_difference
 from spanscore.store.connections import in_threads
-from spanscore.store.selections import Compared, Shared, compared
-from spanscore.store.sums import Cell
+
+_Key: TypeAlias = tuple[str, str, str, tuple[tuple[str, str | None], ...]]
 
 _UNSCALED = "the scale of the values is not recorded, so the difference has no interval"
-
-_Key = tuple[str, str, str, tuple[tuple[str, str | None], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +63,10 @@ def compare(
     """
     sides = select(connection, before, group_by), select(connection, after, group_by)
     known = calibrations_of(connection, after.tenant)
-    keys = sorted({_part_key(x) for side in sides for x in side.parts}, key=repr)
+    keys = sorted({_key(x) for side in sides for x in side.parts}, key=repr)
 
-    def work(key: tuple[object, ...]) -> Callable[[Connection], list[Comparison]]:
-        parts = [next((x for x in side.parts if _part_key(x) == key), None) for side in sides]
-        return lambda own: list(_compared(own, sides, (parts[0], parts[1]), known, level))
+    def work(key: _Key) -> Callable[[Connection], list[Comparison]]:
+        return lambda own: list(_compared(own, sides, key, known, level))
 
     return [x for found in in_threads(connection, [work(key) for key in keys]) for x in found]
 
@@ -76,25 +74,24 @@ def compare(
 def _compared(
     connection: Connection,
     sides: tuple[Selected, Selected],
-    parts: tuple[Part | None, Part | None],
+    key: _Key,
     known: Sequence[Calibration],
     level: float,
 ) -> Iterator[Comparison]:
-    found = _both_sides(connection, sides, parts)
-    summed = []
-    for place, (side, part) in enumerate(zip(sides, parts, strict=True)):
-        cells = None if found is None else found.cells[place]
-        rows = (
-            ()
-            if part is None
-            else summaries(connection, side, part, known, level=level, cells=cells)
-        )
-        summed.append({_key(x): x for _, x in rows})
-    differences = {} if found is None else _differences(found, level)
+    summed: list[dict[_Key, Summary]] = [{}, {}]
+    read = []
+    for side, of_side in zip(sides, summed, strict=True):
+        for part in side.parts:
+            if _key(part) == key:
+                read.append(cells.read(connection, side, part))
+                rows = summaries(connection, side, part, read[-1], known, level)
+                of_side.update((_key(x), x) for _, x in rows)
+    differences = _differences(read[0], read[1], level) if len(read) > 1 else {}
     for own in sorted({*summed[0], *summed[1]}, key=repr):
         metric, scope, source, groups = own
         named = dict(groups)
-        mean, rate, count = differences.get(_values(named, sides[0]), _NOTHING)
+        group = tuple(named[x] for x in sides[0].fields)
+        mean, rate, count = differences.get(group, _NOTHING)
         pair = summed[0].get(own), summed[1].get(own)
         freed = corrected_difference(
             rate, [None if x is None else x.corrected for x in pair], level
@@ -105,80 +102,44 @@ def _compared(
 _NOTHING = Figure(None, 0, 0, NO_VALUES), Figure(None, 0, 0, NO_VERDICTS), 0
 
 
-@dataclass(frozen=True, slots=True)
-class _BothSides:
-    """What a metric's scores come to on both sides, their values between the same bounds.
-
-    `cells` has those of a side only where its own figures have these bounds too.
-    """
-
-    sums: Compared
-    bounds: tuple[float, float]
-    is_scaled: bool
-    cells: tuple[Collection[Cell] | None, Collection[Cell] | None]
-
-
-def _both_sides(
-    connection: Connection, sides: tuple[Selected, Selected], parts: tuple[Part | None, Part | None]
-) -> _BothSides | None:
-    """None where only one side has such scores."""
-    old, new = parts
-    if old is None or new is None:
-        return None
-    scale = replace(old, procedures=[*old.procedures, *new.procedures]).scale
-    own = [bounds_of(connection, side, part) for side, part in zip(sides, (old, new), strict=True)]
-    bounds = (min(x[0] for x in own), max(x[1] for x in own)) if scale is None else scale
-    scores = sides[0].scores(old.scored, bounds), sides[1].scores(new.scored, bounds)
-    sums = compared(connection, *scores, (sides[0].groups, sides[1].groups))
-    before = sums.before.values() if own[0] == bounds else None
-    after = sums.after.values() if own[1] == bounds else None
-    return _BothSides(sums, bounds, scale is not None, (before, after))
-
-
 def _differences(
-    found: _BothSides, level: float
+    before: Cells, after: Cells, level: float
 ) -> dict[tuple[str | None, ...], tuple[Figure, Figure, int]]:
     """By group the differences of mean and pass rate, and how many sessions the sides share."""
-    sums = found.sums
-    differences = {}
-    for group in sums.before.keys() & sums.after.keys():
-        pair = sums.before[group], sums.after[group]
-        mean = _difference(pair, "value", sums.shared["value"].get(group), level, found.bounds)
-        if not found.is_scaled and mean.estimate is not None:
+    joint = replace(before.part, procedures=[*before.part.procedures, *after.part.procedures])
+    own = before.bounds, after.bounds
+    bounds = joint.scale or (min(x[0] for x in own), max(x[1] for x in own))
+    values = before.sample("value", bounds), after.sample("value", bounds)
+    verdicts = before.sample("verdict"), after.sample("verdict")
+    found = {}
+    for place in before.places.keys() & after.places.keys():
+        pair = before.places[place], after.places[place]
+        mean, shared = _difference(values, pair, NO_VALUES, bounds, level)
+        if joint.scale is None and mean.estimate is not None:
             mean = replace(mean, estimate=without_interval(mean.estimate, _UNSCALED))
-        rate = _difference(pair, "verdict", sums.shared["verdict"].get(group), level, (0.0, 1.0))
-        counts = [x[group].clusters for x in sums.shared.values() if group in x]
-        differences[group] = mean, rate, max(counts, default=0)
-    return differences
+        rate, judged = _difference(verdicts, pair, NO_VERDICTS, (0.0, 1.0), level)
+        found[place.group] = mean, rate, max(shared, judged)
+    return found
 
 
 def _difference(
-    pair: tuple[Cell, Cell],
-    kind: str,
-    shared: Shared | None,
-    level: float,
+    sides: tuple[Sample, Sample],
+    places: tuple[int, int],
+    why_none: str,
     bounds: tuple[float, float],
-) -> Figure:
-    old, new = ((x.values if kind == "value" else x.verdicts) for x in pair)
+    level: float,
+) -> tuple[Figure, int]:
+    """The difference of two places, and how many sessions they share."""
+    old, new = (side.moments[place] for side, place in zip(sides, places, strict=True))
     if not (old.units and new.units):
-        return Figure(None, 0, 0, NO_VALUES if kind == "value" else NO_VERDICTS)
-    crossed = None if shared is None else Crossed(*shared)
-    found: Estimate = weighted_difference(
-        moments(old), moments(new), shared=crossed, level=level, bounds=bounds
-    )
+        return Figure(None, 0, 0, why_none), 0
+    shared = sides[0].shared(places[0], sides[1], places[1])
+    found = weighted_difference(old, new, shared=shared, level=level, bounds=bounds)
     if min(old.clusters, new.clusters) < 2:
         found = without_interval(found, f"one side: {ONE_SESSION}")
-    clusters = old.clusters + new.clusters - (shared.clusters if shared else 0)
-    return Figure(found, old.units + new.units, clusters)
+    count = shared.clusters if shared else 0
+    return Figure(found, old.units + new.units, old.clusters + new.clusters - count), count
 
 
-def _part_key(part: Part) -> tuple[object, ...]:
-    return part.metric, part.scope, part.source, tuple(part.groups.items())
-
-
-def _key(summary: Summary) -> _Key:
-    return summary.metric, summary.scope, summary.source, tuple(summary.groups.items())
-
-
-def _values(groups: Mapping[str, str | None], side: Selected) -> tuple[str | None, ...]:
-    return tuple(groups[name] for name in side.groups.fields)
+def _key(found: Part | Summary) -> _Key:
+    return found.metric, found.scope, found.source, tuple(found.groups.items())

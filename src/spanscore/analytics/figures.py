@@ -2,17 +2,16 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spanscore import stats
 from spanscore.calibration import Calibration
 from spanscore.stats import Estimate, Moments, NotEstimableError
 from spanscore.stats.distributions import student_quantile
 from spanscore.stats.estimate import Interval
-from spanscore.stats.means import weighted_means
+from spanscore.stats.means import rescaled, weighted_means
 from spanscore.stats.weighted import corrected_mean
 from spanscore.store.selections import Procedure
-from spanscore.store.sums import Cell, Sums
 
 ONE_SESSION = (
     "all scores are of one session: how sessions differ cannot be seen, so there is no interval"
@@ -51,54 +50,35 @@ class Corrected:
     calibration: Calibration | None = None
 
 
-def moments(sums: Sums) -> Moments:
-    """The sums as statistics take them."""
-    units, clusters, *others, powers = sums
-    return Moments(units, clusters, *others, *powers)
-
-
-def means(
-    cells: Sequence[Cell],
+def means_and_rates(
+    values: Sequence[Moments],
+    verdicts: Sequence[Moments],
     bounds: tuple[float, float],
     *,
     is_scaled: bool,
     level: float,
-) -> list[Figure]:
-    """The mean of the values of each; where no scale is recorded (`is_scaled`) with Student's
-    interval of clusters.
+) -> tuple[list[Figure], list[Figure]]:
+    """The mean of the values of each, and the share of the verdicts of each that pass.
+
+    Where no scale is recorded (`is_scaled`) a mean has Student's interval of clusters.
     """
-    if not math.isfinite(bounds[1] - bounds[0]):
-        return [Figure(None, x.values.units, x.values.clusters, _TOO_LARGE) for x in cells]
-    if is_scaled:
-        return share_figures(
-            [x.values for x in cells],
-            NO_VALUES,
-            level=level,
-            bounds=bounds,
-        )
-    return [
-        Figure(_unscaled(moments(x.values), bounds, level), x.values.units, x.values.clusters)
-        if x.values.units
-        else Figure(None, 0, 0, NO_VALUES)
-        for x in cells
+    of_values = values if is_scaled and math.isfinite(bounds[1] - bounds[0]) else ()
+    found = share_figures([*of_values, *verdicts], NO_VERDICTS, level=level)
+    scaled, rates = found[: len(of_values)], found[len(of_values) :]
+    if not of_values:
+        return [_unscaled(x, bounds, level) for x in values], rates
+    means = [
+        Figure(None, 0, 0, NO_VALUES)
+        if x.estimate is None
+        else replace(x, estimate=rescaled(x.estimate, bounds))
+        for x in scaled
     ]
+    return means, rates
 
 
-def pass_rates(cells: Sequence[Cell], *, level: float) -> list[Figure]:
-    """The share of the verdicts of each that pass."""
-    return share_figures([x.verdicts for x in cells], NO_VERDICTS, level=level)
-
-
-def share_figures(
-    found: Sequence[Sums],
-    why_none: str,
-    *,
-    level: float,
-    bounds: tuple[float, float] = (0.0, 1.0),
-) -> list[Figure]:
+def share_figures(found: Sequence[Moments], why_none: str, *, level: float) -> list[Figure]:
     """The weighted mean of each, without an interval where all is of one session."""
-    known = [moments(x) for x in found if x.units]
-    estimates = iter(weighted_means(known, level=level, bounds=bounds))
+    estimates = iter(weighted_means([x for x in found if x.units], level=level))
     return [
         Figure(_of_several(next(estimates), x), x.units, x.clusters)
         if x.units
@@ -112,11 +92,19 @@ def without_interval(found: Estimate, note: str) -> Estimate:
     return Estimate(found.value, found.n, None, found.method, found.effective_n, note)
 
 
-def _of_several(found: Estimate, sums: Sums) -> Estimate:
-    return found if sums.clusters > 1 else without_interval(found, ONE_SESSION)
+def _of_several(found: Estimate, moments: Moments) -> Estimate:
+    return found if moments.clusters > 1 else without_interval(found, ONE_SESSION)
 
 
-def _unscaled(found: Moments, bounds: tuple[float, float], level: float) -> Estimate:
+def _unscaled(found: Moments, bounds: tuple[float, float], level: float) -> Figure:
+    if not found.units:
+        return Figure(None, 0, 0, NO_VALUES)
+    if not math.isfinite(bounds[1] - bounds[0]):
+        return Figure(None, found.units, found.clusters, _TOO_LARGE)
+    return Figure(_of_clusters(found, bounds, level), found.units, found.clusters)
+
+
+def _of_clusters(found: Moments, bounds: tuple[float, float], level: float) -> Estimate:
     low, width = bounds[0], bounds[1] - bounds[0]
     value = low + width * found.value
     estimate = Estimate(value, found.clusters, None, "Student of clusters", found.effective_n)
@@ -132,27 +120,30 @@ def _unscaled(found: Moments, bounds: tuple[float, float], level: float) -> Esti
 
 
 def corrected(
-    cell: Cell, judges: Sequence[Procedure], calibrations: Sequence[Calibration], level: float
+    verdicts: Moments,
+    judges: Sequence[Procedure],
+    calibrations: Sequence[Calibration],
+    level: float,
 ) -> Corrected | None:
     """The pass rate freed of the judge's error; None where no judge of this metric was calibrated.
 
-    `judges` are the procedures whose verdicts the cell adds up.
+    `judges` are the procedures whose `verdicts` these are.
     """
     used = sorted({_judge(x) for x in judges}, key=repr)
     of_metric = [x for x in calibrations if x.judge[0] in {judge[0] for judge in used}]
-    if not of_metric or not cell.verdicts.units:
+    if not of_metric or not verdicts.units:
         return None
     if len(used) > 1:
         return Corrected(None, _several(used))
     found = next((x for x in of_metric if x.judge == used[0]), None)
     if found is None:
         return Corrected(None, _other(used[0], of_metric))
-    if cell.verdicts.clusters < 2:
+    if verdicts.clusters < 2:
         return Corrected(None, f"not corrected: {ONE_SESSION}", found)
     return _estimated(
         found,
         lambda: corrected_mean(
-            moments(cell.verdicts),
+            verdicts,
             found.confusion,
             level=level,
             design_effects=found.design_effects,

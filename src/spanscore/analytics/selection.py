@@ -1,7 +1,7 @@
-"""Selection and grouping of scores, and the worst sessions."""
+"""Selection and grouping of scores."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from sqlalchemy import ColumnElement
@@ -10,10 +10,8 @@ from sqlalchemy.engine import Connection
 from spanscore.errors import FieldError, nearest
 from spanscore.filters import And, Comparison, Field, Fields, Node, Not, parse, test_of
 from spanscore.model.trace import TURN_OUTCOMES
-from spanscore.store import selections, session_ranks
-from spanscore.store.selections import Context, Procedure
-from spanscore.store.session_ranks import Worst
-from spanscore.store.sums import CONTEXT_FIELDS, Groups, Scores
+from spanscore.store import selections
+from spanscore.store.selections import Context, Procedure, Scores
 
 OURS: Final = "spanscore"
 """The source of what spanscore measured."""
@@ -47,10 +45,8 @@ _PROCEDURE_GROUPS: Final = (
     "judge_model",
     "rule",
 )
-GROUP_FIELDS: Final = (*CONTEXT_FIELDS, *_PROCEDURE_GROUPS)
+GROUP_FIELDS: Final = (*SUBJECT_FIELDS, *_PROCEDURE_GROUPS)
 """By what figures can be grouped beside metric, scope and source, which always keep them apart."""
-
-_MAX_NAMED_CONTEXTS = 2000
 
 _Wants: TypeAlias = Callable[[Any], bool]
 
@@ -91,9 +87,14 @@ class Part:
         return [x for x in self.procedures if x.status == "scored"]
 
     @property
-    def missing(self) -> dict[int, Procedure]:
-        """Those of scores that are missing, by id."""
-        return {x.id: x for x in self.procedures if x.status != "scored"}
+    def by_id(self) -> dict[int, Procedure]:
+        """All of them, by id."""
+        return {x.id: x for x in self.procedures}
+
+    @property
+    def is_given(self) -> bool:
+        """Whether others gave the scores: of these a subject may have several."""
+        return any(x.source is not None for x in self.procedures)
 
     @property
     def scale(self) -> tuple[float, float] | None:
@@ -104,6 +105,15 @@ class Part:
         low, high = min(x for x in lows if x is not None), max(x for x in highs if x is not None)
         return (low, high) if low < high else None
 
+    def bounds(self, values: Any) -> tuple[float, float]:
+        """What becomes 0 and 1: the scale, or where none is recorded the lowest and the highest of
+        `values`.
+        """
+        if self.scale is not None:
+            return self.scale
+        low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+        return (low, high) if low < high else (low, low + 1.0)
+
     @property
     def least_chance(self) -> float:
         """The least chance with which a score was drawn."""
@@ -112,30 +122,28 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """What a selection comes to in a store."""
+    """What a selection comes to in a store.
+
+    `fields` are those of `group_by` that what was scored has. `known` has the contexts by id, where
+    it matters which they are.
+    """
 
     selection: Selection
     parts: Sequence[Part]
     contexts: Sequence[int] | None
     tagged: ColumnElement[bool] | None
-    groups: Groups
     group_by: Sequence[str]
+    fields: Sequence[str]
     known: Mapping[int, Context]
 
-    def scores(
-        self, procedures: Iterable[Procedure], bounds: tuple[float, float] = (0.0, 1.0)
-    ) -> Scores:
+    def scores(self, procedures: Iterable[Procedure]) -> Scores:
         """The scores of some procedures."""
-        found = list(procedures)
         return Scores(
-            procedures={x.id: 1 / x.sampling for x in found},
+            procedures=[x.id for x in procedures],
             contexts=self.contexts,
             tagged=self.tagged,
             start_ns=self.selection.start_ns,
             end_ns=self.selection.end_ns,
-            bounds=bounds,
-            is_external=any(x.source is not None for x in found),
-            has_verdicts=all(x.threshold is not None for x in found),
         )
 
 
@@ -157,20 +165,13 @@ def select(connection: Connection, selection: Selection, group_by: Sequence[str]
         for x in selections.procedures(connection, selection.tenant, selection.run)
         if of_procedures is None or of_procedures(x)
     ]
-    of_context = tuple(x for x in group_by if x in CONTEXT_FIELDS)
-    known, wanted = _contexts(connection, selection.tenant, of_contexts, needed=bool(of_context))
+    fields = [x for x in group_by if x in SUBJECT_FIELDS]
+    known, wanted = _contexts(connection, selection.tenant, of_contexts, needed=bool(fields))
     tagged = None if of_tags is None else selections.tagged(of_tags, selection.tenant)
-    limits = Scores(
-        procedures={},
-        contexts=wanted,
-        tagged=tagged,
-        start_ns=selection.start_ns,
-        end_ns=selection.end_ns,
-    ).limits()
-    procedures = selections.with_scores(connection, accepted, limits)
-    parts = list(_parts(procedures, [x for x in group_by if x not in CONTEXT_FIELDS]))
-    by_id, groups = {x.id: x for x in known}, _groups(of_context, known)
-    return Selected(selection, parts, wanted, tagged, groups, group_by, by_id)
+    found = Selected(selection, (), wanted, tagged, group_by, fields, {x.id: x for x in known})
+    procedures = selections.with_scores(connection, accepted, found.scores(()))
+    parts = _parts(procedures, [x for x in group_by if x not in SUBJECT_FIELDS])
+    return replace(found, parts=list(parts))
 
 
 def _contexts(
@@ -178,31 +179,19 @@ def _contexts(
 ) -> tuple[list[Context], list[int] | None]:
     """The contexts that may be met, where it matters which; and the ids of those wanted, None for
     all.
-
-    Where it matters, scores of contexts that come later are left out: parts are read in snapshots
-    of their own.
     """
-    if wants is None and not needed:
-        return [], None
-    wanted = [x for x in selections.contexts(connection, tenant) if wants is None or wants(x)]
-    return wanted, [x.id for x in wanted]
+    if wants is None:
+        return selections.contexts(connection, tenant) if needed else [], None
+    known = [x for x in selections.contexts(connection, tenant) if wants(x)]
+    return known, [x.id for x in known]
 
 
-def _groups(fields: tuple[str, ...], known: Sequence[Context]) -> Groups:
-    if len(known) > _MAX_NAMED_CONTEXTS or not known:
-        return Groups(fields)
-    first: dict[tuple[Any, ...], int] = {}
-    return Groups(fields, {x.id: first.setdefault(_values(x, fields), x.id) for x in known})
-
-
-def _values(context: Context, fields: Sequence[str]) -> tuple[Any, ...]:
-    return tuple(context.tools if name == "tool" else getattr(context, name) for name in fields)
-
-
-def groups_of(context: Context, fields: Sequence[str]) -> Iterator[tuple[str | None, ...]]:
+def groups_of(context: Context | None, fields: Sequence[str]) -> Iterator[tuple[str | None, ...]]:
     """The groups in which scores of a context count: by tool one for each tool, without a tool
-    one.
+    one; of a context that is not known none.
     """
+    if context is None:
+        return
     tools: Sequence[str | None] = context.tools or (None,)
     for tool in tools if "tool" in fields else (None,):
         yield tuple(tool if name == "tool" else getattr(context, name) for name in fields)
@@ -273,20 +262,3 @@ def _names(node: Node) -> Iterator[str]:
         case _:
             for part in node.parts:
                 yield from _names(part)
-
-
-def worst(connection: Connection, selection: Selection, limit: int, offset: int) -> Worst:
-    """The sessions with the greatest share of failing scores first; see `store.ranking.worst`.
-
-    Raises FieldError where the selection cannot be right.
-    """
-    selected = select(connection, selection)
-    scored = [x for part in selected.parts for x in part.scored]
-    scales = {
-        x.id: (x.low, x.high)
-        for x in scored
-        if x.low is not None and x.high is not None and x.low < x.high
-    }
-    return session_ranks.worst(
-        connection, selection.tenant, selected.scores(scored), scales, limit, offset
-    )

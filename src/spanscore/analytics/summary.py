@@ -1,22 +1,31 @@
 """Summaries and trends of each metric's scores."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
+from sqlalchemy import func
+from sqlalchemy import select as query
 from sqlalchemy.engine import Connection
 
-from spanscore.analytics.figures import Corrected, Figure, corrected, means, moments, pass_rates
-from spanscore.analytics.selection import Part, Selected, Selection, groups_of, select
+from spanscore.analytics import cells
+from spanscore.analytics.cells import Cells, Missing, Sample
+from spanscore.analytics.figures import (
+    Corrected,
+    Figure,
+    corrected,
+    means_and_rates,
+)
+from spanscore.analytics.selection import Part, Selected, Selection, select
 from spanscore.calibration import Calibration
 from spanscore.errors import FieldError
 from spanscore.model.score import Evaluation
 from spanscore.stats import outweighed
-from spanscore.store import calibrations, selections, session_ranks, sums
+from spanscore.store import calibrations, selections, session_ranks, stored_rows
 from spanscore.store.connections import in_threads
-from spanscore.store.sums import Cell
+from spanscore.store.schema import scores as scores_table
 from spanscore.time_zones import zone_of
 
 Unit: TypeAlias = Literal["hour", "day", "week", "month", "quarter", "year"]
@@ -93,17 +102,6 @@ def _ns(moment: datetime) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """Scores that are missing: "skipped" or "failed", the skip's cause or the error's type, and how
-    many.
-    """
-
-    status: str
-    cause: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class Summary:
     """The scores of one metric from one source, of one group: figures, and on how many scores they
     rest.
@@ -147,9 +145,6 @@ class Series:
     source: str
     groups: Mapping[str, str | None]
     points: Sequence[Point]
-
-
-_Place = tuple[int | None, tuple[str | None, ...]]
 
 
 def summarize(
@@ -200,7 +195,11 @@ def trend(
 def _work(
     selected: Selected, part: Part, known: Sequence[Calibration], edges: Sequence[int], level: float
 ) -> Callable[[Connection], list[tuple[int | None, Summary]]]:
-    return lambda connection: list(summaries(connection, selected, part, known, edges, level=level))
+    return lambda connection: list(
+        summaries(
+            connection, selected, part, cells.read(connection, selected, part, edges), known, level
+        )
+    )
 
 
 def _series(found: Sequence[tuple[int, Summary]], edges: Sequence[int]) -> Series:
@@ -216,8 +215,8 @@ def _edges(connection: Connection, selected: Selected, unit: Unit, time_zone: tz
     """
     start_ns, end_ns = selected.selection.start_ns, selected.selection.end_ns
     if start_ns is None or end_ns is None:
-        everything = selected.scores(x for part in selected.parts for x in part.procedures)
-        first, last = selections.times(connection, everything.conditions())
+        procedures = [x for part in selected.parts for x in part.procedures]
+        first, last = selections.times(connection, selected.scores(procedures))
         if first is None or last is None:
             return []
         start_ns = first if start_ns is None else start_ns
@@ -229,150 +228,83 @@ def summaries(
     connection: Connection,
     selected: Selected,
     part: Part,
+    found: Cells,
     known: Sequence[Calibration],
-    edges: Sequence[int] = (),
-    *,
     level: float,
-    cells: Collection[Cell] | None = None,
 ) -> Iterator[tuple[int | None, Summary]]:
-    """The summaries of a part, each with the number of its bucket, None without `edges`.
-
-    `cells` are those of the part, where they are known.
-    """
-    bounds = bounds_of(connection, selected, part)
-    if cells is None:
-        scores = selected.scores(part.scored, bounds)
-        cells = sums.cells(connection, scores, edges=edges, groups=selected.groups)
-    by_place = {(x.bucket, x.group): x for x in cells}
-    missing = _missing(connection, selected, part, edges)
-    places = sorted({*by_place, *missing}, key=repr)
-    found = [by_place.get(place) or _no_scores(place) for place in places]
-    of_values = means(found, bounds, is_scaled=part.scale is not None, level=level)
-    rates = pass_rates(found, level=level)
-    heaviest = _Heaviest(connection, selected, part, edges)
-    of_values = heaviest.named("value", found, of_values)
-    rates = heaviest.named("verdict", found, rates)
-    for place, cell, mean, rate in zip(places, found, of_values, rates, strict=True):
+    """The summaries of a part, each with the number of its bucket, None without buckets."""
+    values, verdicts = found.sample("value", found.bounds), found.sample("verdict")
+    figures = means_and_rates(
+        values.moments,
+        verdicts.moments,
+        found.bounds,
+        is_scaled=part.scale is not None,
+        level=level,
+    )
+    _name_heaviest(connection, selected, part, (values, verdicts), figures)
+    for place in sorted(found.places, key=repr):
+        number, missing = found.places[place], found.missing.get(place, ())
+        if not (found.scores[number] or missing):
+            continue
+        named = {**dict(zip(selected.fields, place.group, strict=True)), **part.groups}
         yield (
-            place[0],
-            _summary(selected, part, cell, (mean, rate), missing.get(place, ()), known, level),
+            place.bucket,
+            Summary(
+                part.metric,
+                part.scope,
+                part.source,
+                {name: named[name] for name in selected.group_by},
+                found.scores[number],
+                found.subjects[number],
+                found.clusters[number],
+                figures[0][number],
+                figures[1][number],
+                corrected(verdicts.moments[number], part.scored, known, level),
+                part.scale,
+                part.least_chance,
+                missing,
+            ),
         )
 
 
-@dataclass(slots=True)
-class _Heaviest:
-    """The sessions that make intervals wide, which are looked up only where there are any."""
-
-    connection: Connection
-    selected: Selected
-    part: Part
-    edges: Sequence[int]
-    _members: dict[str, dict[_Place, int]] = field(default_factory=dict)
-
-    def named(self, kind: str, cells: Sequence[Cell], figures: list[Figure]) -> list[Figure]:
-        """The figures, with notes that name these sessions."""
-        rest_on = [moments(x.values if kind == "value" else x.verdicts) for x in cells]
-        wide = [
-            n
-            for n, x in enumerate(figures)
-            if x.estimate is not None and x.estimate.interval is not None and rest_on[n].outweighing
-        ]
-        if not wide:
-            return figures
-        members = self._members_of(kind)
-        of_wide = {n: members[cells[n].bucket, cells[n].group] for n in wide}
-        examples = session_ranks.examples(
-            self.connection, self.selected.selection.tenant, sorted({*of_wide.values()})
-        )
-        found = list(figures)
-        for n, number in of_wide.items():
-            estimate, example = figures[n].estimate, examples.get(number)
-            if estimate is not None and example is not None:
-                estimate = outweighed(estimate, rest_on[n], _name_of(example))
-                found[n] = replace(figures[n], estimate=estimate)
-        return found
-
-    def _members_of(self, kind: str) -> dict[_Place, int]:
-        scores = self.selected.scores(self.part.scored)
-        alike = "value" if scores.is_complete(kind) else kind
-        if alike not in self._members:
-            self._members[alike] = sums.heaviest(
-                self.connection, scores, alike, edges=self.edges, groups=self.selected.groups
-            )
-        return self._members[alike]
+def _name_heaviest(
+    connection: Connection,
+    selected: Selected,
+    part: Part,
+    samples: tuple[Sample, Sample],
+    figures: tuple[list[Figure], list[Figure]],
+) -> None:
+    """Add notes to `figures` that name the sessions which make intervals wide."""
+    heaviest = {
+        (kind, place): sample.heaviest(place)
+        for kind, sample in enumerate(samples)
+        for place, figure in enumerate(figures[kind])
+        if figure.estimate is not None
+        and figure.estimate.interval is not None
+        and sample.moments[place].outweighing
+    }
+    if not heaviest:
+        return
+    table = scores_table.c
+    member = query(table.cluster, func.max(table.number).label("number")).where(
+        *selected.scores(part.scored).conditions(),
+        stored_rows.among(table.cluster, [*{*heaviest.values()}]),
+    )
+    members = {x.cluster: x.number for x in connection.execute(member.group_by(table.cluster))}
+    examples = session_ranks.examples(
+        connection, selected.selection.tenant, sorted(members.values())
+    )
+    for (kind, place), cluster in heaviest.items():
+        estimate, example = figures[kind][place].estimate, examples.get(members[cluster])
+        if estimate is not None and example is not None:
+            noted = outweighed(estimate, samples[kind].moments[place], _name_of(example))
+            figures[kind][place] = replace(figures[kind][place], estimate=noted)
 
 
 def _name_of(score: Evaluation) -> str:
     """The session of a score, or its trace that belongs to none."""
     session = score.session_id or score.session_key
     return f"session {session}" if session else f"trace {score.target.trace_id}"
-
-
-def _summary(
-    selected: Selected,
-    part: Part,
-    cell: Cell,
-    figures: tuple[Figure, Figure],
-    missing: Sequence[Missing],
-    known: Sequence[Calibration],
-    level: float,
-) -> Summary:
-    of_contexts = dict(zip(selected.groups.fields, cell.group, strict=True))
-    named = {**of_contexts, **part.groups}
-    return Summary(
-        part.metric,
-        part.scope,
-        part.source,
-        {name: named[name] for name in selected.group_by},
-        cell.scores,
-        cell.subjects,
-        cell.clusters,
-        *figures,
-        corrected(cell, part.scored, known, level),
-        part.scale,
-        part.least_chance,
-        missing,
-    )
-
-
-def bounds_of(connection: Connection, selected: Selected, part: Part) -> tuple[float, float]:
-    """The values that become 0 and 1: the scale, or where none is recorded the lowest and highest
-    that there are.
-    """
-    if part.scale is not None:
-        return part.scale
-    low, high = selections.extremes(connection, selected.scores(part.scored).conditions())
-    if low is None or high is None:
-        return 0.0, 1.0
-    return (low, high) if low < high else (low, low + 1.0)
-
-
-def _missing(
-    connection: Connection, selected: Selected, part: Part, edges: Sequence[int]
-) -> dict[_Place, list[Missing]]:
-    """What is missing, by bucket and group."""
-    procedures = part.missing
-    if not procedures:
-        return {}
-    counted: defaultdict[_Place, Counter[tuple[str, str]]] = defaultdict(Counter)
-    scores = selected.scores(procedures.values())
-    for bucket, procedure, context, count in sums.counts(
-        connection, scores, edges, by_context=bool(selected.groups.fields)
-    ):
-        made = procedures[procedure]
-        groups: Any = (
-            [()] if context is None else groups_of(selected.known[context], selected.groups.fields)
-        )
-        for group in groups:
-            counted[bucket, group][made.status, made.cause or ""] += count
-    return {
-        place: [Missing(*x, n) for x, n in found.most_common()] for place, found in counted.items()
-    }
-
-
-def _no_scores(place: _Place) -> Cell:
-    none = sums.Sums(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, (0.0,) * len(sums.POWERS))
-    return Cell(*place, 0, 0, 0, none, none)
 
 
 def calibrations_of(connection: Connection, tenant: str) -> list[Calibration]:

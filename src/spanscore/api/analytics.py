@@ -7,13 +7,14 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 from google.protobuf.message import Message
 from sqlalchemy.engine import Connection
 
-from spanscore.analytics import difference, distribution, summary
-from spanscore.analytics import selection as sessions
+from spanscore.analytics import difference, distribution, summary, worst
+from spanscore.analytics.cells import Missing
 from spanscore.analytics.difference import Comparison
 from spanscore.analytics.distribution import Distribution
 from spanscore.analytics.figures import Corrected, Figure
 from spanscore.analytics.selection import Selection
-from spanscore.analytics.summary import Missing, Series, Summary, Unit
+from spanscore.analytics.summary import Series, Summary, Unit
+from spanscore.analytics.worst import Ranked
 from spanscore.api import requests
 from spanscore.api.convert import SCOPE, STATUS, encode_score
 from spanscore.api.listing import cut
@@ -24,7 +25,6 @@ from spanscore.errors import FieldError, InputError, NotFoundError
 from spanscore.rpc import text_of
 from spanscore.stats import Estimate
 from spanscore.store import session_ranks
-from spanscore.store.session_ranks import Ranked
 from spanscore.threads import in_thread
 
 ItemT = TypeVar("ItemT")
@@ -63,62 +63,6 @@ class Stored(Protocol):
     def read(self, ask: Callable[[Connection], ItemT]) -> ItemT:
         """What `ask` gives of what is stored, as of one moment. Called in threads."""
         ...
-
-
-class AnalyticsService(Servicer):
-    """See analytics_service.proto."""
-
-    service = pb.DESCRIPTOR.services_by_name["AnalyticsService"]
-
-    def __init__(self, stored: Stored) -> None:
-        self._stored = stored
-        self._reading = asyncio.Semaphore(_AT_ONCE)
-
-    async def _read(self, ask: Callable[[Connection], MessageT]) -> MessageT:
-        async with self._reading:
-            return await in_thread(self._stored.read, ask)
-
-    @needs("read")
-    async def summarize_scores(
-        self, request: pb.SummarizeScoresRequest, call: Call
-    ) -> pb.SummarizeScoresResponse:
-        """What the scores of each metric come to."""
-        return await self._read(lambda connection: summarize(connection, request, call))
-
-    @needs("read")
-    async def query_score_trend(
-        self, request: pb.QueryScoreTrendRequest, call: Call
-    ) -> pb.QueryScoreTrendResponse:
-        """The same for each hour, day or longer time."""
-        return await self._read(lambda connection: trend(connection, request, call))
-
-    @needs("read")
-    async def query_score_distribution(
-        self, request: pb.QueryScoreDistributionRequest, call: Call
-    ) -> pb.QueryScoreDistributionResponse:
-        """How the values and labels of each metric are spread."""
-        return await self._read(lambda connection: spread(connection, request, call))
-
-    @needs("read")
-    async def compare_scores(
-        self, request: pb.CompareScoresRequest, call: Call
-    ) -> pb.CompareScoresResponse:
-        """How two selections differ."""
-        return await self._read(lambda connection: compare(connection, request, call))
-
-    @needs("read")
-    async def rank_sessions(
-        self, request: pb.RankSessionsRequest, call: Call
-    ) -> pb.RankSessionsResponse:
-        """A page of sessions, the worst first."""
-        return await self._read(lambda connection: rank(connection, request, call))
-
-    @needs("read")
-    async def list_score_history(
-        self, request: pb.ListScoreHistoryRequest, call: Call
-    ) -> pb.ListScoreHistoryResponse:
-        """All that was ever said of one trace or session by one metric."""
-        return await self._read(lambda connection: history(connection, request, call))
 
 
 def summarize(
@@ -174,7 +118,7 @@ def rank(
     """Answer RankSessions. Raises as `summarize`."""
     limit = requests.limit(request.page_size)
     offset, *_ = requests.place(request, call, 1) or (0,)
-    found = sessions.worst(
+    found = worst.worst(
         connection, selection(request.selection, call.tenant), limit + 1, max(0, offset)
     )
     has_more = len(found.ranked) > limit
@@ -255,14 +199,41 @@ ANSWERS: Final[Mapping[str, Callable[[Connection, Any, Call], Any]]] = {
 """The methods by name, for whoever has a store and no server."""
 
 
+def _read(name: str) -> Any:
+    """The method that answers by one of `ANSWERS`."""
+
+    @needs("read")
+    async def method(self: "AnalyticsService", request: Any, call: Call) -> Any:
+        async with self.reading:
+            return await in_thread(
+                self.stored.read, lambda connection: ANSWERS[name](connection, request, call)
+            )
+
+    return method
+
+
+class AnalyticsService(Servicer):
+    """See analytics_service.proto."""
+
+    service = pb.DESCRIPTOR.services_by_name["AnalyticsService"]
+
+    def __init__(self, stored: Stored) -> None:
+        self.stored = stored
+        self.reading = asyncio.Semaphore(_AT_ONCE)
+
+    summarize_scores = _read("SummarizeScores")
+    query_score_trend = _read("QueryScoreTrend")
+    query_score_distribution = _read("QueryScoreDistribution")
+    compare_scores = _read("CompareScores")
+    rank_sessions = _read("RankSessions")
+    list_score_history = _read("ListScoreHistory")
+
+
 def encode_summary(found: Summary) -> pb.ScoreSummary:
     """A summary as a message."""
     low, high = found.scale or (None, None)
     return pb.ScoreSummary(
-        metric=text_of(found.metric),
-        scope=SCOPE[found.scope],
-        source=text_of(found.source),
-        groups=groups(found.groups),
+        **_about(found),
         scores=found.scores,
         subjects=found.subjects,
         sessions=found.sessions,
@@ -278,6 +249,15 @@ def encode_summary(found: Summary) -> pb.ScoreSummary:
     )
 
 
+def _about(found: Summary | Series | Distribution | Comparison) -> dict[str, Any]:
+    about = {
+        "metric": text_of(found.metric),
+        "scope": SCOPE[found.scope],
+        "source": text_of(found.source),
+    }
+    return about if isinstance(found, Distribution) else about | {"groups": groups(found.groups)}
+
+
 def encode_trend(found: Series) -> pb.ScoreTrend:
     """A metric over time as a message."""
     points = (
@@ -285,10 +265,7 @@ def encode_trend(found: Series) -> pb.ScoreTrend:
         for x in found.points
     )
     return pb.ScoreTrend(
-        metric=text_of(found.metric),
-        scope=SCOPE[found.scope],
-        source=text_of(found.source),
-        groups=groups(found.groups),
+        **_about(found),
         points=points,
     )
 
@@ -297,9 +274,7 @@ def encode_distribution(found: Distribution) -> pb.ScoreDistribution:
     """How the scores of a metric are spread, as a message."""
     low, high = found.scale or (None, None)
     return pb.ScoreDistribution(
-        metric=text_of(found.metric),
-        scope=SCOPE[found.scope],
-        source=text_of(found.source),
+        **_about(found),
         low=low,
         high=high,
         bins=(
@@ -319,10 +294,7 @@ def encode_distribution(found: Distribution) -> pb.ScoreDistribution:
 def comparison(found: Comparison) -> pb.ScoreComparison:
     """Two sides and their difference as a message."""
     return pb.ScoreComparison(
-        metric=text_of(found.metric),
-        scope=SCOPE[found.scope],
-        source=text_of(found.source),
-        groups=groups(found.groups),
+        **_about(found),
         before=None if found.before is None else encode_summary(found.before),
         after=None if found.after is None else encode_summary(found.after),
         mean_difference=figure(found.mean_difference),
@@ -343,8 +315,8 @@ def session(found: Ranked) -> pb.RankedSession:
         fail_rate=found.fail_rate,
         mean=found.mean,
     )
-    if found.example is not None:
-        of = found.example
+    of, first = found.stored.example, found.stored.first
+    if of is not None:
         key = of.session_key or of.session_id
         message.name = name_of("traces", of.subject_id) if key is None else name_of("sessions", key)
         message.service_name, message.agent_name = (
@@ -353,10 +325,10 @@ def session(found: Ranked) -> pb.RankedSession:
         )
         if of.session_id is not None:
             message.session_id = text_of(of.session_id)
-    if found.first is not None:
-        message.trace_count = found.traces
+    if first is not None:
+        message.trace_count = found.stored.traces
         for field in ("user_input", "user_id"):
-            if (text := getattr(found.first, field)) is not None:
+            if (text := getattr(first, field)) is not None:
                 setattr(message, field, cut(text))
     return message
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 from functools import lru_cache
 from math import exp, lgamma
+from operator import attrgetter
 from typing import Any
 
 from spanscore.lazy_imports import np
@@ -162,21 +163,39 @@ def moments(
     Units with the same one of `clusters` (the turns of a session) are not independent. Raises
     ValueError where a value is out of bounds or a chance is none.
     """
-    a, weights, y = weighted_values(values, chances, bounds)
-    b, squares, typical = weights, weights**2, weights
-    if clusters is not None:
-        a, b, squares = grouped(clusters, a, b, squares)
-        typical = squares / b
-    return Moments(
-        len(weights),
-        len(b),
-        float(b.max(initial=0)),
-        float(weights.max(initial=0)),
-        float(squares.sum()),
-        float(typical.sum()),
-        float((weights * y**2).sum()),
-        *(float((a**i * b**j).sum()) for i, j in POWERS),
+    _, weights, y = weighted_values(values, chances, bounds)
+    numbers: Any = np.arange(len(y)) if clusters is None else numbered(clusters)
+    if len(numbers) != len(y):
+        raise ValueError(_NOT_EACH)
+    groups: Any = np.zeros(int(numbers.max(initial=-1)) + 1, int)
+    return moments_by_group(y, weights, numbers, groups, 1)[0]
+
+
+def moments_by_group(
+    values: Numbers, weights: Numbers, clusters: Any, groups: Any, count: int
+) -> list[Moments]:
+    """The moments of each of `count` groups, of values on the scale 0..1.
+
+    `clusters` has the number of each unit's cluster, `groups` that of each cluster's group, both
+    from 0. A cluster without units counts nowhere.
+    """
+    n, a, b, squares = (
+        np.bincount(clusters, x, len(groups)).astype(float)
+        for x in (None, weights * values, weights, weights**2)
     )
+    greatest, heaviest = np.zeros(count), np.zeros(count)
+    np.maximum.at(greatest, groups[clusters], weights)
+    np.maximum.at(heaviest, groups, b)
+    of_units = np.bincount(groups[clusters], weights * values**2, count)
+    used = n > 0
+    n, a, b, squares, groups = n[used], a[used], b[used], squares[used], groups[used]
+    of_clusters = (n, np.ones(len(n)), squares, squares / b, *(a**i * b**j for i, j in POWERS))
+    units, seen, *sums = (np.bincount(groups, x, count) for x in of_clusters)
+    columns = (heaviest, greatest, *sums[:2], of_units, *sums[2:])
+    return [
+        Moments(int(of), int(number), *row)
+        for of, number, *row in zip(*(x.tolist() for x in (units, seen, *columns)), strict=True)
+    ]
 
 
 POWERS = (
@@ -235,9 +254,12 @@ def weighted_means(
     ]
 
 
+_OF_SPREAD = attrgetter(*(x.name for x in fields(Spread)))
+
+
 def _weighed(found: Sequence[Moments], level: float, least_chance: float) -> list[Estimate]:
     """Hajek's means with intervals from the moments."""
-    spreads = np.array([astuple(x.spread()) for x in found]).T
+    spreads = np.array([_OF_SPREAD(x.spread()) for x in found]).T
     heaviest = [x.units / x.clusters * max(x.greatest, 1 / least_chance) / x.b for x in found]
     efficiency = [x.b**2 / x.squared_weights / x.units for x in found]
     lows, highs = limits_of(
@@ -288,11 +310,19 @@ def shares_of(n: int, weights: Sequence[float] | None) -> Numbers:
 
 def grouped(clusters: Sequence[Hashable], *parts: Numbers) -> list[Numbers]:
     """The sums of each of `parts` over the units of each cluster."""
-    numbers: dict[Hashable, int] = {}
-    places = [numbers.setdefault(x, len(numbers)) for x in clusters]
+    places = numbered(clusters)
     if len(places) != len(parts[0]):
-        raise ValueError("clusters: name one for each value")
+        raise ValueError(_NOT_EACH)
     return [np.bincount(places, part).astype(float) for part in parts]
+
+
+_NOT_EACH = "clusters: name one for each value"
+
+
+def numbered(clusters: Sequence[Hashable]) -> Any:
+    """The numbers of these clusters, from 0, in the order in which they first occur."""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(x, len(numbers)) for x in clusters], int)
 
 
 def rescaled(estimate: Estimate, bounds: tuple[float, float]) -> Estimate:

@@ -1,28 +1,26 @@
-"""Selections of scores for analytics, and sums of two."""
+"""Selections of scores for analytics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
-    CTE,
     ColumnElement,
-    Select,
     and_,
     false,
     func,
     literal,
-    literal_column,
     not_,
     or_,
     select,
     true,
-    union_all,
 )
 from sqlalchemy.engine import Connection
 
 from spanscore.errors import InputError
 from spanscore.filters import And, Comparison, Node, Not, Or
 from spanscore.store.schema import (
+    COUNTED,
     context_tools,
     score_contexts,
     score_procedures,
@@ -30,17 +28,6 @@ from spanscore.store.schema import (
 )
 from spanscore.store.schema import scores as scores_table
 from spanscore.store.stored_rows import among, is_text
-from spanscore.store.sums import (
-    KINDS,
-    MAX_CELLS,
-    Cell,
-    CellColumns,
-    Groups,
-    Scores,
-    cells,
-    clustered,
-    parts,
-)
 
 MAX_DIMENSIONS: Final = 20_000
 """Procedures, and contexts, that one question may be about."""
@@ -84,6 +71,36 @@ class Context(NamedTuple):
     tools: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """Which scores: those of these procedures (by id) and `contexts` (None: of all) that meet
+    `tagged`, of what happened from `start_ns` to before `end_ns`.
+    """
+
+    procedures: Sequence[int] = ()
+    contexts: Sequence[int] | None = None
+    tagged: ColumnElement[bool] | None = None
+    start_ns: int | None = None
+    end_ns: int | None = None
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """What a row of `scores` must meet."""
+        return [among(scores_table.c.procedure, self.procedures), *self.limits()]
+
+    def limits(self) -> list[ColumnElement[bool]]:
+        """What it must meet beside its procedure."""
+        found: list[ColumnElement[bool]] = [COUNTED]
+        if self.start_ns is not None:
+            found.append(scores_table.c.happened_ns >= self.start_ns)
+        if self.end_ns is not None:
+            found.append(scores_table.c.happened_ns < self.end_ns)
+        if self.contexts is not None:
+            found.append(among(scores_table.c.context, self.contexts))
+        if self.tagged is not None:
+            found.append(self.tagged)
+        return found
+
+
 def procedures(connection: Connection, tenant: str, run: str) -> list[Procedure]:
     """The procedures of an evaluation run; "": of what was scored as it came, or given by others.
 
@@ -101,23 +118,37 @@ def procedures(connection: Connection, tenant: str, run: str) -> list[Procedure]
 
 
 def with_scores(
-    connection: Connection, known: Sequence[Procedure], limits: Sequence[ColumnElement[bool]]
+    connection: Connection, known: Sequence[Procedure], scores: Scores
 ) -> list[Procedure]:
-    """The procedures by which a score was made that meets `limits`, conditions on `scores`."""
-    if not known:
-        return []
-    own = score_procedures.c.id
-    # With a limit the subquery looks for one score of each procedure, where `exists` may read all
-    # scores.
-    one = (
-        select(literal(1))
-        .where(scores_table.c.procedure == own, *limits)
-        .limit(1)
-        .scalar_subquery()
+    """The procedures by which one of `scores` was made, of whichever procedures these are."""
+    wanted = select(_OWN).where(
+        among(_OWN, [x.id for x in known]), _one(literal(1), scores).is_not(None)
     )
-    wanted = select(own).where(among(own, [x.id for x in known]), one.is_not(None))
-    ids = set(connection.execute(wanted).scalars())
+    ids = set(connection.execute(wanted).scalars()) if known else set()
     return [x for x in known if x.id in ids]
+
+
+def times(connection: Connection, scores: Scores) -> tuple[int | None, int | None]:
+    """When the first and the last turn that was scored began, Unix ns; None where there is none."""
+    at = scores_table.c.happened_ns
+    first, last = _one(at, scores, at), _one(at, scores, at.desc())
+    query = select(func.min(first), func.max(last)).where(among(_OWN, scores.procedures))
+    low, high = connection.execute(query).one()
+    return low, high
+
+
+_OWN: Final = score_procedures.c.id
+
+
+def _one(
+    what: ColumnElement[Any], scores: Scores, *order: ColumnElement[Any]
+) -> ColumnElement[Any]:
+    """What one score of a procedure has.
+
+    With a limit one is looked for, where `exists`, and the least of all, may read all scores.
+    """
+    own = select(what).where(scores_table.c.procedure == _OWN, *scores.limits())
+    return own.order_by(*order).limit(1).scalar_subquery()
 
 
 def contexts(connection: Connection, tenant: str) -> list[Context]:
@@ -171,133 +202,3 @@ def _bounded(connection: Connection, query: Any, what: str) -> Sequence[Any]:
             " ids in a version or a tool's name"
         )
     return rows
-
-
-class Extremes(NamedTuple):
-    """The lowest and highest value of some scores; None where none has a value."""
-
-    low: float | None
-    high: float | None
-
-
-def extremes(connection: Connection, conditions: Sequence[Any]) -> Extremes:
-    """Those of the scores that meet conditions on `scores`."""
-    query = select(func.min(scores_table.c.value), func.max(scores_table.c.value)).where(
-        *conditions
-    )
-    return Extremes(*connection.execute(query).one())
-
-
-class Times(NamedTuple):
-    """When the first and the last turn that was scored began, Unix ns; None where there is none."""
-
-    first: int | None
-    last: int | None
-
-
-def times(connection: Connection, conditions: Sequence[Any]) -> Times:
-    """Those of the scores that meet conditions on `scores`."""
-    query = select(
-        func.min(scores_table.c.happened_ns), func.max(scores_table.c.happened_ns)
-    ).where(*conditions)
-    return Times(*connection.execute(query).one())
-
-
-_BOTH, _PRODUCTS = 2, 5
-"""The number of the rows of both sides, and how many columns of theirs a kind has."""
-
-
-class Shared(NamedTuple):
-    """Over the clusters that two selections share: how many, and sums of the products of their a
-    and b.
-
-    `a_b` is that of the first one's a and the second one's b.
-    """
-
-    clusters: int
-    a_a: float
-    a_b: float
-    b_a: float
-    b_b: float
-
-
-class Compared(NamedTuple):
-    """The cells of each side, and by kind of measure what the sides share, each by group."""
-
-    before: Mapping[tuple[str | None, ...], Cell]
-    after: Mapping[tuple[str | None, ...], Cell]
-    shared: Mapping[str, Mapping[tuple[str | None, ...], Shared]]
-
-
-def compared(
-    connection: Connection, before: Scores, after: Scores, groups: tuple[Groups, Groups]
-) -> Compared:
-    """The sums of two selections, which are grouped by the same fields."""
-    if not before.procedures or not after.procedures:
-        alone = (_sums(connection, before, groups[0]), _sums(connection, after, groups[1]))
-        return Compared(*alone, {kind: {} for kind in KINDS})
-    fields = groups[0].fields
-    sides = [
-        select(clustered(scores, groups=of_groups)).cte(name)
-        for scores, of_groups, name in zip((before, after), groups, ("one", "other"), strict=True)
-    ]
-    columns = CellColumns.of(before), CellColumns.of(after)
-    width = max(len(x.texts) for x in columns)
-    queries = [
-        _padded(number, sides[number], fields, columns[number], width) for number in range(_BOTH)
-    ]
-    everything = union_all(*queries, _products(before, after, sides, fields, width)).limit(
-        3 * MAX_CELLS
-    )
-    found: tuple[dict[Any, Cell], dict[Any, Cell]] = {}, {}
-    shared: dict[str, dict[Any, Shared]] = {kind: {} for kind in KINDS}
-    weight = (before.common_weight or 1.0) * (after.common_weight or 1.0)
-    for side, *rest in connection.execute(everything):
-        group, sums = tuple(rest[: len(fields)]), rest[len(fields) :]
-        if side != _BOTH:
-            cell = columns[side].cell(None, group, sums[: len(columns[side].texts)])
-            found[side].update({group: cell} if cell.scores else {})
-            continue
-        for place, kind in enumerate(KINDS):
-            clusters, *products = sums[place * _PRODUCTS : (place + 1) * _PRODUCTS]
-            if clusters:
-                shared[kind][group] = Shared(int(clusters), *(float(x) * weight for x in products))
-    return Compared(*found, shared)
-
-
-def _sums(connection: Connection, scores: Scores, groups: Groups) -> dict[Any, Cell]:
-    return {x.group: x for x in cells(connection, scores, groups=groups)}
-
-
-def _padded(
-    number: int, side: CTE, fields: Sequence[str], columns: CellColumns, width: int
-) -> Select[Any]:
-    keys = [side.c[name] for name in fields]
-    nothing: list[ColumnElement[Any]] = [literal_column("NULL")] * (width - len(columns.texts))
-    query = select(
-        literal_column(str(number)), *keys, *columns.expressions(), *nothing
-    ).select_from(side)
-    return query.group_by(*keys)
-
-
-def _products(
-    before: Scores, after: Scores, sides: Sequence[CTE], fields: Sequence[str], width: int
-) -> Select[Any]:
-    one, other = sides
-    columns: list[str] = []
-    for kind in KINDS:
-        first, second = parts(before, one, kind), parts(after, other, kind)
-        names = [
-            (first[x].name, second[y].name)
-            for x, y in (("a", "a"), ("a", "b"), ("b", "a"), ("b", "b"))
-        ]
-        has_both = f"one.{first['n'].name} > 0 AND other.{second['n'].name} > 0"
-        columns.append(f"sum(CASE WHEN {has_both} THEN 1 ELSE 0 END)")
-        columns += [f"sum(one.{x} * other.{y})" for x, y in names]
-    columns += ["NULL"] * (width - len(columns))
-    same = [one.c[name].is_not_distinct_from(other.c[name]) for name in fields]
-    keys = [one.c[name] for name in fields]
-    query = select(literal_column(str(_BOTH)), *keys, *map(literal_column, columns))
-    return query.select_from(
-        one.join(other, and_(one.c.cluster == other.c.cluster, *same))
-    ).group_by(*keys)

@@ -1,9 +1,9 @@
-"""The worst sessions, and a subject's score history."""
+"""What is stored of the sessions that are ranked, and a subject's score history."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Double, case, cast, func, literal_column, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation
@@ -11,7 +11,6 @@ from spanscore.model.trace import AgentTrace
 from spanscore.store import lookup, placement, records, stored_rows
 from spanscore.store.schema import agent_traces, scores
 from spanscore.store.stored_rows import chunks, key
-from spanscore.store.sums import Scores, looked_up
 
 MAX_HISTORY = 1000
 """Scores of one history at most, those that were stored last."""
@@ -19,79 +18,24 @@ MAX_HISTORY = 1000
 _TABLE = scores.c
 
 
-class Ranked(NamedTuple):
-    """A session, or a trace that belongs to none; `example` is one of its scores, None where that
-    is damaged.
-
-    `judged` scores are known to pass or fail, of which `failing` fail. `fail_rate` and `mean`
-    weight each by the inverse of its chance of being drawn; the mean is that of the values on the
-    scale 0..1, where one is recorded. `first` is the first of its `traces` stored ones.
+class Described(NamedTuple):
+    """What is stored of the session of a score, or of its trace that belongs to none: the score,
+    None where that is damaged, and the first of the `traces`.
     """
 
-    example: Evaluation | None
-    scores: int
-    judged: int
-    failing: int
-    fail_rate: float | None
-    mean: float | None
+    example: Evaluation | None = None
     first: AgentTrace | None = None
     traces: int = 0
 
 
-class Worst(NamedTuple):
-    """Some of the ranked, and how many there are in all."""
-
-    ranked: list[Ranked]
-    total: int
-
-
-def worst(
-    connection: Connection,
-    tenant: str,
-    scores: Scores,
-    scales: Mapping[int, tuple[float, float]],
-    limit: int,
-    offset: int,
-) -> Worst:
-    """The sessions with the greatest share of failing scores first; of equal ones those with the
-    lowest mean.
-
-    `scores` are of this tenant. `scales` has the scale of the values of each procedure that has
-    one.
-    """
-    if not scores.procedures:
-        return Worst([], 0)
-    weight = looked_up(_TABLE.procedure, scores.procedures)
-    judged = _TABLE.passing.is_not(None)
-    of_judged = func.sum(case((judged, weight)))
-    fail_rate = func.sum(case((_TABLE.passing == 0, weight), else_=0.0)) / of_judged
-    mean = _mean(scores, scales, weight)
-    query = (
-        select(
-            func.max(_TABLE.number).label("number"),
-            func.count().label("scores"),
-            func.count(_TABLE.passing).label("judged"),
-            func.sum(case((_TABLE.passing == 0, 1), else_=0)).label("failing"),
-            fail_rate.label("fail_rate"),
-            mean.label("mean"),
-            func.count().over().label("total"),
-        )
-        .where(*scores.conditions())
-        .group_by(_TABLE.cluster)
-        .order_by(func.coalesce(fail_rate, -1.0).desc(), func.coalesce(mean, 2.0), _TABLE.cluster)
-        .limit(limit)
-        .offset(offset)
-    )
-    rows = connection.execute(query).all()
-    found = examples(connection, tenant, [x.number for x in rows])
+def described(connection: Connection, tenant: str, numbers: Sequence[int]) -> dict[int, Described]:
+    """What is stored of the sessions of the scores with these numbers."""
+    found = examples(connection, tenant, numbers)
     first = _first_turns(connection, list(found.values()), tenant)
-    ranked = []
-    for x in rows:
-        example = found.get(x.number)
-        turn, count = (None, 0) if example is None else first.get(_subject(example), (None, 0))
-        figures = (x.scores, x.judged, x.failing, x.fail_rate, x.mean)
-        ranked.append(Ranked(example, *figures, turn, count))
-    return Worst(ranked, rows[0].total if rows else 0)
+    return {
+        number: Described(example, *first.get(_subject(example), ()))
+        for number, example in found.items()
+    }
 
 
 def _subject(example: Evaluation) -> str:
@@ -120,19 +64,6 @@ def _first_turns(
                 first_turn = records.undamaged(records.decode_trace, record)
                 found[name] = (first_turn[0] if first_turn else None, traces)
     return found
-
-
-def _mean(scores: Scores, scales: Mapping[int, tuple[float, float]], weight: Any) -> Any:
-    known = {id_: scales[id_] for id_ in scores.procedures if id_ in scales}
-    if not known:
-        return cast(literal_column("NULL"), Double)
-    value: Any = _TABLE.value
-    if len(known) < len(scores.procedures) or set(known.values()) != {(0.0, 1.0)}:
-        everything = {id_: known.get(id_, (0.0, 0.0)) for id_ in scores.procedures}
-        low = looked_up(_TABLE.procedure, {id_: x[0] for id_, x in everything.items()})
-        width = looked_up(_TABLE.procedure, {id_: x[1] - x[0] for id_, x in everything.items()})
-        value = (_TABLE.value - low) / func.nullif(width, 0.0)
-    return func.sum(value * weight) / func.sum(case((value.is_not(None), weight)))
 
 
 def examples(connection: Connection, tenant: str, numbers: Sequence[int]) -> dict[int, Evaluation]:
