@@ -73,7 +73,7 @@ class Exported:
     def ask(self, *words):
         printed = []
         with pytest.MonkeyPatch.context() as patch:
-            for module in ("scores", "traces", "analytics"):
+            for module in ("scores", "traces", "server"):
                 patch.setattr(f"spanscore.cli.{module}.print_json", printed.append)
             patch.setattr("spanscore.cli.terminal.print_json", printed.append)
             assert main([*words, "--store", self.url, "--json"]) == 0
