@@ -5,7 +5,7 @@ import hashlib
 import heapq
 import logging
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -85,23 +85,23 @@ def page(
     places = store.read_runs(
         lambda x: x.places(tenant, cursor, _TRACES, stored_by_ns=stored_by_ns, rows=rows)
     )
-    wanted = target.filter or TraceFilter()
-    if wanted == TraceFilter() and not target.where:
-        subjects = [x.id for x in places]
-    else:
+    has_conditions = target.filter not in {None, TraceFilter()} or target.where
+    if has_conditions:
         totals_bytes = accumulate((x.size_bytes for x in places), initial=0)
         places = [x for x, before in zip(places, totals_bytes, strict=False) if before < _MAX_BYTES]
-        traces = store.read_runs(lambda x: x.traces([y.id for y in places]))
-        accepted = {id_: x for id_, x in traces.items() if wanted.accepts(x)}
-        subjects = _that_meet(store, tenant, target, accepted)
+    subjects = [x.id for x in places]
+    if has_conditions:
+        subjects = _that_meet(store, tenant, target, subjects)
     return Page(subjects, places[-1].place if places else None)
 
 
-def _that_meet(
-    store: Store, tenant: str, target: TargetSpec, traces: Mapping[str, AgentTrace]
-) -> list[str]:
-    """The ids of the traces that meet the target's condition, which may be on their scores."""
-    condition = target.condition()
+def _that_meet(store: Store, tenant: str, target: TargetSpec, ids: Sequence[str]) -> list[str]:
+    """The ids of the traces that meet the target's filter, and its condition, which may be on their
+    scores.
+    """
+    condition, wanted = target.condition(), target.filter or TraceFilter()
+    found = store.read_runs(lambda x: x.traces(ids))
+    traces = {id_: x for id_, x in found.items() if wanted.accepts(x)}
     if condition is None:
         return list(traces)
     scores = store.read_runs(lambda x: x.scores(tenant, list(traces)))

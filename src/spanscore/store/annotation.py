@@ -445,16 +445,24 @@ def _take(
     passed = [x for x in reached if not free or x.candidate.place < free[-1].candidate.place]
     rows = [_row(queue, x, now_ns, until_ns) for x in free]
     rows += [_row(queue, x, now_ns, 0) for x in passed if x.labels and not x.is_open]
-    table = annotation_items.c
+    _replace(connection, queue, rows)
+    if queue.strategy == "random":
+        _note_sampled(connection, queue, [x.id for x in passed if x.is_settled])
+    return [x.candidate for x in free]
+
+
+def _replace(connection: Connection, queue: Queue, rows: list[tuple[Any, ...]]) -> None:
     for some in chunks([row[3] for row in rows]):
-        before = (*_own(queue), table.subject_id.in_(some))
+        before = (*_own(queue), annotation_items.c.subject_id.in_(some))
         connection.execute(delete(annotation_items).where(*before))
     put_rows(connection, annotation_items, rows)
-    known = [x.id for x in passed if x.is_settled and queue.strategy == "random"]
-    for some in chunks(known):
+
+
+def _note_sampled(connection: Connection, queue: Queue, ids: Sequence[str]) -> None:
+    table = annotation_items.c
+    for some in chunks(ids):
         own = (*_own(queue), table.subject_id.in_(some), table.at_random == 0)
         connection.execute(update(annotation_items).where(*own).values(at_random=1))
-    return [x.candidate for x in free]
 
 
 def _row(queue: Queue, subject: _Subject, now_ns: int, until_ns: int) -> tuple[Any, ...]:

@@ -361,8 +361,9 @@ def _sqlite(url: URL, config: Config) -> Engine:
         # fail.
         writes = connection.get_execution_options().get(WRITES)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-        driven: Any = connection.connection.driver_connection
-        driven.is_writing = bool(writes)
+        driven = connection.connection.driver_connection
+        if isinstance(driven, _Connection):
+            driven.is_writing = bool(writes)
 
     return engine
 

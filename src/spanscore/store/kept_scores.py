@@ -4,7 +4,7 @@ They are written with each commit, so as few as can be are looked up before: of 
 none.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import (
@@ -188,17 +188,11 @@ def put(
     """
     subjects = {x: key(x) for x in {x.subject_id for x in scored}}
     identities = [(subjects[x.subject_id], x.uid) for x in scored]
-    numbers: dict[tuple[str, str], int] = {}
-    newest: dict[_Place, _Revision] = {}
-    contexts: dict[str, _Context] = {}
-    for row in _stored(connection, list(subjects.values()), {x.revision for x in scored}):
-        numbers[row.subject_id, row.uid] = row.number
-        if row.current:
-            newest[row.scope, row.subject_id, row.metric, row.run] = row.revision, row.number
-        if row.scope == "trace":
-            contexts[row.subject_id] = row.context, row.tags
+    numbers, newest, contexts = _known(
+        connection, list(subjects.values()), {x.revision for x in scored}
+    )
     added, older = _added(identities, scored, numbers, newest, after)
-    _set_current(connection, [x for x in older if 0 < x <= after], 0)
+    _set_current(connection, older, 0)
     committed = list(traces)
     about = {x.id: OfTrace.of(x) for x in committed}
     of_traces = {x.place[1] for x in added if x.place[0] == "trace"}
@@ -229,8 +223,8 @@ def _added(
     newest: dict[_Place, _Revision],
     after: int,
 ) -> tuple[list[_Added], list[int]]:
-    """The scores that have no number yet, which they are given, and the numbers of those whose
-    place they take.
+    """The scores that have no number yet, which they are given, and the numbers of stored ones
+    whose place they take.
     """
     added: list[_Added] = []
     older: list[int] = []
@@ -244,7 +238,7 @@ def _added(
         before = newest.get(place, (0, 0))
         if before[0] <= score.revision:
             newest[place] = score.revision, number
-            older.append(before[1])
+            older += [before[1]] if 0 < before[1] <= after else []
     return added, older
 
 
@@ -344,15 +338,24 @@ def set_aside(connection: Connection, ids: Sequence[str]) -> None:
         connection.execute(update(table).where(*of_traces).values(current=-1))
 
 
-def _stored(
+def _known(
     connection: Connection, subjects: Sequence[str], revisions: Collection[int]
-) -> Iterator[Any]:
-    """The newest scores of subjects, and those of these revisions, in their order; mostly there are
-    none.
+) -> tuple[dict[tuple[str, str], int], dict[_Place, _Revision], dict[str, _Context]]:
+    """Of what is stored of subjects the numbers of scores, of these revisions and the newest; the
+    newest of each place; and the contexts of traces. Mostly there is nothing.
     """
+    numbers: dict[tuple[str, str], int] = {}
+    newest: dict[_Place, _Revision] = {}
+    contexts: dict[str, _Context] = {}
     for some in chunks(subjects):
         found = {"subjects": some, "revisions": sorted(revisions)}
-        yield from connection.execute(_STORED, found).all()
+        for row in connection.execute(_STORED, found).all():
+            numbers[row.subject_id, row.uid] = row.number
+            if row.current:
+                newest[row.scope, row.subject_id, row.metric, row.run] = row.revision, row.number
+            if row.scope == "trace":
+                contexts[row.subject_id] = row.context, row.tags
+    return numbers, newest, contexts
 
 
 def _set_current(connection: Connection, numbers: Sequence[int], current: int) -> None:
