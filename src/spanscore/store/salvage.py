@@ -108,6 +108,8 @@ def copy_of(file: Path, create: Callable[[sqlite3.Connection], object]) -> Path:
         if file not in _copies or _copies[file][0] != now:
             folder = tempfile.TemporaryDirectory(prefix="spanscore-")
             copied = save(file, Path(folder.name) / file.name, create)
+            if not any(x.saved or x.is_exact for x in copied):
+                raise InputError(f"{file}: nothing of it can be read")
             _log.error("%s is damaged: %s", file, loss_of(copied))
             _copies[file] = now, folder
         return Path(_copies[file][1].name) / file.name
