@@ -85,7 +85,7 @@ def page(
     places = store.read_runs(
         lambda x: x.places(tenant, cursor, _TRACES, stored_by_ns=stored_by_ns, rows=rows)
     )
-    has_conditions = target.filter not in {None, TraceFilter()} or target.where
+    has_conditions = target.filter not in (None, TraceFilter()) or target.where
     if has_conditions:
         totals_bytes = accumulate((x.size_bytes for x in places), initial=0)
         places = [x for x, before in zip(places, totals_bytes, strict=False) if before < _MAX_BYTES]

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, TypeAlias
 from sqlalchemy import Column, FromClause, delete, exists, func, not_, select
 from sqlalchemy.engine import Connection
 
+from spanscore.model import json
 from spanscore.model.score import Evaluation, Evaluator, Failure, Skip
 from spanscore.model.trace import MAX_TAGS, AgentTrace, tags_of
 from spanscore.store.schema import (
-    context_tools,
     score_contexts,
     score_procedures,
     score_tags,
@@ -87,7 +87,6 @@ class Dimensions:
         self._procedures: dict[int, _Row] = {}
         self._by_facts: dict[_Row, tuple[int, Evaluator]] = {}
         self._contexts: dict[int, _Row] = {}
-        self._tools: set[tuple[int, str]] = set()
         self._tags: set[tuple[str, int, str]] = set()
 
     def procedure(self, score: Evaluation, tenant: str, run: str) -> int:
@@ -118,11 +117,8 @@ class Dimensions:
     def context(self, scored: Scored) -> int:
         """The id of the context of what was scored."""
         row = _context(*scored)
-        found = int(row[0])
-        if found not in self._contexts:
-            self._contexts[found] = row
-            self._tools.update((found, tool) for tool in scored.about.tools)
-        return found
+        self._contexts[row[0]] = row
+        return int(row[0])
 
     def tags(self, scored: Scored) -> int | None:
         """The id of the tags of what was scored; None where it has none."""
@@ -137,7 +133,6 @@ class Dimensions:
         """Write those that are not there yet."""
         put_rows(connection, score_procedures, list(self._procedures.values()), unless_there=True)
         put_rows(connection, score_contexts, list(self._contexts.values()), unless_there=True)
-        put_rows(connection, context_tools, sorted(self._tools), unless_there=True)
         put_rows(connection, score_tags, sorted(self._tags), unless_there=True)
 
 
@@ -181,7 +176,6 @@ def tidy(connection: Connection, found: Unused) -> None:
     contexts = _still_unused(connection, found.contexts, scores.c.context)
     if contexts:
         connection.execute(delete(score_contexts).where(among(score_contexts.c.id, contexts)))
-        connection.execute(delete(context_tools).where(among(context_tools.c.context, contexts)))
 
 
 def _unused(connection: Connection, id_: Column[int], used: Column[int]) -> Sequence[int]:
@@ -289,5 +283,6 @@ def _context(
     about: OfTrace,
 ) -> _Row:
     release = text(environment), text(version)
-    row = (tenant, text(service), text(agent), *release, about.model, about.outcome)
-    return hashed(*row, about.tools), *row
+    known = (tenant, text(service), text(agent), *release, about.model, about.outcome)
+    row = (*known, json.dumps(about.tools))
+    return hashed(*row), *row

@@ -297,23 +297,14 @@ score_contexts = Table(
     Column("version", String(256)),
     Column("model", String(256)),
     Column("outcome", String(9)),
+    Column("tools", Text, nullable=False),
 )
-"""What was scored, once for all that has this in common; `id` is a hash of the other columns and of
-the tools.
+"""What was scored, once for all that has this in common; `id` is a hash of the other columns.
 
 `service`, `environment` and `version` are of the evaluated agent's resource, `model` is the first
-that a trace called, `outcome` how a turn ended. Texts are cut at 256 characters, and null where
-that is not known.
+that a trace called, `outcome` how a turn ended. `tools` are those that it has called, as JSON: the
+first 32 by name. Texts are cut at 256 characters, and null where that is not known.
 """
-
-context_tools = Table(
-    "context_tools",
-    tables,
-    Column("context", _BIG, primary_key=True, autoincrement=False),
-    Column("tool", String(256), primary_key=True),
-    sqlite_with_rowid=False,
-)
-"""The tools that traces of a context have called, each once: the first 32 by name."""
 
 score_tags = Table(
     "score_tags",

@@ -19,9 +19,9 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import InputError
 from spanscore.filters import And, Comparison, Node, Not, Or
+from spanscore.model import json
 from spanscore.store.schema import (
     COUNTED,
-    context_tools,
     score_contexts,
     score_procedures,
     score_tags,
@@ -58,7 +58,7 @@ class Procedure(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What was scored: a row of `score_contexts`, with the tools that were called."""
+    """What was scored: a row of `score_contexts`."""
 
     id: int
     tenant: str
@@ -159,15 +159,7 @@ def contexts(connection: Connection, tenant: str) -> list[Context]:
         .order_by(score_contexts.c.id)
     )
     rows = _bounded(connection, wanted, "services, agents, versions, models and tools")
-    tools: dict[int, list[str]] = {}
-    used = select(context_tools).join(
-        score_contexts, score_contexts.c.id == context_tools.c.context
-    )
-    for context, tool in connection.execute(
-        used.where(score_contexts.c.tenant == tenant).order_by(context_tools.c.tool)
-    ):
-        tools.setdefault(context, []).append(tool)
-    return [Context(*row)._replace(tools=tuple(tools.get(row.id, ()))) for row in rows]
+    return [Context(*row)._replace(tools=tuple(json.loads(row.tools))) for row in rows]
 
 
 def tagged(node: Node, tenant: str) -> ColumnElement[bool]:
