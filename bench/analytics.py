@@ -115,7 +115,8 @@ class Filling:
             target=target,
             session_id="{session}",
         )
-        self._record = records.encode(self._template)
+        unsealed, _, _ = records.encode(self._template).rpartition("}")
+        self._record = unsealed + "}"
 
     def chunks(self) -> Iterator[list[Any]]:
         """Rows of scores."""
@@ -133,14 +134,13 @@ class Filling:
 
     def _add(self, number: int, stored: list[Any]) -> None:
         session = number // 4
-        subject, key = f"{number:032x}", f"session {session}"
+        subject, key = f"{hashed(number):032x}", f"session {session}"
         tools = tuple(TOOLS[(number + x) % len(TOOLS)] for x in range(number % 3))
         about = (session % 3, number * 12 // self._traces, tools)
         context = self._contexts.get(about) or self._context(about)
         tags = self._tags(session)
         is_alone = session % 10 == 0
         cluster = hashed("", "trace", subject) if is_alone else hashed("", "session", key)
-        of_subject = hashed("", "trace", subject)
         at_ns = START_NS + number * STEP_NS
         share = 0.1 if number % 10 == 0 else 1.0
         for place in range(METRICS):
@@ -152,16 +152,17 @@ class Filling:
             passing = int(value >= 0.3)
             label = ("fail", "pass")[passing]
             outcome = (value, label, passing) if is_scored else (None, None, None)
-            record = (
+            names = (subject, None, None, None, None)
+            of_subject = (context, cluster, hashed("", "trace", subject), tags)
+            record = records.seal(
                 self._record.replace("{subject}", subject)
                 .replace("{metric}", metric)
                 .replace("{session}", key)
             )
             stored.append(
                 (
-                    *(seq, f"{seq:016x}", "trace", subject, metric, 1, "", ""),
-                    *(at_ns + place, at_ns, len(record), None, None, None, None, 1),
-                    *(procedure, at_ns, context, cluster, of_subject, *outcome, tags, record),
+                    *(seq, f"{hashed(seq):016x}", "trace", metric, 1, "", at_ns + place, at_ns),
+                    *(len(record), *names, 1, procedure, "", at_ns, *of_subject, *outcome, record),
                 )
             )
 
@@ -186,9 +187,8 @@ class Filling:
     def _procedure(self, made: tuple[str, bool, float]) -> int:
         metric, is_scored, share = made
         outcome = Score(0.5, "") if is_scored else Skip("spent", "budget")
-        found = self._dimensions.procedure(
-            replace(self._template, metric=metric, outcome=outcome, sampling=share)
-        )
+        score = replace(self._template, metric=metric, outcome=outcome, sampling=share)
+        found = self._dimensions.procedure(score, "", "")
         self._procedures[made] = found
         return found
 

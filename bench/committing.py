@@ -1,12 +1,14 @@
 """What the store's commits cost: traces with their scores, as the server commits them.
 
     python bench/committing.py [COMMITS]
+    python bench/committing.py --scores 500000
     python bench/committing.py --store postgresql+psycopg://...
 
 Prints the lowest CPU time of a commit of 20 traces and 180 scores into an SQLite file over five
-rounds: this process, its threads included. With a PostgreSQL, by the number of traces in a commit:
-its own CPU too (0 where it is on another machine), and how long a commit takes, during which no
-other server writes.
+rounds: this process, its threads included; of a new file, or of one that has so many scores, by
+which its indexes no longer fit into a few pages. With a PostgreSQL, by the number of traces in a
+commit: its own CPU too (0 where it is on another machine), and how long a commit takes, during
+which no other server writes.
 """
 
 import argparse
@@ -16,11 +18,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from statistics import median
 
+import analytics
 from child import cpu_s as cpu_s_of
 from sqlalchemy import create_engine, text
 
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, ModelCall, Target, ToolCall, Usage
+from spanscore.store import connections
 from spanscore.store.config import Config
 from spanscore.store.store import Store, StoredTrace
 
@@ -139,6 +143,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("commits", nargs="?", type=int, default=40)
+    parser.add_argument("--scores", type=int, default=0, help="that the file has before")
     parser.add_argument("--store", help="the URL of an empty PostgreSQL")
     args = parser.parse_args()
     if args.store:
@@ -147,7 +152,12 @@ def main() -> None:
         store.close()
         return
     with tempfile.TemporaryDirectory() as folder:
-        store = Store.open(Config(url=f"sqlite:///{folder}/store.db"))
+        config = Config(url=f"sqlite:///{folder}/store.db")
+        if args.scores:
+            engine = connections.connect(config)
+            analytics.fill(engine, args.scores)
+            engine.dispose()
+        store = Store.open(config)
         found = [
             measured(args.commits, 1 + x * args.commits * TRACES, store) for x in range(ROUNDS)
         ]
