@@ -25,7 +25,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from spanscore import local_files
 from spanscore.errors import ConfigError, InputError, PermanentError, RetryableError
-from spanscore.store import pages, salvage, schema
+from spanscore.store import pages, records, salvage, schema
 from spanscore.store.config import Config
 
 ItemT = TypeVar("ItemT")
@@ -160,7 +160,7 @@ def _reader_of_file(file: str) -> Engine:
     open keeps its writer from tidying up when that closes it.
     """
     url = f"sqlite:///file:{quote(file)}?mode=ro&uri=true"
-    engine = create_engine(url, poolclass=NullPool, connect_args={"factory": _connection_to(file)})
+    engine = create_engine(url, poolclass=NullPool, **_reading_damage(file))
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
@@ -308,8 +308,10 @@ class _Connection(sqlite3.Connection):
         return copy
 
 
-def _connection_to(file: str) -> type[_Connection]:
-    return type("_Connection", (_Connection,), {"path": Path(file)})
+def _reading_damage(file: str) -> dict[str, Any]:
+    """An engine's arguments."""
+    factory = type("_Connection", (_Connection,), {"path": Path(file)})
+    return {"connect_args": {"factory": factory}, "json_deserializer": records.or_text}
 
 
 def make_tables(db: sqlite3.Connection) -> None:
@@ -335,7 +337,7 @@ def _in_file(url: URL) -> Engine:
             " memory)"
         )
     local_files.make(Path(url.database))
-    return create_engine(url, connect_args={"factory": _connection_to(url.database)})
+    return create_engine(url, **_reading_damage(url.database))
 
 
 def _sqlite(url: URL, config: Config) -> Engine:

@@ -181,12 +181,14 @@ class MonitorTables:
     def all(self, *wanted: ColumnElement[bool]) -> list[StoredMonitor]:
         """The monitors of all tenants, or those that meet these conditions."""
         query = select(monitors.c.record).where(*wanted).order_by(monitors.c.tenant, monitors.c.id)
-        return [StoredMonitor(**x) for x in self.connection.execute(query).scalars()]
+        found = self.connection.execute(query).scalars()
+        return [x for fields in found for x in records.made_of("monitor", StoredMonitor, fields)]
 
     def _ticks(self, *wanted: ColumnElement[bool], limit: int | None = None) -> list[Tick]:
         newest_first = monitor_history.c.at_ns.desc()
         query = select(monitor_history.c.record).where(*wanted).order_by(newest_first).limit(limit)
-        return [Tick(**x) for x in self.connection.execute(query).scalars()]
+        found = self.connection.execute(query).scalars()
+        return [x for fields in found for x in records.made_of("tick of a monitor", Tick, fields)]
 
     @property
     def last_row(self) -> int:
@@ -406,7 +408,7 @@ class MonitorScores:
             count += sum(value is not None for _, value in given)
             if taken := _taken(found.record, given):
                 after.append(_Kept(session, self._settles_ns(taken), "open", taken))
-        self._put(after, list(before))
+        self._put(after, list(by_session))
         return count
 
     def _settles_ns(self, taken: _Taken) -> int:
@@ -419,7 +421,9 @@ class MonitorScores:
     def _read(self, *wanted: ColumnElement[bool]) -> list[_Kept]:
         columns = (monitor_history.c[x] for x in _Kept._fields)
         rows = self._connection.execute(select(*columns).where(*self._own, *wanted))
-        return [_Kept(*row) for row in rows]
+        return [
+            x for row in rows for x in records.made_of("session of a monitor", _kept, row._asdict())
+        ]
 
     def _put(self, rows: Sequence[_Kept], before: Sequence[str]) -> None:
         """Write sessions in place of those that are there."""
@@ -429,6 +433,11 @@ class MonitorScores:
         if rows:
             own = [x._asdict() | self._key for x in rows]
             self._connection.execute(insert(monitor_history), own)
+
+
+def _kept(record: _Taken, **fields: Any) -> _Kept:
+    taken = {x: (value, chance, at_ns) for x, (value, chance, at_ns) in record.items()}
+    return _Kept(**fields, record=taken)
 
 
 def _taken(before: _Taken, given: Iterable[_Given]) -> _Taken:

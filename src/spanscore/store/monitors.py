@@ -197,7 +197,8 @@ class AlertNotices:
         query = select(*(pending.c[x] for x in _NOTICE)).where(_ARE_ALERTS)
         with self._database.reading() as connection:
             for row in connection.execute(query.order_by(pending.c.number)):
-                queues[row.tenant, row.subject, row.name].append(Notice(*row))
+                if isinstance(row.record, dict):
+                    queues[row.tenant, row.subject, row.name].append(Notice(*row))
         return [
             first._replace(is_superseded=bool(later))
             for first, *later in queues.values()

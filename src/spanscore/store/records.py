@@ -237,6 +237,25 @@ def undamaged(decode: Callable[[str], ItemT], text: str) -> list[ItemT]:
         return []
 
 
+def made_of(what: str, make: Callable[..., ItemT], fields: Any) -> list[ItemT]:
+    """What `make` gives of a row's fields, of which `or_text` reads those of JSON columns; nothing
+    where they are damaged, which is logged once for each as a damaged `what`.
+    """
+    try:
+        return [make(**fields)]
+    except DAMAGED:
+        damaged.note(str(fields), what)
+        return []
+
+
+def or_text(text: str) -> Any:
+    """What JSON contains; the text itself where it is damaged."""
+    try:
+        return loads(text)
+    except ValueError:
+        return text
+
+
 def undamaged_evaluations(texts: Sequence[str]) -> list[list[Evaluation]]:
     """What each of these records of evaluations contains; nothing for those that are damaged."""
     try:
@@ -260,12 +279,14 @@ class Damaged:
         """How many they are."""
         return len(self._met)
 
-    def note(self, text: str) -> None:
-        """Log a record, unless it was met before."""
+    def note(self, text: str, name: str | None = None) -> None:
+        """Log a record, by its `name_of` where it has no other name, unless it was met before."""
         found = hash(text)
         if found not in self._met and len(self._met) < _MAX_DAMAGED:
             self._met.add(found)
-            _log.error("the store has a damaged record, which is left out: %s", name_of(text))
+            _log.error(
+                "the store has a damaged record, which is left out: %s", name or name_of(text)
+            )
 
 
 damaged: Final = Damaged()

@@ -1,13 +1,13 @@
 """Evaluation runs in the store: targets, progress, and items."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from sqlalchemy import (
     ColumnElement,
-    Row,
+    Select,
     delete,
     false,
     func,
@@ -353,8 +353,12 @@ class RunTables(TargetReads):
     """
 
     def _first(self, *wanted: ColumnElement[bool]) -> Run | None:
-        found = self._connection.execute(select(*_WITHOUT_IDS).where(*wanted)).first()
-        return None if found is None else _run(found)
+        return next(self._runs(select(*_WITHOUT_IDS).where(*wanted)), None)
+
+    def _runs(self, query: Select[Any]) -> Iterator[Run]:
+        """Those whose records are damaged are left out."""
+        for row in self._connection.execute(query).all():
+            yield from records.made_of("evaluation run", _run, row._asdict())
 
     def of_request(self, tenant: str, request_id: str) -> Run | None:
         """The run that was asked for under a request id; None where there is none, or it is being
@@ -398,7 +402,7 @@ class RunTables(TargetReads):
         if states:
             query = query.where(runs.c.state.in_(states))
         query = ordering.in_order(query, keys, after, is_falling=order.is_falling)
-        return [_run(x) for x in self._connection.execute(query.limit(limit))]
+        return list(self._runs(query.limit(limit)))
 
     def count(self, tenant: str, states: Sequence[RunState]) -> int:
         """How many runs of a tenant are in one of these states."""
@@ -542,8 +546,8 @@ def is_of_run(run_id: str) -> tuple[ColumnElement[bool], ...]:
     return scores.c.run == run_id, scores.c.run != _NO_RUN
 
 
-def _run(row: Row[Any]) -> Run:
-    return Run(**{**row._asdict(), "progress": Progress.from_json(row.progress)})
+def _run(progress: str, **fields: Any) -> Run:
+    return Run(**fields, progress=Progress.from_json(progress))
 
 
 def _with(progress: Progress, found: Finished) -> Progress:

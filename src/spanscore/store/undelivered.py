@@ -5,6 +5,7 @@ it needs no connection to the server, and no score that has arrived is sent agai
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, case, delete, func, insert, select, update
@@ -137,16 +138,17 @@ def _listed(connection: Connection, limit: int, *wanted: ColumnElement[bool]) ->
         .limit(limit)
     )
     return [
-        Listed(_note(row), evaluation, row.current == 0)
+        Listed(note, evaluation, row.current == 0)
         for row in connection.execute(query)
+        for note in records.made_of("undelivered score", partial(_note, row), row.record)
         for evaluation in records.undamaged(records.decode_evaluation, row.score)
     ]
 
 
-def _note(row: Any) -> Undelivered:
-    found = {**row.record, "forms": tuple(row.record["forms"])}
+def _note(row: Any, *, forms: Sequence[str], **found: Any) -> Undelivered:
+    is_asked = row.due_ns == _ASKED
     return Undelivered(
-        row.name, row.number, reason=row.cause, to_resend=row.due_ns == _ASKED, **found
+        row.name, row.number, forms=tuple(forms), reason=row.cause, to_resend=is_asked, **found
     )
 
 
