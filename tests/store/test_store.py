@@ -15,6 +15,8 @@ from spanscore.store.config import Config
 from spanscore.store.lookup import MAX_SESSION_BYTES
 from spanscore.store.store import MAX_SESSION_TRACES, Store
 
+_EVALUATED = select(schema.marks).where(schema.marks.c.kind == "evaluated")
+
 
 def test_a_trace_is_found_by_its_agent_trace_id(store, make):
     trace = make.trace()
@@ -411,7 +413,7 @@ def test_what_is_known_of_evaluated_sessions_goes_with_the_last_trace(open_store
     scored(store, make, make.trace(1, session_id="s"))
     clock.now_ns += 2 * 3600 * 10**9
     store.prune(clock.now_ns)
-    assert store.read(lambda x: x.execute(select(schema.marks)).all()) == []
+    assert store.read(lambda x: x.execute(_EVALUATED).all()) == []
 
 
 def test_what_is_known_of_evaluated_sessions_goes_with_their_traces(store, open_store, make, clock):
@@ -420,7 +422,7 @@ def test_what_is_known_of_evaluated_sessions_goes_with_their_traces(store, open_
     clock.now_ns += 10**18
     store.commit([make.stored(make.trace(2, session_id="t"))], [])
     store.prune(clock.now_ns)
-    assert store.read(lambda x: x.execute(select(schema.marks)).all()) == []
+    assert store.read(lambda x: x.execute(_EVALUATED).all()) == []
 
 
 def test_a_session_revision_counts_its_own_scores_only(store, make):
