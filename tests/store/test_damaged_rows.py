@@ -36,4 +36,8 @@ def test_a_damaged_monitor_tick_note_or_run_costs_no_other(tmp_path, make):
     assert [x.due_ns for x in store.monitors.read(lambda x: x.ticks("", "first", 10))] == [6]
     assert [x.note.seq for x in undelivered.kept(Config(url=store._config.url))] == [2]
     assert [x.id for x in store.read_runs(lambda x: x.page("", 10, None))] == ["second"]
+    store.monitors.write(lambda x: x.create(StoredMonitor("", "first", "PAUSED", "{}", 2, 2, 2, 0)))
+    again = Tick(tenant="", monitor="first", due_ns=5, looked_ns=2)
+    assert store.monitors.write(lambda x: x.add_tick(again))
+    assert [x.id for x in store.monitors.read(lambda x: x.all())] == ["first", "second"]
     store.close()

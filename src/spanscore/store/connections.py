@@ -309,7 +309,7 @@ class _Connection(sqlite3.Connection):
 
 
 def _reading_damage(file: str) -> dict[str, Any]:
-    """An engine's arguments."""
+    """The arguments of an engine whose reading goes around what is damaged in a file."""
     factory = type("_Connection", (_Connection,), {"path": Path(file)})
     return {"connect_args": {"factory": factory}, "json_deserializer": records.or_text}
 

@@ -92,7 +92,10 @@ class MonitorTables:
         self.runs = RunTables(connection)
 
     def create(self, monitor: StoredMonitor) -> None:
-        """Keep a new monitor."""
+        """Keep a new monitor, in the place of one that is damaged."""
+        this = _is(monitor.tenant, monitor.id)
+        if not self.all(*this):
+            self.connection.execute(delete(monitors).where(*this))
         self.connection.execute(insert(monitors).values(_row(monitor)))
 
     def change(self, monitor: StoredMonitor) -> None:
@@ -133,6 +136,8 @@ class MonitorTables:
         """Keep a new tick, unless there is one of its time; returns whether it was made."""
         if self.tick(tick.tenant, tick.monitor, tick.due_ns) is not None:
             return False
+        damaged = (*_ticks_of(tick.tenant, tick.monitor), monitor_history.c.at_ns == tick.due_ns)
+        self.connection.execute(delete(monitor_history).where(*damaged))
         self.connection.execute(insert(monitor_history).values(_tick_row(tick)))
         self._forget_ticks_before(tick)
         return True
