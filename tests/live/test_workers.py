@@ -118,7 +118,9 @@ def test_a_worker_that_is_killed_under_load_loses_and_doubles_nothing(server, re
                 os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
     running.wait_until_finished(expected)
-    running.wait_until(lambda state: all(x["pid"] for x in state["workers"]))
+    # the last one may have died when nothing was left to do: that it did is noticed a little later
+    running.wait_until(lambda state: state["counters"].get("workers_ended", 0) >= len(killed))
+    pids(running)
     assert running.state()["counters"]["workers_ended"] == len(killed)
     running.stop()
     spans = running.exported("spans")
