@@ -8,6 +8,7 @@ from itertools import combinations
 from math import ceil, floor
 
 from spanscore.metrics.check._spelling import common, flat
+from spanscore.threads import cached_property
 
 _WORD = re.compile(r"[a-z0-9]+")
 _ESCAPE = re.compile(r"\\+(?:[nrt\"/]|u[0-9a-fA-F]{4})")
@@ -102,50 +103,98 @@ def _real(year: str, month: str, day: str) -> Iterator[date]:
         return
 
 
+class _Told:
+    """A text that an agent was told, and what is in it, each read when it is first asked for."""
+
+    def __init__(self, text: str, is_conversation: bool) -> None:
+        self.text = common(_ESCAPE.sub(" ", text) if "\\" in text else text)
+        self._is_conversation = is_conversation
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(_WORD.findall(self.text))
+
+    @cached_property
+    def spaced(self) -> str:
+        return f" {' '.join(_WORD.findall(self.text))} "
+
+    @cached_property
+    def flat(self) -> str:
+        return flat(self.text)
+
+    @cached_property
+    def dates(self) -> frozenset[date]:
+        return frozenset(dates_in(self.text))
+
+    @cached_property
+    def month_days(self) -> frozenset[tuple[int, int]]:
+        return frozenset(_month_days(self.text))
+
+    @cached_property
+    def amounts(self) -> frozenset[float]:
+        return frozenset(_numbers(self.text))
+
+    @cached_property
+    def sums(self) -> frozenset[float]:
+        """The sums of two amounts that were said together."""
+        terms = self.amounts - _SMALL
+        if not self._is_conversation or len(terms) > _MAX_TERMS:
+            return frozenset()
+        return frozenset(round(sum(x), 2) for x in combinations(terms, 2))
+
+    @cached_property
+    def shares(self) -> frozenset[float]:
+        if not self._is_conversation:
+            return frozenset()
+        return frozenset(float(x) / 100 for x in _PERCENT.findall(self.text))
+
+
 class Grounds:
     """What an agent was told so far, asked whether a value is among it or follows from it."""
 
     def __init__(self, user: Iterable[str], now_ns: int) -> None:
-        self._texts: list[str] = []
-        self._flat: list[str] = []
-        self._words: set[str] = set()
-        self._dates: set[date] = set()
-        self._month_days: set[tuple[int, int]] = set()
-        self._amounts: set[float] = set()
-        self._sums: set[float] = set()
-        self._shares: set[float] = set()
-        self._user = _UserWords(common("\n".join(user)))
+        self._told: list[_Told] = []
+        self._has_now: list[_Told] = []
+        self._user_texts = user
         now = datetime.fromtimestamp(now_ns / 1e9, UTC).date()
         is_set = now.year >= _EARLIEST_CLOCK
         # of any time zone
-        self._now = {now + timedelta(x) for x in (-1, 0, 1)} if is_set else set()
+        self._today = {now + timedelta(x) for x in (-1, 0, 1)} if is_set else set()
 
     def add(self, text: str, *, has_now: bool = False, is_conversation: bool = False) -> None:
         """Add a text; one that `has_now` states the present date, where it states one."""
-        text = common(_ESCAPE.sub(" ", text))
-        self._flat.append(flat(text))
-        words = _WORD.findall(text)
-        self._words.update(words)
-        self._texts.append(f" {' '.join(words)} ")
-        found = set(dates_in(text))
-        self._dates |= found
-        self._now |= found if has_now else set()
-        self._month_days.update(_month_days(text))
-        amounts = set(_numbers(text))
-        self._amounts |= amounts
-        if is_conversation:
-            self._shares.update(float(x) / 100 for x in _PERCENT.findall(text))
-            terms = amounts - _SMALL
-            if len(terms) <= _MAX_TERMS:
-                self._sums.update(round(sum(x), 2) for x in combinations(terms, 2))
+        told = _Told(text, is_conversation)
+        self._told.append(told)
+        if has_now:
+            self._has_now.append(told)
+
+    @cached_property
+    def _user(self) -> "_UserWords":
+        return _UserWords(common("\n".join(self._user_texts)))
+
+    @property
+    def _dates(self) -> set[date]:
+        return set[date]().union(*(x.dates for x in self._told))
+
+    @property
+    def _now(self) -> set[date]:
+        return self._today.union(*(x.dates for x in self._has_now))
+
+    def _is_told(self, word: str) -> bool:
+        return any(word in x.text and word in x.words for x in self._told)
 
     def has(self, value: str) -> bool:
         """Whether a value was told as it is, but for case and signs."""
         words = _WORD.findall(common(value))
         joined = "".join(words)
-        if joined in self._words or any(f" {' '.join(words)} " in x for x in self._texts):
+        if self._is_told(joined):
             return True
-        return len(joined) >= _LEAST_FLAT[joined.isdigit()] and any(joined in x for x in self._flat)
+        if len(words) != 1 and any(f" {' '.join(words)} " in x.spaced for x in self._told):
+            return True
+        return len(joined) >= _LEAST_FLAT[joined.isdigit()] and self._is_within(joined)
+
+    def _is_within(self, joined: str) -> bool:
+        return any(joined in x.flat for x in self._told)
 
     def has_identifier(self, value: str) -> bool:
         """Whether an identifier was told: as it is; a number without what stands before it; an
@@ -156,24 +205,26 @@ class Grounds:
         if self.has(value):
             return True
         if EMAIL.fullmatch(value):
-            return self._words.issuperset(words)
+            return all(map(self._is_told, words))
         joined = "".join(words)
         if value.startswith("+"):
-            return any(any(joined[n:] in x for x in self._flat) for n in _COUNTRY_DIGITS)
+            return any(self._is_within(joined[n:]) for n in _COUNTRY_DIGITS)
         return self._has_parts(value, words)
 
     def _has_parts(self, value: str, words: list[str]) -> bool:
-        if len(words) >= _LEAST_PIECES and self._words.issuperset(words):
+        if len(words) >= _LEAST_PIECES and all(map(self._is_told, words)):
             return True
         numbered = _NUMBERED.fullmatch(value)
         if numbered is None:
             return False
-        known = self._words if len(numbered[1]) >= _LEAST_NUMBER else self._user.words
-        return numbered[1] in known
+        if len(numbered[1]) < _LEAST_NUMBER:
+            return numbered[1] in self._user.words
+        return self._is_told(numbered[1])
 
     def has_date(self, day: date) -> bool:
         """Whether a date was told, without its year too."""
-        return day in self._dates | self._now or (day.month, day.day) in self._month_days
+        month_day = (day.month, day.day)
+        return day in self._dates | self._now or any(month_day in x.month_days for x in self._told)
 
     def may_mean(self, day: date) -> bool:
         """Whether a date follows from what the user said relative to the present or a told date."""
@@ -209,20 +260,21 @@ class Grounds:
         if _NUMBER_WORDS.search(self._user.text):
             return True
         wanted = round(amount, 2)
-        known = self._amounts | self._sums
-        if wanted in known:
+        amounts = set[float]().union(*(x.amounts for x in self._told))
+        if wanted in amounts or any(wanted in x.sums for x in self._told):
             return True
-        if wanted * _CENTS in self._amounts or wanted / _CENTS in self._amounts - _SMALL:
+        if wanted * _CENTS in amounts or wanted / _CENTS in amounts - _SMALL:
             return True
-        if any(x and round(wanted / x, 2) in self._amounts for x in {*counts, *self._user.counts}):
+        if any(x and round(wanted / x, 2) in amounts for x in {*counts, *self._user.counts}):
             return True
-        shares = {y for x in self._shares for y in (x, 1 - x, 1 + x)}
-        return any(self._is_share(wanted, x) for x in shares if x)
+        shares = {y for told in self._told for x in told.shares for y in (x, 1 - x, 1 + x)}
+        return any(_is_share(wanted, x, amounts) for x in shares if x)
 
-    def _is_share(self, wanted: float, share: float) -> bool:
-        """Whether a share of a told amount, rounded to the cent, is what is wanted."""
-        least, most = ((wanted + x) / share * _CENTS for x in (-0.005, 0.005))
-        return any(x / _CENTS in self._amounts for x in range(ceil(least), floor(most) + 1))
+
+def _is_share(wanted: float, share: float, amounts: set[float]) -> bool:
+    """Whether a share of one of the amounts, rounded to the cent, is what is wanted."""
+    least, most = ((wanted + x) / share * _CENTS for x in (-0.005, 0.005))
+    return any(x / _CENTS in amounts for x in range(ceil(least), floor(most) + 1))
 
 
 class _UserWords:
