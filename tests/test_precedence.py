@@ -1,6 +1,7 @@
 """Requests go before work on what was received earlier."""
 
 import asyncio
+import itertools
 import threading
 
 import pytest
@@ -95,6 +96,7 @@ def test_scoring_does_not_wait_while_it_is_urgent():
 
 def test_each_trace_lets_the_event_loop_go_round_before_the_next():
     order: list[str] = []
+    now_s = itertools.count()
 
     async def score(name: str, precedence: Precedence) -> None:
         await precedence.give_way()
@@ -102,7 +104,7 @@ def test_each_trace_lets_the_event_loop_go_round_before_the_next():
         asyncio.get_running_loop().call_soon(order.append, f"what came during {name}")
 
     async def run() -> None:
-        precedence = Precedence(pause_s=0)
+        precedence = Precedence(pause_s=0, clock_s=lambda: next(now_s))
         await asyncio.gather(score("first", precedence), score("second", precedence))
         await rounds()
 

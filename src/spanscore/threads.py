@@ -243,6 +243,12 @@ would keep the next one waiting.
 """
 
 
+_ROUND_EVERY_S: Final = 0.002
+"""How long work may keep the event loop from what is due: a round costs as much as a small trace,
+since a thread that reads takes over meanwhile.
+"""
+
+
 class Allowance:
     """How long work may still wait: a share of the time that has gone by, saved up to a bound.
 
@@ -299,6 +305,7 @@ class Precedence:
         self._idle = asyncio.Event()
         self._idle_for_threads = threading.Event()
         self._next = asyncio.Lock()
+        self._round_due_s = -math.inf
         self._next_thread = threading.Lock()
         self._idle.set()
         self._idle_for_threads.set()
@@ -336,10 +343,13 @@ class Precedence:
     async def give_way(self) -> None:
         """Wait in the event loop.
 
-        Those that wait go on one by one, each after the loop has done what was due.
+        Those that wait go on one by one, and let the loop do what is due in between.
         """
+        if not self._is_receiving() and self._clock_s() < self._round_due_s:
+            return
         async with self._next:
             await asyncio.sleep(0)
+            self._round_due_s = self._clock_s() + _ROUND_EVERY_S
             with self._waiting() as until_s:
                 while (left_s := self._may_wait_s(until_s)) > 0:
                     with suppress(TimeoutError):
