@@ -349,12 +349,15 @@ def _known(
     contexts: dict[str, _Context] = {}
     for some in chunks(subjects):
         found = {"subjects": some, "revisions": sorted(revisions)}
-        for row in connection.execute(_STORED, found).all():
-            numbers[row.subject_id, row.uid] = row.number
-            if row.current:
-                newest[row.scope, row.subject_id, row.metric, row.run] = row.revision, row.number
-            if row.scope == "trace":
-                contexts[row.subject_id] = row.context, row.tags
+        for number, uid, *place, revision, current, context, tags in (
+            connection.execute(_STORED, found).all()
+        ):
+            scope, subject_id, metric, run = place
+            numbers[subject_id, uid] = number
+            if current:
+                newest[scope, subject_id, metric, run] = revision, number
+            if scope == "trace":
+                contexts[subject_id] = context, tags
     return numbers, newest, contexts
 
 
