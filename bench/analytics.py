@@ -33,7 +33,7 @@ from spanscore.model.trace import Target
 from spanscore.store import connections, records
 from spanscore.store.config import Config
 from spanscore.store.connections import snapshot, transaction
-from spanscore.store.dimensions import Dimensions, OfTrace, Scored, hashed
+from spanscore.store.placement import Dimensions, OfTrace, Scored, hashed
 from spanscore.store.schema import scores as scores_table
 from spanscore.store.store import Store
 from spanscore.store.stored_rows import put_rows

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from spanscore.model.headers import with_headers
 from spanscore.model.score import Annotation, Evaluator, Failure, Score, Skip
 from spanscore.model.trace import ModelCall, Target, ToolCall
-from spanscore.store import dimensions
+from spanscore.store import placement
 from spanscore.store.runs import RunTables
 from spanscore.store.schema import COUNTED, score_contexts, score_procedures, scores
 
@@ -282,7 +282,7 @@ def test_what_a_person_gave_has_the_tags_of_the_turn_that_it_is_of(store, make, 
 
 
 def test_tags_without_scores_go_when_they_are_many(open_store, make, clock, sql, monkeypatch):
-    monkeypatch.setattr(dimensions, "_MAX_LEFT", 1)
+    monkeypatch.setattr(placement, "_MAX_LEFT", 1)
     store = open_store(max_age="3s")
     for number in (1, 2):
         trace = tagged(make, number, f"tag {number}")
@@ -295,8 +295,8 @@ def test_tags_without_scores_go_when_they_are_many(open_store, make, clock, sql,
 def test_tags_are_looked_through_only_after_something_was_pruned_and_some_at_once(
     open_store, make, clock, sql, monkeypatch
 ):
-    monkeypatch.setattr(dimensions, "_MAX_LEFT", 1)
-    monkeypatch.setattr(dimensions, "_MAX_AT_ONCE", 2)
+    monkeypatch.setattr(placement, "_MAX_LEFT", 1)
+    monkeypatch.setattr(placement, "_MAX_AT_ONCE", 2)
     store = open_store(max_age="3s")
     for number in range(1, 5):
         trace = tagged(make, number, f"tag {number}")
@@ -310,21 +310,21 @@ def test_tags_are_looked_through_only_after_something_was_pruned_and_some_at_onc
 
 
 def test_tags_that_a_score_has_got_since_they_were_found_unused_stay(store, make, sql, monkeypatch):
-    monkeypatch.setattr(dimensions, "_MAX_LEFT", 0)
+    monkeypatch.setattr(placement, "_MAX_LEFT", 0)
     traces = [tagged(make, number, f"tag {number}") for number in (1, 2)]
     store.commit([make.stored(x) for x in traces], [make.score(x) for x in traces])
     sql("DELETE FROM scores")
     with store._database.reading() as connection:
-        unused = dimensions.unused(connection)
+        unused = placement.unused(connection)
     later = tagged(make, 3, "tag 1")
     store.commit([make.stored(later)], [make.score(later)])
     with store._database.writing() as connection:
-        dimensions.tidy(connection, unused)
+        placement.tidy(connection, unused)
     assert sql("SELECT tag FROM score_tags") == [("tag 1",)]
 
 
 def test_contexts_without_scores_go_when_they_are_many(open_store, make, clock, sql, monkeypatch):
-    monkeypatch.setattr(dimensions, "_MAX_LEFT", 1)
+    monkeypatch.setattr(placement, "_MAX_LEFT", 1)
     store = open_store(max_age="3s")
     for number in (1, 2):
         trace = make.trace(number, tool_calls=(ToolCall("c", f"tool {number}", {}, ""),))

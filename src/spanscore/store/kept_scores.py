@@ -21,8 +21,9 @@ from spanscore.model.external import Turns
 from spanscore.model.score import Annotation, Evaluation, Score
 from spanscore.model.trace import AgentTrace
 from spanscore.store import placement, records
-from spanscore.store.dimensions import (
+from spanscore.store.placement import (
     Dimensions,
+    Named,
     OfTrace,
     Scored,
     cluster,
@@ -31,7 +32,6 @@ from spanscore.store.dimensions import (
     subject,
     text,
 )
-from spanscore.store.placement import Named
 from spanscore.store.schema import COUNTED, GIVEN, NEWEST, marks, pending
 from spanscore.store.schema import scores as table
 from spanscore.store.stored_rows import chunks, has_uid, key, matching, put_rows
@@ -349,9 +349,9 @@ def _known(
     contexts: dict[str, _Context] = {}
     for some in chunks(subjects):
         found = {"subjects": some, "revisions": sorted(revisions)}
-        for number, uid, *place, revision, current, context, tags in (
-            connection.execute(_STORED, found).all()
-        ):
+        for number, uid, *place, revision, current, context, tags in connection.execute(
+            _STORED, found
+        ).all():
             scope, subject_id, metric, run = place
             numbers[subject_id, uid] = number
             if current:

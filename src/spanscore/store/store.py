@@ -17,7 +17,6 @@ from spanscore.model.score import Evaluation, Undelivered
 from spanscore.model.trace import AgentTrace
 from spanscore.store import (
     annotation,
-    dimensions,
     external,
     given_scores,
     judge_answers,
@@ -551,13 +550,13 @@ class Store:
             ):
                 traces += pruned.traces
                 records += pruned.records
-        unused = dimensions.Unused()
+        unused = placement.Unused()
         if records:
             # ahead of the transaction that writes: it may read all scores
             with self._database.reading() as connection:
-                unused = dimensions.unused(connection)
+                unused = placement.unused(connection)
         with self._database.writing() as connection:
-            dimensions.tidy(connection, unused)
+            placement.tidy(connection, unused)
             given_scores.forget_deleted(connection, now_ns)
             judge_limits.prune(connection, now_ns)
             if traces:
