@@ -10,7 +10,7 @@ CHECKS = {name: metric for name, metric in available().items() if issubclass(met
 
 def outcome(name, trace, earlier=()):
     check = CHECKS[f"check.{name}"]()
-    return check.unmeasurable(trace) or check.measure_after(trace, earlier)
+    return check.unmeasurable(trace) or check.measure(trace, earlier)
 
 
 def findings(name, trace, earlier=()):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Final
 
 from spanscore.lazy_imports import NDArray, np
@@ -39,39 +41,59 @@ class Ngrams:
         Takes about 20 us a text, so that handing it to a thread would cost more.
         """
         rows = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            _fill(row, text)
+        for row, hashes in zip(rows, _hashes(texts), strict=True):
+            _fill(row, hashes)
         return rows
 
 
-def _fill(row: NDArray[np.float32], text: str) -> None:
-    """Write the vector of `text` into `row`; a text of nothing but white space leaves zeros.
+def _hashes(texts: Sequence[str]) -> Iterator[NDArray[np.int64]]:
+    """The hashed n-grams of each text; none of a text of nothing but white space.
 
     The n-grams are of the UTF-8 bytes: 3 and 5 letters of the Latin alphabet, about 2 of the
-    Cyrillic, 1 and 2 Chinese characters, each time enough to tell one text from another. Each
-    n-gram is hashed to a dimension and a sign (the hashing trick: Weinberger et al., 2009, so that
-    collisions cancel out on the mean) and counts once, however often it is there, so that frequent
-    words do not drown the telling ones; where n-grams collide, the more frequent counts.
+    Cyrillic, 1 and 2 Chinese characters, each time enough to tell one text from another.
     """
-    words = text.casefold().split()
-    if not words:
-        return
-    data = f" {' '.join(words)} ".encode("utf-8", "surrogatepass")
+    words = [f" {' '.join(x.casefold().split())} " for x in texts]
+    encoded = [x.encode("utf-8", "surrogatepass") for x in words]
+    data = b"".join(encoded)
+    masks, (first, half, second, shift) = _constants()
     # Overlapping 64-bit words, one from each byte on: an n-gram is a word's low bytes, so nothing
     # has to be gathered.
-    windows = np.ndarray(
-        (len(data) - _SIZES[0] + 1,), "<u8", data + bytes(_WORD_BYTES), strides=(1,)
-    )
-    grams = [windows[: max(len(data) - size + 1, 0)] & np.uint64(256**size - 1) for size in _SIZES]
-    hashes = np.concatenate(grams)
-    hashes *= np.uint64(_MULTIPLIERS[0])
-    hashes ^= hashes >> np.uint64(_HALF)
-    hashes *= np.uint64(_MULTIPLIERS[1])
-    hashes >>= np.uint64(_SLOT_SHIFT)
+    windows = np.ndarray((len(data),), "<u8", data + bytes(_WORD_BYTES), strides=(1,))
+    of_sizes = [(size, windows & mask) for size, mask in zip(_SIZES, masks, strict=True)]
+    parts, ends, end = [windows[:0]], [0], 0
+    for text in encoded:
+        start, end = end, end + len(text)
+        of_text = [grams[start : max(end - size + 1, start)] for size, grams in of_sizes]
+        ends.append(ends[-1] + sum(map(len, of_text)))
+        parts += of_text
+    hashes = np.concatenate(parts)
+    hashes *= first
+    hashes ^= hashes >> half
+    hashes *= second
+    hashes >>= shift
+    slots = hashes.view(np.int64)
+    return (slots[start:end] for start, end in pairwise(ends))
+
+
+def _fill(row: NDArray[np.float32], hashes: NDArray[np.int64]) -> None:
+    """Write the vector of the n-grams with these hashes into `row`, which is all zeros.
+
+    A hash is a dimension and a sign (the hashing trick: Weinberger et al., 2009, so that collisions
+    cancel out on the mean) and counts once, however often it is there, so that frequent words do
+    not drown the telling ones; where n-grams collide, the more frequent counts.
+    """
     # The top bit of a slot is the sign: the lower half of the slots counts up, the upper half down.
-    counts = np.bincount(hashes.view(np.int64), minlength=2 * DIMENSIONS)
+    counts = np.bincount(hashes, minlength=2 * DIMENSIONS)
     signs = counts[:DIMENSIONS] - counts[DIMENSIONS:]
-    np.sign(signs, out=row, casting="unsafe")
     length = math.sqrt(np.count_nonzero(signs))
     if length:
+        row[:] = np.sign(signs, out=signs)
         row *= np.float32(1) / np.float32(length)
+
+
+@cache
+def _constants() -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """The masks of the sizes of n-grams, and what hashes are computed by, in numpy's type."""
+    masks = [256**size - 1 for size in _SIZES]
+    numbers = (_MULTIPLIERS[0], _HALF, _MULTIPLIERS[1], _SLOT_SHIFT)
+    return np.array(masks, np.uint64), np.array(numbers, np.uint64)

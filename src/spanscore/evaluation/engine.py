@@ -5,21 +5,20 @@ import hashlib
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from spanscore import metrics
 from spanscore.embed.port import Embedder
 from spanscore.evaluation.config import Config, Overrides
 from spanscore.evaluation.inquiry import PlannedCall
 from spanscore.evaluation.measurement import measured_by_signals
-from spanscore.evaluation.outcomes import for_want_of_a_judge, graded, parted, placed
+from spanscore.evaluation.outcomes import Graded, evaluations, for_want_of_a_judge, parted, placed
 from spanscore.evaluation.procedure import (
-    Evaluating,
     Procedure,
     RuleJudge,
     as_session,
-    make_procedure,
     rule_judges,
 )
 from spanscore.evaluation.rubric import Config as RubricConfig
@@ -36,7 +35,7 @@ from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
 from spanscore.metrics import Judged, JudgedSession, Metric, SessionMetric
 from spanscore.metrics.expected import ExpectedCall
-from spanscore.metrics.rubric import Expected
+from spanscore.metrics.rubric import NOTHING_EXPECTED, Expected
 from spanscore.model.score import Evaluation, JudgeUsage, ScopeKind, Score, Skip
 from spanscore.model.span import changed
 from spanscore.model.trace import AgentTrace, Session
@@ -47,6 +46,8 @@ if TYPE_CHECKING:
     from spanscore.store.lookup import SessionRecord
 
 MetricT = TypeVar("MetricT", bound=Metric)
+Made: TypeAlias = Callable[[Iterable[Graded], AgentTrace | Session], list[Evaluation]]
+"""Makes the evaluations of a subject from what was measured of it."""
 
 
 class Engine:
@@ -84,16 +85,16 @@ class Engine:
         self._rules = Rules(config.rules, config.sampling)
         usual = RuleJudge(judge, judge_config)
         by_rule = {**rule_judges(config.rules, usual, lambda _config, _beside: judge), **judges}
-        self._usual = make_procedure(config.without_rules(), usual, embedder, slots)
-        known = self._usual.selection.configured
+        self._usual = Procedure(config.without_rules(), usual, embedder, slots)
+        known = self._usual.configured
         self._by_rule = {
-            rule.name: make_procedure(
+            rule.name: Procedure(
                 config.under(rule), by_rule.get(rule.name, usual), embedder, slots, beside=known
             )
             for rule in config.rules
             if rule.measures
         }
-        self.ranking = self._usual.selection.ranking()
+        self.ranking = self._usual.ranking()
 
     @property
     def uses_external_scores(self) -> bool:
@@ -117,17 +118,16 @@ class Engine:
         """
         return self._rules.decide_session(session.traces)
 
-    def metrics_of(self, overrides: Overrides | None = None) -> list[Metric]:
+    def metrics_of(self, overrides: Overrides | None = None) -> Sequence[Metric]:
         """The metrics that a run measures, but for the rubric.
 
         Raises InputError where `overrides` cannot be met.
         """
-        self._usual.selection.weights(overrides)
-        return self._usual.selection.metrics(overrides)
+        return self._usual.selection(overrides).metrics
 
     def has_rubric(self, overrides: Overrides | None = None) -> bool:
         """Whether a run scores by the rubric."""
-        return self._usual.selection.rubric(overrides) is not None
+        return self._usual.selection(overrides).rubric is not None
 
     async def evaluate_trace(
         self,
@@ -150,8 +150,15 @@ class Engine:
         decision = self._rules.decide(trace)
         found: list[Evaluation] = []
         if self._is_taken_in(decision, trace.session_id or trace.id, overrides, before, "trace"):
-            evaluating = self._evaluating(self._following(decision), revision)
-            found = await self._of_trace(evaluating, trace, overrides, earlier)
+            procedure = self._following(decision)
+            selection = procedure.selection(overrides)
+            measured = await procedure.measuring.measured(selection.of_traces, trace, earlier)
+            if trace.session_id is None and selection.rubric:
+                alone = as_session(trace)
+                measured += await procedure.grading.graded(
+                    selection.rubric, alone, NOTHING_EXPECTED
+                )
+            found = self._made(revision)(measured, trace)
         return self._decided(found, decision, overrides, before, run="trace", revision=revision)
 
     async def evaluate_session(
@@ -182,9 +189,14 @@ class Engine:
         decision = self._rules.decide_session(session.traces)
         found: list[Evaluation] = []
         if self._is_taken_in(decision, session.session_id, overrides, before, "session"):
-            evaluating = self._evaluating(self._following(decision), revision)
             by_session = SessionEvaluating(
-                evaluating, self.config, session, overrides, signals, self._allowed
+                self._following(decision),
+                self._made(revision),
+                self.config,
+                session,
+                overrides,
+                signals,
+                self._allowed,
             )
             found = await by_session.evaluate(
                 external=external,
@@ -192,20 +204,6 @@ class Engine:
                 with_signals=with_signals,
             )
         return self._decided(found, decision, overrides, before, run="session", revision=revision)
-
-    async def _of_trace(
-        self,
-        evaluating: Evaluating,
-        trace: AgentTrace,
-        overrides: Overrides | None,
-        earlier: Sequence[AgentTrace],
-    ) -> list[Evaluation]:
-        selection = evaluating.procedure.selection
-        metrics = [x for x in selection.metrics(overrides) if x.run == "trace"]
-        found = await evaluating.by_metrics(metrics, trace, earlier)
-        if trace.session_id is None and (rubric := selection.rubric(overrides)):
-            found += await evaluating.by_rubric(rubric, trace)
-        return found
 
     def _allowed(
         self, trace: AgentTrace, wanted: Sequence[MetricT], overrides: Overrides | None
@@ -216,12 +214,12 @@ class Engine:
         changes = overrides or Overrides()
         named = {*(changes.metrics or ()), *(changes.signal_weights or ())}
         decision = self._rules.decide(trace)
-        selection = self._following(decision).selection
+        procedure = self._following(decision)
         if changes.metrics is not None:  # what these rest on need not be configured
-            weights = selection.given_weights(None)
+            weights = procedure.selection(None).given_weights
             return [x for x in wanted if x.name in named or weights.get(x.name, 1.0) > 0]
         if decision.measures:
-            named.update(x.name for x in selection.configured)
+            named.update(x.name for x in procedure.configured)
         return [x for x in wanted if x.name in named]
 
     def _left_out(
@@ -272,8 +270,8 @@ class Engine:
         )
         if not selected:
             return []
-        found = await self._evaluating(self._usual, revision).by_rubric(selected, subject, expected)
-        return self._stamped(found)
+        found = await self._usual.grading.graded(selected, as_session(subject), expected)
+        return self._stamped(self._made(revision)(found, subject))
 
     def _stamped(self, found: list[Evaluation]) -> list[Evaluation]:
         """The evaluations, each verdict of a judge with whether that is certified."""
@@ -301,8 +299,8 @@ class Engine:
         if not _is_measured(decision, overrides):
             return []
         procedure = self._following(decision)
-        metrics = procedure.selection.metrics(overrides)
-        judged = [x for x in metrics if x.run == "trace" and isinstance(x, Judged)]
+        metrics = procedure.selection(overrides).of_traces
+        judged = [x for x in metrics if isinstance(x, Judged)]
         return procedure.measuring.planned(judged, trace, earlier)
 
     def plan_session(
@@ -315,7 +313,8 @@ class Engine:
         if not _is_measured(decision, overrides):
             return []
         procedure = self._following(decision)
-        judged = [x for x in procedure.selection.metrics(overrides) if isinstance(x, JudgedSession)]
+        metrics = procedure.selection(overrides).metrics
+        judged = [x for x in metrics if isinstance(x, JudgedSession)]
         return procedure.measuring.planned(judged, session) + self.plan_rubric(session, overrides)
 
     def plan_signals(
@@ -325,11 +324,7 @@ class Engine:
         yet; as `plan`.
         """
         procedure = self._following(self._rules.decide_session(session.traces))
-        metrics = [
-            x for x in procedure.selection.metrics(overrides) if isinstance(x, SessionMetric)
-        ]
-        signals = procedure.selection.signals(metrics, overrides)
-        judged = [x for x in signals if isinstance(x, Judged)]
+        judged = [x for x in procedure.selection(overrides).signals if isinstance(x, Judged)]
         return [
             call
             for place, trace in enumerate(session.traces)
@@ -345,10 +340,10 @@ class Engine:
         session = as_session(subject)
         decision = self._rules.decide_session(session.traces)
         procedure = self._following(decision)
-        rubric = (
-            procedure.selection.rubric(overrides) if _is_measured(decision, overrides) else None
-        )
-        return procedure.grading.planned(rubric, session) if rubric else []
+        rubric = procedure.selection(overrides).rubric
+        if rubric is None or not _is_measured(decision, overrides):
+            return []
+        return procedure.grading.planned(rubric, session)
 
     def _following(self, decision: Decision) -> Procedure:
         """How what was decided is done."""
@@ -356,8 +351,8 @@ class Engine:
             return self._usual
         return self._by_rule.get(decision.rule, self._usual)
 
-    def _evaluating(self, procedure: Procedure, revision: int) -> Evaluating:
-        return Evaluating(procedure, revision, self._clock_ns)
+    def _made(self, revision: int) -> Made:
+        return partial(evaluations, revision=revision, clock_ns=self._clock_ns)
 
     def _is_taken_in(
         self,
@@ -497,7 +492,8 @@ class SessionEvaluating:
 
     def __init__(
         self,
-        evaluating: Evaluating,
+        procedure: Procedure,
+        made: Made,
         config: Config,
         session: Session,
         overrides: Overrides | None,
@@ -510,18 +506,14 @@ class SessionEvaluating:
 
         Raises InputError where `overrides` cannot be met.
         """
-        self._evaluating = evaluating
+        self._procedure = procedure
+        self._made = made
         self._config = config
         self._session = session
         self._overrides = overrides
         self._allowed = allowed
         self._by_trace = {trace_id: dict(by_metric) for trace_id, by_metric in signals.items()}
-        self._selection = evaluating.procedure.selection
-        self._weights = self._selection.weights(overrides)
-        chosen = self._selection.metrics(overrides)
-        self._metrics = [metric for metric in chosen if metric.run == "session"]
-        self._by_signals = [x for x in self._metrics if isinstance(x, SessionMetric)]
-        self._signals = self._selection.signals(self._by_signals, overrides)
+        self._selection = procedure.selection(overrides)
 
     async def evaluate(
         self,
@@ -540,22 +532,24 @@ class SessionEvaluating:
         completed = await self._complete_signals(left_out)
         if with_signals:
             found += completed
-        of_session = [
-            metric
-            for metric in self._metrics
-            if metric.scope == "session" and not isinstance(metric, SessionMetric)
-        ]
-        found += await self._evaluating.by_metrics(of_session, self._session)
-        found += self._rest_on_signals(external)
-        rubric = self._selection.rubric(self._overrides)
-        if rubric:
-            found += await self._evaluating.by_rubric(rubric, self._session)
-        return found
+        session, selection = self._session, self._selection
+        metrics = [x for x in selection.metrics if x.run == "session" and x.scope == "session"]
+        judged = [x for x in metrics if not isinstance(x, SessionMetric)]
+        measured = await self._procedure.measuring.measured(judged, session)
+        measured += self._rest_on_signals(external)
+        if selection.rubric:
+            measured += await self._procedure.grading.graded(
+                selection.rubric, session, NOTHING_EXPECTED
+            )
+        return found + self._made(measured, session)
 
     async def _look_back(self, *, with_signals: bool) -> list[Evaluation]:
         """The evaluations of the traces by the metrics that look at earlier traces."""
-        signals = {metric.name: metric for metric in self._signals if metric.run == "session"}
-        of_traces = {metric.name: metric for metric in self._metrics if metric.scope == "trace"}
+        selection = self._selection
+        signals = {x.name: x for x in selection.signals if x.run == "session"}
+        of_traces = {
+            x.name: x for x in selection.metrics if x.run == "session" and x.scope == "trace"
+        }
         metrics = list((signals | of_traces).values())
         found: list[Evaluation] = []
         for place, trace in enumerate(self._session.traces):
@@ -565,7 +559,7 @@ class SessionEvaluating:
 
     async def _complete_signals(self, trace_ids: Collection[str]) -> list[Evaluation]:
         """Measure the signals that these traces lack, some traces at a time."""
-        signals = [metric for metric in self._signals if metric.run == "trace"]
+        signals = [metric for metric in self._selection.signals if metric.run == "trace"]
 
         async def complete(place: int, trace: AgentTrace) -> list[Evaluation]:
             known = self._by_trace.get(trace.id, {})
@@ -587,32 +581,31 @@ class SessionEvaluating:
         """Evaluate the trace at a place of the session, and remember what came of it."""
         allowed = self._allowed(trace, metrics, self._overrides)
         earlier = self._session.traces[:place]
-        found = await self._evaluating.by_metrics(allowed, trace, earlier)
+        measured = await self._procedure.measuring.measured(allowed, trace, earlier)
+        found = self._made(measured, trace)
         self._by_trace.setdefault(trace.id, {}).update((x.metric, x) for x in found)
         return found
 
-    def _rest_on_signals(self, external: Iterable[Evaluation]) -> list[Evaluation]:
-        """The evaluations by the metrics that rest on signals."""
-        given_weights = self._selection.given_weights(self._overrides)
+    def _rest_on_signals(self, external: Iterable[Evaluation]) -> list[Graded]:
+        """What the metrics give that rest on signals."""
+        selection, session = self._selection, self._session
+        weights = selection.weights
         signals = read_signals(
-            self._session, self._by_trace, given_weights, external=self._config.external_names
+            session, self._by_trace, selection.given_weights, external=self._config.external_names
         )
-        weights = dict(self._weights)
         external_signals = self._config.external_signals
         if external_signals:
-            signals = with_external(signals, self._session, external, external_signals)
-            weights |= {
-                name: weight
-                for name, weight in replaced_weights(external_signals)
-                if name not in given_weights
-            }
-        outcomes = {
-            metric.name: measured_by_signals(metric, self._session, signals, weights)
-            for metric in self._by_signals
-        }
-        if not self._selection.has_judge and any(isinstance(x, Judged) for x in self._signals):
-            outcomes = {name: for_want_of_a_judge(x) for name, x in outcomes.items()}
-        return self._evaluating.evaluations(graded(self._by_signals, outcomes), self._session)
+            signals = with_external(signals, session, external, external_signals)
+            replaced = dict(replaced_weights(external_signals))
+            weights = {**weights, **replaced, **selection.given_weights}
+        outcomes = [
+            measured_by_signals(metric, session, signals, weights)
+            for metric in selection.metrics
+            if isinstance(metric, SessionMetric)
+        ]
+        if not self._procedure.has_judge and any(isinstance(x, Judged) for x in selection.signals):
+            outcomes = [for_want_of_a_judge(x) for x in outcomes]
+        return outcomes
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,21 @@ from spanscore.embed.ngrams import Ngrams
 from spanscore.embed.port import Embedder, of_tenant
 from spanscore.evaluation.inquiry import Case, PlannedCall
 from spanscore.evaluation.judgement import Judging
-from spanscore.evaluation.outcomes import Attempt, Graded, Measured, given, named, no_judge, valued
+from spanscore.evaluation.outcomes import (
+    Graded,
+    Measured,
+    failed,
+    given,
+    graded,
+    named,
+    no_judge,
+    valued,
+)
 from spanscore.evaluation.questions import digest
 from spanscore.evaluation.rubric import OVERALL, Rubric
 from spanscore.judge.config import Cascade, Config
 from spanscore.metrics import Computed, Embedded, Judged, Metric, SessionMetric, Signals
-from spanscore.metrics.check import sharing_evidence
+from spanscore.metrics.check import Check, Evidence
 from spanscore.metrics.own import FunctionMetric
 from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace, Session
@@ -167,27 +176,27 @@ class Measuring:
         metrics: Sequence[Metric],
         subject: AgentTrace | Session,
         earlier: Sequence[AgentTrace] = (),
-    ) -> dict[str, Measured]:
-        """What each of `metrics` gives for `subject`, by metric name; `earlier` are its session's
-        turns before it.
+    ) -> list[Graded]:
+        """What each of `metrics` gives for `subject`; `earlier` are its session's turns before
+        it.
         """
         found: dict[str, Measured] = {}
         judged: list[Judged] = []
-        with sharing_evidence():
-            for metric in metrics:
-                at_once = self._at_once(metric, subject, earlier)
-                if at_once is not None:
-                    found[metric.name] = at_once
-                elif isinstance(metric, Judged):
-                    judged.append(metric)
-                else:
-                    found[metric.name] = await self._awaited(metric, subject, earlier)
+        evidence = Evidence(subject, earlier) if isinstance(subject, AgentTrace) else None
+        for metric in metrics:
+            outcome = self._at_once(metric, subject, evidence)
+            if outcome is None and isinstance(metric, Judged):
+                judged.append(metric)
+                continue
+            if outcome is None:
+                outcome = await self._awaited(metric, subject, earlier)
+            found[metric.name] = Measured(outcome, self._evaluator(metric))
         if judged and self._panel is not None:
             cases = await self._panel.settled(judged, subject, earlier[-MAX_EARLIER_TURNS:])
             found |= {
                 x.metric.name: Measured(given(x.outcome), x.evaluator, x.usage) for x in cases
             }
-        return found
+        return [graded(x, found[x.name]) for x in metrics]
 
     def planned(
         self,
@@ -196,29 +205,31 @@ class Measuring:
         earlier: Sequence[AgentTrace] = (),
     ) -> list[PlannedCall]:
         """The calls of a judge that `measured` takes, without making them."""
-        with sharing_evidence():
-            judged = [x for x in metrics if self._at_once(x, subject, earlier) is None]
+        judged = [x for x in metrics if self._at_once(x, subject, None) is None]
         if not judged or self._panel is None:
             return []
         return self._panel.planned(judged, subject, earlier[-MAX_EARLIER_TURNS:])
 
     def _at_once(
-        self, metric: Metric, subject: AgentTrace | Session, earlier: Sequence[AgentTrace]
-    ) -> Measured | None:
+        self, metric: Metric, subject: AgentTrace | Session, evidence: Evidence | None
+    ) -> Outcome | None:
         """What nothing has to be awaited for: a Skip, a computed metric; else None."""
-        with Attempt(metric.name) as attempt:
-            attempt.outcome = _unmeasurable(metric, subject)
-            if attempt.outcome is None and isinstance(metric, Judged):
-                attempt.outcome = self._unasked(metric, subject)
-            elif (
-                attempt.outcome is None
-                and isinstance(metric, Computed)
-                and isinstance(subject, AgentTrace)
-            ):
-                attempt.outcome = metric.measure_after(subject, earlier)
-        if attempt.outcome is None:
-            return None
-        return Measured(attempt.outcome, self._evaluator(metric))
+        try:
+            if isinstance(subject, AgentTrace):
+                skip = metric.unmeasurable(subject)
+            else:
+                skip = metric.unmeasurable_session(subject)
+            if skip is not None:
+                return skip
+            if isinstance(metric, Judged):
+                return self._unasked(metric, subject)
+            if not isinstance(subject, AgentTrace) or not isinstance(metric, Computed):
+                return None
+            if isinstance(metric, Check):
+                return metric.found_in(evidence or Evidence(subject))
+            return metric.measure(subject)
+        except Exception as error:  # noqa: BLE001 - whatever a metric of one's own raises
+            return failed(metric.name, error)
 
     def _unasked(self, metric: Judged, subject: AgentTrace | Session) -> Outcome | None:
         """The outcome of a judged metric that takes no answer, or that nobody can answer."""
@@ -229,22 +240,21 @@ class Measuring:
 
     async def _awaited(
         self, metric: Metric, subject: AgentTrace | Session, earlier: Sequence[AgentTrace]
-    ) -> Measured:
-        """What comes of a metric that neither gave an outcome at once nor asks a judge."""
-        with Attempt(metric.name) as attempt:
-            if isinstance(metric, Embedded) and isinstance(subject, AgentTrace):
-                attempt.outcome = await self._embedded(metric, subject, earlier)
-            elif isinstance(metric, FunctionMetric):
-                attempt.outcome = await metric.measure(subject, earlier)
-        return Measured(given(attempt.outcome), self._evaluator(metric))
-
-    async def _embedded(
-        self, metric: Embedded, trace: AgentTrace, earlier: Sequence[AgentTrace]
     ) -> Outcome:
-        embedder = self._embedder_of(metric)
-        if embedder is None:
-            return Skip(NO_EMBEDDING, "no_embedding")
-        return await metric.measure(trace, earlier, of_tenant(embedder, trace.tenant))
+        """What comes of a metric that neither gave an outcome at once nor asks a judge."""
+        outcome: Outcome | None = None
+        try:
+            if isinstance(metric, Embedded) and isinstance(subject, AgentTrace):
+                embedder = self._embedder_of(metric)
+                if embedder is None:
+                    return Skip(NO_EMBEDDING, "no_embedding")
+                embedder = of_tenant(embedder, subject.tenant)
+                outcome = await metric.measure(subject, earlier, embedder)
+            elif isinstance(metric, FunctionMetric):
+                outcome = await metric.measure(subject, earlier)
+        except Exception as error:  # noqa: BLE001 - whatever a metric of one's own raises
+            outcome = failed(metric.name, error)
+        return given(outcome)
 
     def _evaluator(self, metric: Metric) -> Evaluator:
         embedder = self._embedder_of(metric) if isinstance(metric, Embedded) else None
@@ -261,17 +271,13 @@ class Measuring:
 
 def measured_by_signals(
     metric: SessionMetric, session: Session, signals: Signals, weights: Mapping[str, float]
-) -> Measured:
+) -> Graded:
     """What a metric gives that is computed from the scores of the session's traces."""
-    with Attempt(metric.name) as attempt:
-        attempt.outcome = metric.measure(session, signals, weights)
-    return Measured(given(attempt.outcome), _code(metric.name, metric.version, None))
-
-
-def _unmeasurable(metric: Metric, subject: AgentTrace | Session) -> Skip | None:
-    if isinstance(subject, AgentTrace):
-        return metric.unmeasurable(subject)
-    return metric.unmeasurable_session(subject)
+    try:
+        outcome = given(metric.measure(session, signals, weights))
+    except Exception as error:  # noqa: BLE001 - whatever a metric of one's own raises
+        outcome = failed(metric.name, error)
+    return graded(metric, Measured(outcome, _code(metric.name, metric.version, None)))
 
 
 @functools.lru_cache(maxsize=256)  # the same few for every trace

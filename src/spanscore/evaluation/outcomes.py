@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
@@ -99,13 +99,19 @@ class Attempt:
     ) -> bool:
         if not isinstance(error, Exception):  # cancellation and interruption go on
             return False
-        if not isinstance(error, SpanscoreError):
-            what = f"{self._what} raised {type(error).__name__}"
-            _COMPLAINTS.complain(_raised_at(error), what, error=error)
-        self.error, self.outcome = error, outcome_of(error)
+        self.error, self.outcome = error, failed(self._what, error)
         if isinstance(error, JudgeError):
             self.usage += spent_on(error)
         return True
+
+
+def failed(what: str, error: Exception) -> Skip | Failure:
+    """The outcome of `what` is being measured, where that raised; logs what nobody foresaw."""
+    if not isinstance(error, SpanscoreError):
+        _COMPLAINTS.complain(
+            _raised_at(error), f"{what} raised {type(error).__name__}", error=error
+        )
+    return outcome_of(error)
 
 
 def _raised_at(error: Exception) -> str:
@@ -162,16 +168,6 @@ def no_judge(name: str) -> Skip:
     )
 
 
-def for_want_of_a_judge(measured: Measured) -> Measured:
-    """What a session metric gave where nobody judges its signals: where it has none, that is why,
-    as for the judged metrics themselves.
-    """
-    outcome = measured.outcome
-    if isinstance(outcome, Skip) and outcome.cause == "no_signals":
-        return measured._replace(outcome=replace(outcome, cause="no_judge"))
-    return measured
-
-
 def spent_on(error: JudgeError) -> JudgeUsage:
     """What a call of the judge cost that ended in `error`."""
     return error.usage if isinstance(error.usage, JudgeUsage) else JudgeUsage()
@@ -218,6 +214,8 @@ def valued(outcome: Outcome, metric: str, scale: tuple[float, float]) -> Outcome
         return outcome
     low, high = scale
     given: object = outcome.value
+    if type(given) is float and low <= given <= high:
+        return outcome
     number = float(given) if isinstance(given, Real) and not isinstance(given, bool) else math.nan
     if not low - _ROUNDING <= number <= high + _ROUNDING:
         shown = repr(given)[:80]
@@ -226,8 +224,7 @@ def valued(outcome: Outcome, metric: str, scale: tuple[float, float]) -> Outcome
             f" {low:g} to {high:g}"
         )
         return Failure("InvalidScoreError", message)
-    value = min(max(number, low), high)
-    return outcome if type(given) is float and given == value else replace(outcome, value=value)
+    return replace(outcome, value=min(max(number, low), high))
 
 
 _BETWEEN = ", "
@@ -253,65 +250,90 @@ class Graded(NamedTuple):
     measured: Measured
 
 
-def graded(metrics: Iterable[Metric], measured: Mapping[str, Measured]) -> list[Graded]:
-    """What was measured of each of `metrics`, which `measured` has by name, with the threshold that
-    applies to it.
+def graded(metric: Metric, measured: Measured) -> Graded:
+    """What was measured of `metric`, with the threshold that applies to it."""
+    try:
+        threshold = metric.threshold_for(measured.evaluator.embedding)
+    except Exception as error:  # noqa: BLE001 - whatever a metric of one's own raises
+        outcome = failed(f"the threshold of {metric.name}", error)
+        return Graded(metric.name, metric.scale, None, measured._replace(outcome=outcome))
+    return Graded(metric.name, metric.scale, threshold, measured)
+
+
+def for_want_of_a_judge(graded: Graded) -> Graded:
+    """What a session metric gave where nobody judges its signals: where it has none, that is why,
+    as for the judged metrics themselves.
     """
-    return [_graded(metric, measured[metric.name]) for metric in metrics]
+    measured = graded.measured
+    outcome = measured.outcome
+    if isinstance(outcome, Skip) and outcome.cause == "no_signals":
+        outcome = replace(outcome, cause="no_judge")
+        return graded._replace(measured=measured._replace(outcome=outcome))
+    return graded
 
 
 def evaluations(
-    found: Iterable[Graded], subject: AgentTrace | Session, *, revision: int, now_ns: int
+    found: Iterable[Graded],
+    subject: AgentTrace | Session,
+    *,
+    revision: int,
+    clock_ns: Callable[[], int],
 ) -> list[Evaluation]:
-    """`found` as evaluations of `subject`; those of a session have the target of its last trace."""
-    if isinstance(subject, AgentTrace):
-        return [_evaluation(x, subject, revision, now_ns) for x in found]
-    return [_of_whole(_evaluation(x, subject.traces[-1], revision, now_ns), subject) for x in found]
+    """`found` as evaluations of `subject`, made now; those of a session have the target of its last
+    trace.
+    """
+    common = _common(subject, revision, clock_ns())
+    return [_evaluation(x, common) for x in found]
 
 
-def _graded(metric: Metric, measured: Measured) -> Graded:
-    with Attempt(f"the threshold of {metric.name}") as attempt:
-        threshold = metric.threshold_for(measured.evaluator.embedding)
-        return Graded(metric.name, metric.scale, threshold, measured)
-    return Graded(
-        metric.name, metric.scale, None, measured._replace(outcome=given(attempt.outcome))
-    )
-
-
-def _evaluation(found: Graded, trace: AgentTrace, revision: int, now_ns: int) -> Evaluation:
+def _evaluation(found: Graded, common: Evaluation) -> Evaluation:
     outcome, evaluator, usage = found.measured
     if evaluator.kind == "LLM":
         outcome = readable(outcome)
-    return Evaluation(
-        scope="trace",
-        subject_id=trace.id,
+    return changed(
+        common,
         metric=found.metric,
         outcome=valued(outcome, found.metric, found.scale),
         threshold=found.threshold,
         scale=found.scale,
         evaluator=evaluator,
+        usage=usage,
+    )
+
+
+_NOBODY = Evaluator("CODE", "", "")
+
+
+def _common(subject: AgentTrace | Session, revision: int, now_ns: int) -> Evaluation:
+    """What all evaluations of a subject that are made together have in common."""
+    trace = subject if isinstance(subject, AgentTrace) else subject.traces[-1]
+    found = Evaluation(
+        scope="trace",
+        subject_id=trace.id,
+        metric="",
+        outcome=Skip(""),
+        threshold=None,
+        scale=None,
+        evaluator=_NOBODY,
         target=trace.target,
         session_id=trace.session_id,
         session_key=trace.session_key,
         agent_name=trace.agent_name,
         service_name=trace.service_name,
-        usage=usage,
         revision=revision,
         evaluated_at_ns=now_ns,
         trial=trace.trial,
         turn_outcome=trace.outcome,
     )
-
-
-def _of_whole(of_last: Evaluation, session: Session) -> Evaluation:
-    """What was measured on a session, from the same as if it were of its last trace."""
+    if isinstance(subject, AgentTrace):
+        return found
     return changed(
-        of_last,
+        found,
         scope="session",
-        subject_id=session.id,
-        session_id=session.session_id,
-        session_key=session.id,
-        first_trace_id=session.traces[0].target.trace_id,
+        subject_id=subject.id,
+        session_id=subject.session_id,
+        session_key=subject.id,
+        first_trace_id=subject.traces[0].target.trace_id,
         turn_outcome=None,
     )
 
@@ -403,13 +425,10 @@ def tallied(
         known.setdefault(_subject(evaluation), {})[evaluation.metric] = evaluation
     found: list[Evaluation] = []
     for subject, some in groupby(sorted(new, key=_subject), key=_subject):
-        ranked = _by_rank(list(some), weights)
-        old = known.get(subject, {})
-        whole = [*{**old, **{x.metric: x for x in ranked}}.values()] if old else ranked
-        is_news = run in {None, subject[0]} or _unfavourable(whole) != _unfavourable(old.values())
+        ranked = _by_rank(some, weights)
         if ranked[0].is_shown:
-            now = _by_rank(whole, weights) if old else ranked
-            tally = _tally([*old.values()], now, ranked[0].revision, is_news=is_news)
+            is_of_run = run in {None, subject[0]}
+            tally = _tally(ranked, known.get(subject, {}), weights, is_of_run=is_of_run)
             if tally.results or tally.supersedes:
                 ranked[0] = changed(ranked[0], tally=tally)
         found += [x if x.rank == rank else changed(x, rank=rank) for rank, x in enumerate(ranked)]
@@ -420,42 +439,51 @@ def _subject(evaluation: Evaluation) -> _Subject:
     return evaluation.scope, evaluation.subject_id
 
 
-def _by_rank(evaluations: Sequence[Evaluation], weights: Mapping[str, float]) -> list[Evaluation]:
+def _by_rank(evaluations: Iterable[Evaluation], weights: Mapping[str, float]) -> list[Evaluation]:
     return sorted(evaluations, key=lambda x: (_urgency(x), -weights.get(x.metric, _USUAL_WEIGHT)))
+
+
+_URGENCIES = {"fail": 0, "pass": 3}
 
 
 def _urgency(evaluation: Evaluation) -> int:
     """0 for what a reader should see first."""
     if not isinstance(evaluation.outcome, Score):
         return 1 if evaluation.is_shown else 4
-    return {"fail": 0, "pass": 3}.get(evaluation.label or "", 2)
+    return _URGENCIES.get(evaluation.label or "", 2)
 
 
 def _tally(
-    before: Sequence[Evaluation], now: Sequence[Evaluation], revision: int, *, is_news: bool
+    ranked: Sequence[Evaluation],
+    before: Mapping[str, Evaluation],
+    weights: Mapping[str, float],
+    *,
+    is_of_run: bool,
 ) -> Tally:
-    found = Tally(
-        _results(now),
-        reason=next((x.reason for x in now if x.label == "fail"), None),
-        is_news=is_news,
-    )
+    """The results of a subject: those of `before`, with those that are `ranked` in their place."""
+    whole = {**before, **{x.metric: x for x in ranked}}.values() if before else ranked
+    counted = [x for x in whole if isinstance(x.outcome, Score | Failure)]
+    if before:
+        counted = _by_rank(counted, weights)
+    results = tuple(map(_result, counted))
+    reason = counted[0].reason if counted and results[0].label == "fail" else None
+    old = [before[x.metric] for x in ranked if x.metric in before]
+    is_news = is_of_run or _unfavourable(ranked) != _unfavourable(old)
     latest = max(
-        (x for x in before if x.tally and x.tally.is_news),
+        (x for x in before.values() if x.tally and x.tally.is_news),
         key=lambda x: (x.revision, x.evaluated_at_ns),
         default=None,
     )
     if latest is None or latest.tally is None:
-        return found
-    return replace(
-        found,
+        return Tally(results, reason=reason, is_news=is_news)
+    return Tally(
+        results,
         supersedes=latest.tally_uid,
         label_before=latest.tally.label,
-        same_revision=latest.revision == revision,
+        same_revision=latest.revision == ranked[0].revision,
+        reason=reason,
+        is_news=is_news,
     )
-
-
-def _results(evaluations: Iterable[Evaluation]) -> tuple[Result, ...]:
-    return tuple(_result(x) for x in evaluations if isinstance(x.outcome, Score | Failure))
 
 
 def _result(evaluation: Evaluation) -> Result:

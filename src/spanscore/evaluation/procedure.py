@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from spanscore.embed.port import Embedder
@@ -10,7 +10,6 @@ from spanscore.errors import FieldError
 from spanscore.evaluation.config import Config, Overrides, model_named
 from spanscore.evaluation.judgement import Judging
 from spanscore.evaluation.measurement import Measuring, Panel
-from spanscore.evaluation.outcomes import Graded, evaluations, graded
 from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import OVERALL, Rubric, is_rubric
 from spanscore.evaluation.rubric import Config as RubricConfig
@@ -21,8 +20,7 @@ from spanscore.judge import renderer
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
 from spanscore.metrics import Metric, family
-from spanscore.metrics.rubric import NOTHING_EXPECTED, PREFIX, Expected
-from spanscore.model.score import Evaluation
+from spanscore.metrics.rubric import PREFIX
 from spanscore.model.trace import AgentTrace, Session
 
 
@@ -53,127 +51,99 @@ def rule_judges(
     return found
 
 
+@dataclass(frozen=True, slots=True)
 class Selection:
-    """The configuration, and for each of its runs what `Overrides` change of it; None: nothing."""
+    """What one run measures.
+
+    `signals` are the metrics of the signals that its session metrics rest on, as it measures them;
+    `weights` are the weights of all signals, and `given_weights` those that the configuration or
+    the run gives.
+    """
+
+    metrics: Sequence[Metric]
+    signals: Sequence[Metric]
+    rubric: Rubric | None
+    weights: Mapping[str, float]
+    given_weights: Mapping[str, float]
+    of_traces: Sequence[Metric] = field(init=False)
+    """The metrics that run with a trace."""
+
+    def __post_init__(self) -> None:
+        of_traces = [x for x in self.metrics if x.run == "trace"]
+        object.__setattr__(self, "of_traces", of_traces)
+
+
+class Procedure:
+    """What a configuration without rules measures, and by whom."""
 
     def __init__(
         self,
         config: Config,
+        judged_by: RuleJudge,
         embedder: Embedder | None,
+        slots: asyncio.Semaphore,
         *,
-        has_judge: bool,
         beside: Sequence[Metric] = (),
     ) -> None:
-        """`embedder` None: no embedding is configured.
+        """`slots` bound the calls of the judge at a time. `beside` are the metrics that are
+        measured where no rule takes a trace: a run may name them.
 
-        `beside` are metrics that run where a run names them.
+        Raises ConfigError where a metric names a model and there is no judge.
+        """
+        judge, judge_config = judged_by
+        if judge is None:
+            config.refuse_models()
+        render = renderer(judge_config)
+        panel = None
+        if judge is not None:
+            panel = Panel(Judging(judge, judge_config, render, slots), judge_config)
+        self.measuring = Measuring(panel, embedder)
+        self.grading = Grading(judge, render, slots, judge_config)
+        self.has_judge = judge is not None
+        self.configured = config.build()
+        self.looks_back = self.has_judge or any(x.looks_back for x in self.configured)
+        """Whether a trace's evaluation uses the session's earlier turns: a judge reads them, and
+        some checks do.
         """
         self._config = config
-        self.has_judge = has_judge
-        self.configured = config.build()
         self._known = [*beside, *self.configured]
-        embedding = embedder.name if embedder else None
-        self._usual_weights = usual_weights(embedding)
-        self._given_weights = config.weights()
+        self._usual_weights = usual_weights(embedder.name if embedder else None)
+        self._usual = self._selection(Overrides())
 
-    def metrics(self, overrides: Overrides | None) -> list[Metric]:
-        """The metrics of a run.
+    def selection(self, overrides: Overrides | None) -> Selection:
+        """What a run measures; `overrides` None: what is configured.
 
-        Raises InputError on one that there is not, or a model where there is no judge.
+        Raises InputError where `overrides` cannot be met.
         """
-        if overrides is None:
-            return self.configured
-        selected = overrides.applied(self.configured if overrides.metrics is None else self._known)
-        rubric = self.rubric(overrides)
-        if not self.has_judge and (
-            model := model_named((*selected, *self.signals(selected, overrides)), rubric)
-        ):
+        return self._usual if overrides is None else self._selection(overrides)
+
+    def _selection(self, overrides: Overrides) -> Selection:
+        config = self._config
+        changed_weights = overrides.signal_weights or {}
+        try:
+            check_signals(changed_weights, config.external_names)
+        except ValueError as error:
+            raise FieldError("signal_weights", str(error)) from None
+        given = {**config.weights(), **changed_weights}
+        weights = {**self._usual_weights, **given}
+        run = overrides.applied(self.configured if overrides.metrics is None else self._known)
+        names = needed(run, weights, external=config.external_names)
+        signals = Overrides(names, overrides.model).applied(self._known)
+        rubric = overrides.rubric(config.rubric)
+        if not self.has_judge and (model := model_named((*run, *signals), rubric)):
             raise FieldError(
                 "model",
                 f"{model!r} cannot judge: judge.model names none, so there is no judge to ask it",
             )
-        return selected
-
-    def rubric(self, overrides: Overrides | None) -> Rubric | None:
-        """What a run scores by the rubric; None: nothing.
-
-        Raises InputError on a criterion that there is not.
-        """
-        return (overrides or Overrides()).rubric(self._config.rubric)
-
-    def signals(self, run: Sequence[Metric], overrides: Overrides | None) -> list[Metric]:
-        """The metrics of the signals that the session metrics of a run rest on, as that run
-        measures them.
-        """
-        names = needed(run, self.weights(overrides), external=self._config.external_names)
-        return Overrides(names, overrides.model if overrides else None).applied(self._known)
-
-    def weights(self, overrides: Overrides | None) -> dict[str, float]:
-        """The weights of all signals, by name. Raises FieldError on what is no signal."""
-        return {**self._usual_weights, **self.given_weights(overrides)}
-
-    def given_weights(self, overrides: Overrides | None) -> Mapping[str, float]:
-        """The weights of signals that the configuration or the run gives.
-
-        Raises FieldError on what is no signal.
-        """
-        changed = (overrides.signal_weights if overrides else None) or {}
-        try:
-            check_signals(changed, self._config.external_names)
-        except ValueError as error:
-            raise FieldError("signal_weights", str(error)) from None
-        return {**self._given_weights, **changed}
+        return Selection(run, signals, rubric, weights, given)
 
     def ranking(self) -> dict[str, float]:
         """The weights by which the metrics of a configured run are put in order: of signals, and of
         criteria.
         """
-        rubric = self.rubric(None)
+        rubric = self._usual.rubric
         criteria = {x.criterion.metric: x.weight for x in rubric.weighted} if rubric else {}
-        return self.weights(None) | criteria
-
-
-@dataclass(frozen=True, slots=True)
-class Procedure:
-    """What is measured, and by whom."""
-
-    selection: Selection
-    measuring: Measuring
-    grading: Grading
-
-    @property
-    def looks_back(self) -> bool:
-        """Whether a trace's evaluation uses the session's earlier turns: a judge reads them, and
-        some checks do.
-        """
-        return self.selection.has_judge or any(x.looks_back for x in self.selection.configured)
-
-
-def make_procedure(
-    config: Config,
-    judged_by: RuleJudge,
-    embedder: Embedder | None,
-    slots: asyncio.Semaphore,
-    *,
-    beside: Sequence[Metric] = (),
-) -> Procedure:
-    """The procedure that a configuration without rules describes.
-
-    `slots` bound the calls of the judge at a time. `beside` are the metrics that are measured where
-    no rule takes a trace. Raises ConfigError where a metric names a model and there is no judge.
-    """
-    judge, judge_config = judged_by
-    if judge is None:
-        config.refuse_models()
-    render = renderer(judge_config)
-    panel = None
-    if judge is not None:
-        panel = Panel(Judging(judge, judge_config, render, slots), judge_config)
-    return Procedure(
-        Selection(config, embedder, has_judge=judge is not None, beside=beside),
-        Measuring(panel, embedder),
-        Grading(judge, render, slots, judge_config),
-    )
+        return {**self._usual.weights, **criteria}
 
 
 def narrowed(config: Config, given: Mapping[str, Any]) -> Config:
@@ -231,44 +201,6 @@ def _rubric(config: RubricConfig | None, names: Iterable[str]) -> RubricConfig |
     return RubricConfig.model_validate(
         {**found.model_dump(exclude_unset=True), "metrics": selected}
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluating:
-    """Makes the evaluations of one revision, by one procedure."""
-
-    procedure: Procedure
-    revision: int
-    clock_ns: Callable[[], int]
-
-    async def by_metrics(
-        self,
-        metrics: Sequence[Metric],
-        subject: AgentTrace | Session,
-        earlier: Sequence[AgentTrace] = (),
-    ) -> list[Evaluation]:
-        """The evaluations of a trace, or of a session by a judge.
-
-        `earlier` are the session's turns before the trace.
-        """
-        measured = await self.procedure.measuring.measured(metrics, subject, earlier)
-        return self.evaluations(graded(metrics, measured), subject)
-
-    async def by_rubric(
-        self,
-        rubric: Rubric,
-        subject: AgentTrace | Session,
-        expected: Expected = NOTHING_EXPECTED,
-    ) -> list[Evaluation]:
-        """The evaluations of a rubric's criteria, and the overall one as the last."""
-        found = await self.procedure.grading.graded(rubric, as_session(subject), expected)
-        return self.evaluations(found, subject)
-
-    def evaluations(
-        self, found: Iterable[Graded], subject: AgentTrace | Session
-    ) -> list[Evaluation]:
-        """Outcomes as evaluations of a trace or a session, made now."""
-        return evaluations(found, subject, revision=self.revision, now_ns=self.clock_ns())
 
 
 def as_session(subject: AgentTrace | Session) -> Session:

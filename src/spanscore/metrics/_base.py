@@ -135,22 +135,13 @@ class Metric:
 
 @dataclass(frozen=True)
 class Computed(Metric):
-    """A metric that is computed from the trace, and where it `looks_back` from the session's turns
-    before it.
-    """
+    """A metric that is computed from the trace."""
 
     threshold: Threshold = DEFAULT_THRESHOLD
 
     def measure(self, trace: AgentTrace) -> Outcome:
         """Measure `trace`, which holds all that `needs` names."""
         raise NotImplementedError
-
-    def measure_after(self, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Outcome:
-        """Measure `trace` with the session's turns before it, oldest first; unless overridden they
-        do not matter.
-        """
-        del earlier
-        return self.measure(trace)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ _MASK = re.compile(
     """,
     re.VERBOSE,
 )
+_BEGINNING = re.compile(r"[\[<][A-Z]")
 
 
 def is_masked(text: str) -> bool:
@@ -26,7 +27,7 @@ def is_masked(text: str) -> bool:
     >>> is_masked("Cancel order [ORDER_ID_1]."), is_masked("Cancel ****."), is_masked("See [1].")
     (True, True, False)
     """
-    if "[" not in text and "<" not in text and "***" not in text:
+    if "***" not in text and _BEGINNING.search(text) is None:
         return False
     return any(x["kind"] is None or f"</{x['kind']}" not in text for x in _MASK.finditer(text))
 

@@ -330,13 +330,12 @@ class Evaluation:
         """The metric's own label, else pass or fail by the threshold; None for a Skip or a
         Failure.
         """
-        if isinstance(self.outcome, Annotation):
-            return self.outcome.label
-        if not isinstance(self.outcome, Score):
-            return None
-        if self.outcome.label is not None or self.threshold is None:
-            return self.outcome.label
-        return "pass" if reaches(self.outcome.value, self.threshold) else "fail"
+        outcome = self.outcome
+        if not isinstance(outcome, Score):
+            return outcome.label if isinstance(outcome, Annotation) else None
+        if outcome.label is not None or self.threshold is None:
+            return outcome.label
+        return "pass" if reaches(outcome.value, self.threshold) else "fail"
 
     @property
     def passed(self) -> bool | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -25,23 +25,24 @@ def changed(item: T, /, **values: Any) -> T:
     Nothing is computed anew: for records whose fields are all given when they are made.
     """
     kind: Any = type(item)
-    made: T = object.__new__(kind)
-    _copying(kind)(item, made)
-    for name, value in values.items():
-        setattr(made, name, value)
+    made: T = _changing(kind, *values)(item, **values)
     return made
 
 
 @cache
-def _copying(kind: type[Any]) -> Callable[[Any, Any], None]:
-    """What copies all fields from one record to another; written out, as `dataclass` writes its
+def _changing(kind: type[Any], *names: str) -> Callable[..., Any]:
+    """What copies a record with other values of `names`; written out, as `dataclass` writes its
     methods.
     """
-    lines = [f"    made.{x.name} = item.{x.name}" for x in fields(kind)]
-    namespace: dict[str, Any] = {}
-    exec("\n".join(["def copy(item, made):", *lines]), namespace)  # noqa: S102 - of nothing but names of fields
-    copying: Callable[[Any, Any], None] = namespace["copy"]
-    return copying
+    lines = [
+        f"    made.{x.name} = {x.name if x.name in names else f'item.{x.name}'}"
+        for x in fields(kind)
+    ]
+    head = f"def change({', '.join(['item', '*', *names] if names else ['item'])}):"
+    namespace: dict[str, Any] = {"new": partial(object.__new__, kind)}
+    exec("\n".join([head, "    made = new()", *lines, "    return made"]), namespace)  # noqa: S102 - of nothing but names of fields
+    changing: Callable[..., Any] = namespace["change"]
+    return changing
 
 
 Value: TypeAlias = "None | str | bool | int | float | bytes | list[Value] | dict[str, Value]"

@@ -14,7 +14,7 @@ from spanscore.embed.port import Embedder
 from spanscore.errors import InputError
 from spanscore.evaluation.judgement import Judging
 from spanscore.evaluation.measurement import Measuring, Panel, measured_by_signals
-from spanscore.evaluation.outcomes import evaluations, graded
+from spanscore.evaluation.outcomes import evaluations
 from spanscore.judge import renderer
 from spanscore.judge.config import Config
 from spanscore.judge.port import Judge
@@ -97,10 +97,8 @@ async def measured(
     if isinstance(metric, SessionMetric) and isinstance(subject, Session):
         found = measured_by_signals(metric, subject, Signals(), SIGNAL_WEIGHTS)
     else:
-        found = (await Measuring(panel, embedder).measured([metric], subject, earlier))[metric.name]
-    [evaluation] = evaluations(
-        graded([metric], {metric.name: found}), subject, revision=1, now_ns=time.time_ns()
-    )
+        [found] = await Measuring(panel, embedder).measured([metric], subject, earlier)
+    [evaluation] = evaluations([found], subject, revision=1, clock_ns=time.time_ns)
     return evaluation
 
 

@@ -1,5 +1,5 @@
 """Checks: faults found without a model."""
 
-from spanscore.metrics.check._check import Check, Finding, sharing_evidence
+from spanscore.metrics.check._check import Check, Evidence, Finding
 
-__all__ = ["Check", "Finding", "sharing_evidence"]
+__all__ = ["Check", "Evidence", "Finding"]

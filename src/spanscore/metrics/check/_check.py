@@ -2,17 +2,15 @@
 
 import string
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
-from operator import is_
 from typing import Any, ClassVar
 
 from spanscore.errors import shortened
 from spanscore.metrics._base import Computed
 from spanscore.model.json import Json, dumps
 from spanscore.model.score import Outcome, Score, Skip
+from spanscore.model.span import changed
 from spanscore.model.trace import AgentTrace, PastMessage, Tool, ToolCall
 from spanscore.threads import cached_property
 
@@ -30,8 +28,19 @@ class Evidence:
     Texts are as `plain` gives them; indices are places in `calls`.
     """
 
-    def __init__(self, trace: AgentTrace) -> None:
+    def __init__(self, trace: AgentTrace, earlier: Sequence[AgentTrace] = ()) -> None:
+        """`earlier` are the session's turns before the trace, oldest first."""
         self.trace = trace
+        self._earlier = earlier
+
+    @cached_property
+    def looking_back(self) -> "Evidence":
+        """This, with the 20 turns before as the history of a trace that records none."""
+        if self.trace.history or not self._earlier:
+            return self
+        before = self._earlier[-_MAX_EARLIER_TURNS:]
+        history = tuple(message for trace in before for message in _messages(trace))
+        return Evidence(changed(self.trace, history=history))
 
     @cached_property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -198,27 +207,26 @@ class Check(Computed):
         """
         raise NotImplementedError
 
-    def measure(self, trace: AgentTrace) -> Outcome:
-        """See `Computed.measure`."""
-        return self.measure_after(trace, ())
+    def measure(self, trace: AgentTrace, earlier: Sequence[AgentTrace] = ()) -> Outcome:
+        """See `Computed.measure`; `earlier` are as of `Evidence`."""
+        return self.found_in(Evidence(trace, earlier))
 
-    def measure_after(self, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Outcome:
-        """See `Computed.measure_after`; the turns before count where the trace records no history.
+    def found_in(self, evidence: Evidence) -> Outcome:
+        """As `measure`, from the evidence that the checks of one trace share.
 
-        Where none of them is known either, what was found may be explained by what was said there:
-        then it counts as not recorded.
+        The turns before count where the trace records no history. Where none of them is known
+        either, what was found may be explained by what was said there: then it counts as not
+        recorded.
         """
-        evidence = (_SHARED.get() or _Shared()).evidence(
-            trace, tuple(earlier) if self.looks_back else ()
-        )
-        trace = evidence.trace
+        if self.looks_back:
+            evidence = evidence.looking_back
         found = self.look(evidence)
         if isinstance(found, Skip):
             return found
         findings = list(islice(found, MAX_FINDINGS))
         if not findings:
             return Score(1.0, self.fine, {"findings": []})
-        if self.looks_back and trace.history is None:
+        if self.looks_back and evidence.trace.history is None:
             return not_recorded(
                 "the conversation before this turn, which may account for what was found"
             )
@@ -226,57 +234,6 @@ class Check(Computed):
         count = f" ({len(findings)} findings)" if len(findings) > 1 else ""
         reason = f"{reasons[:1].upper()}{reasons[1:]}{count}."
         return Score(0.0, reason, {"findings": [x.to_json() for x in findings]})
-
-
-def with_history(trace: AgentTrace, earlier: Sequence[AgentTrace]) -> AgentTrace:
-    """`trace`; where it records no history, that is the 20 turns before it, as far as they go."""
-    if trace.history or not earlier:
-        return trace
-    messages = tuple(
-        message for before in earlier[-_MAX_EARLIER_TURNS:] for message in _messages(before)
-    )
-    return replace(trace, history=messages)
-
-
-@contextmanager
-def sharing_evidence() -> Iterator[None]:
-    """Within it the checks of one trace share what they derive from it; nothing of that is kept
-    afterwards.
-    """
-    token = _SHARED.set(_Shared())
-    try:
-        yield
-    finally:
-        _SHARED.reset(token)
-
-
-class _Shared:
-    """The evidence of the trace that was looked at last: one for the checks that look back, one for
-    the others.
-    """
-
-    def __init__(self) -> None:
-        self._alone: tuple[AgentTrace, Evidence] | None = None
-        self._looking_back: tuple[AgentTrace, tuple[AgentTrace, ...], Evidence] | None = None
-
-    def evidence(self, trace: AgentTrace, earlier: tuple[AgentTrace, ...]) -> Evidence:
-        """What `with_history(trace, earlier)` holds."""
-        if not earlier or trace.history:
-            last = self._alone
-            if last is None or last[0] is not trace:
-                self._alone = last = trace, Evidence(trace)
-            return last[1]
-        known = self._looking_back
-        if known is None or known[0] is not trace or not _are_same(known[1], earlier):
-            self._looking_back = known = trace, earlier, Evidence(with_history(trace, earlier))
-        return known[2]
-
-
-def _are_same(some: tuple[AgentTrace, ...], others: tuple[AgentTrace, ...]) -> bool:
-    return len(some) == len(others) and all(map(is_, some, others))
-
-
-_SHARED: ContextVar[_Shared | None] = ContextVar("spanscore_evidence", default=None)
 
 
 def not_applicable(why: str) -> Skip:

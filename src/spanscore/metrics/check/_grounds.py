@@ -107,8 +107,12 @@ class _Told:
     """A text that an agent was told, and what is in it, each read when it is first asked for."""
 
     def __init__(self, text: str, is_conversation: bool) -> None:
-        self.text = common(_ESCAPE.sub(" ", text) if "\\" in text else text)
+        self._text = text
         self._is_conversation = is_conversation
+
+    @cached_property
+    def text(self) -> str:
+        return common(_ESCAPE.sub(" ", self._text) if "\\" in self._text else self._text)
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -156,10 +160,7 @@ class Grounds:
         self._told: list[_Told] = []
         self._has_now: list[_Told] = []
         self._user_texts = user
-        now = datetime.fromtimestamp(now_ns / 1e9, UTC).date()
-        is_set = now.year >= _EARLIEST_CLOCK
-        # of any time zone
-        self._today = {now + timedelta(x) for x in (-1, 0, 1)} if is_set else set()
+        self._now_ns = now_ns
 
     def add(self, text: str, *, has_now: bool = False, is_conversation: bool = False) -> None:
         """Add a text; one that `has_now` states the present date, where it states one."""
@@ -167,6 +168,12 @@ class Grounds:
         self._told.append(told)
         if has_now:
             self._has_now.append(told)
+
+    @cached_property
+    def _today(self) -> set[date]:
+        """The present day, in any time zone."""
+        now = datetime.fromtimestamp(self._now_ns / 1e9, UTC).date()
+        return {now + timedelta(x) for x in (-1, 0, 1)} if now.year >= _EARLIEST_CLOCK else set()
 
     @cached_property
     def _user(self) -> "_UserWords":

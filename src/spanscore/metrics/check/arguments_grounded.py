@@ -1,8 +1,9 @@
 """Arguments grounded: does each value come from somewhere?"""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import ClassVar, NamedTuple
 
@@ -84,6 +85,7 @@ _TELLS_TIME = frozenset(("clock", "current", "date", "datetime", "now", "time", 
 _CLIENTS_OWN = frozenset(("order", "ref", "reference", "token", "transaction"))
 """What has an id that the caller chooses, where its name begins with "client": client_order_id."""
 _IDS = frozenset(("id", "ids", "identifier"))
+_NO_AMOUNTS = _BOUNDS | _IDS
 _CODES = frozenset(("code", "codes", "number", "numbers"))
 _NAMING_WORDS = "add create generate insert make new open register save sign signup upload write"
 _NAMING = frozenset(_NAMING_WORDS.split())
@@ -101,22 +103,26 @@ _NO_IDENTIFIER = re.compile(
     # May-20-2024, 20-May-2024
     r"|[A-Za-z]{3,9}[-_]?\d{1,2}(?:[-_,]\d{2,4})?|\d{1,2}[-_][A-Za-z]{3,9}[-_]\d{2,4}"
 )
+_TELLING = re.compile(r"[\d@]")
+"""What every value has that is looked at."""
+_LEAST_DATE = len("1/1/1999")
 _LIKE_A_DATE = re.compile(r"\d{4}[-/.]\d\d[-/.]\d\d|\d{1,2}[-/.]\d{1,2}[-/.](?:19|20)\d\d")
 _DATE_IN_DIGITS = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 
 
 class _Value(NamedTuple):
-    """A value that is looked at, its argument, and how long each list beside it is."""
+    """A value that is looked at, and its argument."""
 
     argument: str
     text: str
     kind: str
-    counts: tuple[int, ...] = ()
 
-    def is_grounded(self, grounds: Grounds) -> bool:
-        """Whether it was told or follows from what was."""
+    def is_grounded(self, grounds: Grounds, call: ToolCall) -> bool:
+        """Whether a call's value was told or follows from what was."""
         if self.kind == _AMOUNT:
-            return grounds.has_amount(_number(self.text), self.counts)
+            members = call.arguments.values() if isinstance(call.arguments, dict) else ()
+            counts = [len(x) for x in members if isinstance(x, list)]
+            return grounds.has_amount(_number(self.text), counts)
         if self.kind not in {_DATE, _BIRTH_DATE}:
             return grounds.has_identifier(self.text)
         day = _TIME_BEHIND.sub("", self.text)
@@ -126,21 +132,24 @@ class _Value(NamedTuple):
         return self.kind == _DATE and any(map(grounds.may_mean, days))
 
 
-@dataclass
 class _Masks:
     """Whether others masked a value that the agent had; `were_needed` once it may be a call's."""
 
-    any_yet: bool
-    were_needed: bool = False
+    def __init__(self, values: Iterable[Json]) -> None:
+        """`values` are what the agent had before it acted."""
+        self._unseen = list(values)
+        self.were_needed = False
 
-    def look_at(self, call: ToolCall) -> None:
-        """See to the masks in what a call came to."""
-        self.any_yet = self.any_yet or hides_values([call.result, call.error])
+    def add(self, call: ToolCall) -> None:
+        """Add what a call came to."""
+        self._unseen.append([call.result, call.error])
 
     def may_hide_it(self) -> bool:
         """Whether a value that is nowhere may be masked."""
-        self.were_needed |= self.any_yet
-        return self.any_yet
+        if not self.were_needed:
+            self.were_needed = any(map(hides_values, self._unseen))
+            self._unseen.clear()
+        return self.were_needed
 
 
 @dataclass(frozen=True)
@@ -181,20 +190,20 @@ class ArgumentsGrounded(Check):
     def look(self, evidence: Evidence) -> Iterable[Finding] | Skip:
         """See `Check.look`."""
         trace = evidence.trace
-        values = [list(_values(call)) for call in evidence.calls]
+        values = [_values(call) for call in evidence.calls]
         if not any(values):
             return not_applicable("No call was given an identifier, a date or an amount.")
         texts = _known_texts(trace)
         if texts is None:
             return not_recorded("all that the agent was told, or it arrived cut or redacted")
         grounds = Grounds(user_texts(trace), trace.started_ns)
+        for text in (trace.user_input or "", *(x.text or "" for x in trace.history or ())):
+            grounds.add(text, is_conversation=True)
         grounds.add(trace.system_instructions or "", has_now=True)
         for text in texts:
             grounds.add(text)
-        for text in (trace.user_input or "", *(x.text or "" for x in trace.history or ())):
-            grounds.add(text, is_conversation=True)
         spelled = Spellings(user_texts(trace))
-        masks = _Masks(_hides_values(trace))
+        masks = _Masks(_may_be_masked(trace))
         chars = sum(map(len, texts))
         found = list(
             islice(
@@ -218,7 +227,7 @@ def _from_nowhere(
 ) -> Iterator[Finding]:
     for place, (call, looked_at) in enumerate(zip(calls, values, strict=True)):
         for found in looked_at:
-            if found.is_grounded(grounds) or masks.may_hide_it():
+            if found.is_grounded(grounds, call) or masks.may_hide_it():
                 continue
             if found.kind == _IDENTIFIER and spelled.may_be(found.text):
                 continue
@@ -238,7 +247,7 @@ def _from_nowhere(
             or chars > _MAX_SOURCE_CHARS
         ):
             return
-        masks.look_at(call)
+        masks.add(call)
         has_now = not _TELLS_TIME.isdisjoint(name_words(call.name))
         grounds.add(result or "", is_conversation=True, has_now=has_now)
 
@@ -258,43 +267,52 @@ def _known_texts(trace: AgentTrace) -> list[str] | None:
     return texts if is_whole else None
 
 
-def _hides_values(trace: AgentTrace) -> bool:
-    """Whether a mask stands in what was said or found before the agent acted; in instructions and
-    descriptions it may be a form to fill in.
+def _may_be_masked(trace: AgentTrace) -> Iterator[Json]:
+    """What was said or found before the agent acted; in instructions and descriptions a mask may be
+    a form to fill in.
     """
-    documents = [document for x in trace.retrieved for document in x.documents]
-    texts = [trace.user_input, *(x.text for x in trace.history or () if x.role != "system")]
-    return any(map(hides_values, [*texts, *documents]))
+    yield trace.user_input
+    yield from (x.text for x in trace.history or () if x.role != "system")
+    yield from (document for x in trace.retrieved for document in x.documents)
 
 
-def _values(call: ToolCall) -> Iterator[_Value]:
+def _values(call: ToolCall) -> list[_Value]:
     """The values of a call that are looked at."""
-    creates = not _NAMING.isdisjoint(name_words(call.name))
-    members = call.arguments.values() if isinstance(call.arguments, dict) else ()
-    counts = tuple(len(x) for x in members if isinstance(x, list))
-    for argument, value, beside in _leaves(call.arguments, "", frozenset(), 0):
+    found: list[_Value] = []
+    for argument, value, beside in _leaves(call.arguments, "", {}, 0):
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             continue
-        words = tuple(x for x in name_words(argument.rpartition(".")[2]) if not x.isdigit())
         text = str(value).strip()
-        if len(text) > _MAX_VALUE_CHARS:
+        if len(text) > _MAX_VALUE_CHARS or _TELLING.search(text) is None:
             continue
-        kind = _kind(text, words, beside)
+        kind = _kind(text, _words_of(argument), beside)
         if kind == _ADDRESS:
-            yield from (_Value(argument, x, kind) for x in EMAIL.findall(text))
-        elif kind and not (creates and kind == _IDENTIFIER):
-            yield _Value(argument, text, kind, counts)
+            found += (_Value(argument, x, kind) for x in EMAIL.findall(text))
+        elif kind and not (kind == _IDENTIFIER and _creates(call.name)):
+            found.append(_Value(argument, text, kind))
+    return found
 
 
-def _kind(text: str, words: tuple[str, ...], beside: frozenset[str]) -> str | None:
+def _creates(name: str) -> bool:
+    """Whether a tool, by its name, creates something whose identifier the caller may choose."""
+    return not _NAMING.isdisjoint(name_words(name))
+
+
+@lru_cache(maxsize=1024)
+def _words_of(argument: str) -> tuple[str, ...]:
+    """The words of an argument's own name, but for numbers."""
+    return tuple(x for x in name_words(argument.rpartition(".")[2]) if not x.isdigit())
+
+
+def _kind(text: str, words: tuple[str, ...], beside: Mapping[str, Json]) -> str | None:
     """What a value is, by its looks and its argument's name; None where it is not looked at."""
-    if _ADDRESSES.fullmatch(text):
+    if "@" in text and _ADDRESSES.fullmatch(text):
         return _ADDRESS if _CHOSEN.isdisjoint(words) else None
-    if _LIKE_A_DATE.fullmatch(_TIME_BEHIND.sub("", text)):
+    if len(text) >= _LEAST_DATE and _LIKE_A_DATE.fullmatch(_TIME_BEHIND.sub("", text)):
         if not _CHOSEN.isdisjoint(words):
             return None
         return _DATE if _BIRTH.isdisjoint(words) else _BIRTH_DATE
-    if not _AMOUNTS.isdisjoint(words) and (_BOUNDS | _IDS).isdisjoint(words):
+    if not _AMOUNTS.isdisjoint(words) and _NO_AMOUNTS.isdisjoint(words):
         return _AMOUNT if _number(text) >= _LEAST_AMOUNT else None
     return _IDENTIFIER if _is_identifying(text, words, beside) else None
 
@@ -305,8 +323,8 @@ def _number(text: str) -> float:
     return float(found[1].replace(",", "")) if found else 0
 
 
-def _is_identifying(text: str, words: tuple[str, ...], beside: frozenset[str]) -> bool:
-    if not _POSTAL.isdisjoint(words) and not _OF_PERSONS.isdisjoint(beside):
+def _is_identifying(text: str, words: tuple[str, ...], beside: Mapping[str, Json]) -> bool:
+    if not _POSTAL.isdisjoint(words) and _is_of_person(beside):
         return _NUMBER.fullmatch(text) is not None
     if not _may_identify(words):
         return False
@@ -319,6 +337,12 @@ def _is_identifying(text: str, words: tuple[str, ...], beside: frozenset[str]) -
     return words[-1] in _NAMES_ONE or _NO_IDENTIFIER.fullmatch(text) is None
 
 
+def _is_of_person(arguments: Mapping[str, Json]) -> bool:
+    names = islice(arguments, _MAX_VALUES)
+    return any(not _OF_PERSONS.isdisjoint(name_words(str(x))) for x in names)
+
+
+@lru_cache(maxsize=1024)
 def _may_identify(words: tuple[str, ...]) -> bool:
     """Whether an argument, by the words of its name, identifies one thing that agents cannot
     know.
@@ -336,20 +360,17 @@ def _may_identify(words: tuple[str, ...]) -> bool:
 
 
 def _leaves(
-    value: Json, path: str, beside: frozenset[str], depth: int
-) -> Iterator[tuple[str, Json, frozenset[str]]]:
-    """The values inside `value`, each with the argument that holds it and the words of those
-    beside it.
-    """
-    if depth > _MAX_DEPTH:
-        return
+    value: Json, path: str, beside: Mapping[str, Json], depth: int
+) -> Iterator[tuple[str, Json, Mapping[str, Json]]]:
+    """The values inside `value`, each with the argument that holds it and those beside it."""
+    members: Iterable[tuple[str, Json]] = ()
     if isinstance(value, dict):
-        members = list(value.items())[:_MAX_VALUES]
-        words = frozenset(word for key, _ in members for word in name_words(str(key)))
-        for key, member in members:
-            yield from _leaves(member, f"{path}.{key}" if path else str(key), words, depth + 1)
+        beside = value
+        members = ((f"{path}.{x}" if path else str(x), value[x]) for x in value)
     elif isinstance(value, list):
-        for member in value[:_MAX_VALUES]:
-            yield from _leaves(member, path, beside, depth + 1)
-    elif path:
-        yield path, value, beside
+        members = ((path, x) for x in value)
+    for name, member in islice(members, _MAX_VALUES) if depth < _MAX_DEPTH else ():
+        if isinstance(member, dict | list):
+            yield from _leaves(member, name, beside, depth + 1)
+        elif name:
+            yield name, member, beside

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from spanscore.metrics.check._check import (
     MAX_FINDINGS,
@@ -21,6 +21,7 @@ from spanscore.model.masks import hides_values
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import is_polled, only_reads, varies
 from spanscore.model.trace import ToolCall
+from spanscore.threads import cached_property
 
 _SAME_RESULT = 3
 _SAME_ERROR = 3
@@ -50,8 +51,7 @@ _WITHOUT_END = re.compile(
     r"until (?:it|i|you|they|he|she|we|there|one|something|done|ready|finished)|"
     r"immer wieder|wiederholt|mehrmals|bis (?:es|er|sie|ich|du|wir|man|fertig)|"
     r"una y otra vez|varias veces|hasta que|encore et encore|plusieurs fois|jusqu['\u2019]à ce que|"
-    r"più volte|finché)\b|多次|反复|直到.{0,10}为止|何度も|何回も|繰り返し|るまで",
-    re.IGNORECASE,
+    r"più volte|finché)\b|多次|反复|直到.{0,10}为止|何度も|何回も|繰り返し|るまで"
 )
 _NUMBER_WORDS = (
     "three drei tres trois tre 三|four vier cuatro quatre quattro 四|five fünf cinco cinq cinque 五"
@@ -88,11 +88,19 @@ _MAX_NUMBERS = 100
 _MAX_TEXT_CHARS = 2_000
 
 
-class _Wanted(NamedTuple):
+class _Wanted:
     """How many times the user wants something done, and to how many things."""
 
-    times: frozenset[int]
-    things: frozenset[int]
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+
+    @cached_property
+    def times(self) -> frozenset[int]:
+        return _numbers(_TIMES, self._texts)
+
+    @cached_property
+    def things(self) -> frozenset[int]:
+        return _numbers(_THINGS, self._texts)
 
 
 @dataclass(frozen=True)
@@ -126,10 +134,12 @@ class RepeatedCalls(Check):
         if all(call.arguments is None for call in evidence.calls):
             return not_recorded("the arguments of any call")
         texts = [text[:_MAX_REQUEST_CHARS] for text in user_texts(evidence.trace)]
-        if any(map(_WITHOUT_END.search, texts)):
+        if any(_WITHOUT_END.search(text.lower()) for text in texts):
             return not_applicable("The user may have asked for a repetition.")
-        wanted = _Wanted(_numbers(_TIMES, texts), _numbers(_THINGS, texts))
-        found = list(islice(_repeated(evidence.calls, wanted), MAX_FINDINGS))
+        made = Counter(map(_identity, evidence.calls))
+        if max(made.values()) < _SAME_RESULT:
+            return []
+        found = list(islice(_repeated(evidence.calls, _Wanted(texts)), MAX_FINDINGS))
         if not found and _may_be_repeated(evidence.calls):
             return not_recorded("the results of calls that were made several times")
         return found
