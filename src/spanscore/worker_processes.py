@@ -1,44 +1,118 @@
 """A pool of worker processes for functions."""
 
-import contextlib
+import ctypes
 import os
 import pickle
 import queue
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
-from typing import IO, Any, NamedTuple, Self, TypeVar
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
 
 from spanscore.errors import SpanscoreError
 
 ResultT = TypeVar("ResultT")
 
-_LENGTH = struct.Struct("!Q")
-_TRIES = 2
-"""How often a call is made whose process dies: what killed it may not have been the call."""
+SetUp: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
+"""A function that each process calls first, and its arguments."""
 
-MAX_WORKERS = 256
+MAX_WORKERS: Final = 256
 """Processes that a pool is to have at most: each has a thread of its own here."""
 
-_END_S = 5.0
-"""How long a process may take to end once it was asked to."""
+_LENGTH: Final = struct.Struct("<Q")
+_START_S, _END_S = 60.0, 5.0
+_LOOK_EVERY_S: Final = 1.0
+"""How often a process that has nothing to do is looked at."""
+
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 30.0
+_HEALTHY_S: Final = 60.0
+"""A process that lived so long, or has answered a call, is started again at once; of the others
+each waits longer.
+"""
 
 
 class WorkerDiedError(SpanscoreError):
-    """A worker process ended while it made a call, and another one that was started for the same
-    call as well.
-    """
+    """A process died while it made a call; the text, the end of a sentence, says how."""
+
+
+class NotForkedError(SpanscoreError):
+    """The system gave no process for a call that was to have its own; the text has why."""
 
 
 class _Call(NamedTuple):
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
+    limit_s: float | None
     about: str
     result: Future[Any]
+    is_again: bool = False
+
+
+@dataclass(slots=True)
+class Place:
+    """The place of one process, which may have had others before it."""
+
+    process: "subprocess.Popen[bytes] | None" = None
+    connection: socket.socket | None = None
+    is_ready: bool = False
+    """Whether the process takes calls."""
+
+    is_working: bool = False
+    calls: int = 0
+    restarts: int = 0
+    fault: str | None = None
+    """Why no process runs: how the last one ended, or why the next did not start."""
+
+    def start(self, set_up: SetUp | None) -> None:
+        """Start a process. Raises OSError or EOFError where it does not come up."""
+        self.connection, theirs = socket.socketpair()
+        with theirs:
+            self.process = _process(theirs.fileno())
+        self.answer(pickle.dumps(set_up), _START_S)
+        self.is_ready, self.fault = True, None
+
+    def answer(self, message: bytes, limit_s: float | None) -> bytes:
+        """What the process answers. Raises OSError or EOFError where it dies, or is too slow."""
+        if self.connection is None:
+            raise EOFError
+        self.connection.settimeout(limit_s)
+        _write(self.connection, message)
+        return _read(self.connection)
+
+    def end(self, error: Exception | None = None) -> str:
+        """Have the process end; how it did, or why there is none, as the end of a sentence."""
+        process, self.process = self.process, None
+        self.is_ready = self.is_working = False
+        limit_s = None if self.connection is None else self.connection.gettimeout()
+        if self.connection is not None:
+            self.connection.close()
+        if process is None:
+            return f"{type(error).__name__}: {error}"
+        if error is None or isinstance(error, TimeoutError):
+            process.kill()
+        try:
+            code = process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
+        if isinstance(error, TimeoutError):
+            return f"had not ended after {limit_s:g} s"
+        return _how(code)
+
+    def stop(self) -> None:
+        """Kill the process, whatever it does."""
+        if (process := self.process) is not None:
+            process.kill()
+            process.wait()
 
 
 class WorkerPool:
@@ -46,22 +120,38 @@ class WorkerPool:
     submitted.
 
     Functions, arguments and results are pickled, so functions are those of modules. Processes are
-    started as they are needed; they do not notice Ctrl-C, and end with this process.
+    started with the first call, and again where they die; they do not notice Ctrl-C, and end with
+    this process.
     """
 
-    def __init__(self, count: int) -> None:
-        """`count` processes at most."""
-        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
-        self._is_closed = False
-        self._workers = [_Worker() for _ in range(count)]
+    def __init__(
+        self,
+        count: int,
+        set_up: SetUp | None = None,
+        *,
+        limit_s: float | None = None,
+        is_patient: bool = False,
+    ) -> None:
+        """A process that takes longer than `limit_s` for a call is killed. Where none starts, calls
+        wait if the pool `is_patient`, else they fail.
+        """
+        self.places = [Place() for _ in range(count)]
+        self.calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._set_up = set_up
+        self._limit_s = limit_s
+        self._is_patient = is_patient
+        self._is_wanted = threading.Event()
+        self._is_closed = threading.Event()
         self._threads = [
-            threading.Thread(
-                target=self._make_calls, args=(worker,), name="worker process", daemon=True
-            )
-            for worker in self._workers
+            threading.Thread(target=self._keep, args=(x,), name="worker process", daemon=True)
+            for x in self.places
         ]
         for thread in self._threads:
             thread.start()
+
+    def __len__(self) -> int:
+        """How many processes there are to be."""
+        return len(self.places)
 
     def __enter__(self) -> Self:
         return self
@@ -69,187 +159,313 @@ class WorkerPool:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    @property
-    def count(self) -> int:
-        """How many processes there are at most."""
-        return len(self._workers)
+    def start(self) -> None:
+        """Start the processes before there is a call."""
+        self._is_wanted.set()
 
     def submit(
-        self, function: Callable[..., ResultT], *arguments: Any, about: str
+        self,
+        function: Callable[..., ResultT],
+        *arguments: Any,
+        limit_s: float | None = None,
+        about: str = "",
     ) -> "Future[ResultT]":
-        """Have a function called; `about` names what with, for the error where a process dies of
-        it.
+        """Have a function called; `limit_s` is in place of the pool's.
+
+        `about` names what with: then it is called once more where the process dies, for what killed
+        it may not have been the call.
 
         The future raises what the function raised, and WorkerDiedError.
         """
-        call = _Call(function, arguments, about, Future())
-        if self._is_closed:
+        call = _Call(function, arguments, limit_s or self._limit_s, about, Future())
+        if self._is_closed.is_set():
             call.result.cancel()
         else:
-            self._calls.put(call)
+            self.calls.put(call)
+            self.start()
         return call.result
 
     def close(self) -> None:
         """End all processes; calls that have no result are cancelled."""
-        self._is_closed = True
-        with contextlib.suppress(queue.Empty):
-            while True:
-                call = self._calls.get_nowait()
-                if call is not None:
-                    call.result.cancel()
-        for _ in self._threads:
-            self._calls.put(None)
-        for worker in self._workers:
-            worker.stop()
+        self._is_closed.set()
+        self.start()
+        self._refuse_waiting(CancelledError())
+        for place in self.places:
+            self.calls.put(None)
+            place.stop()
         for thread in self._threads:
             thread.join(_END_S)
 
-    def _make_calls(self, worker: "_Worker") -> None:
-        while (call := self._calls.get()) is not None:
-            if call.result.set_running_or_notify_cancel():
-                self._make(worker, call)
-        worker.stop()
+    def died(self, place: Place) -> None:
+        """Called in any thread, when the process of a place has died."""
 
-    def _make(self, worker: "_Worker", call: _Call) -> None:
-        try:
-            succeeded, result = self._answer(worker, call)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, somebody waits for the result
-            call.result.set_exception(error)
-            return
-        if succeeded:
-            call.result.set_result(result)
-        else:
-            call.result.set_exception(result)
+    def did_not_start(self, place: Place, wait_s: float) -> None:
+        """Called in any thread; the next try is in so many seconds."""
 
-    def _answer(self, worker: "_Worker", call: _Call) -> Any:
-        for _ in range(_TRIES):
+    def _refuse_waiting(self, error: Exception) -> None:
+        with suppress(queue.Empty):
+            while True:
+                call = self.calls.get_nowait()
+                if call is not None and _is_begun(call.result):
+                    call.result.set_exception(error)
+
+    def _keep(self, place: Place) -> None:
+        """Start and serve the processes of a place, one after the other."""
+        self._is_wanted.wait()
+        wait_s = _FIRST_WAIT_S
+        while not self._is_closed.is_set():
+            before, since_s = place.calls, time.monotonic()
             try:
-                return worker.answer((call.function, call.arguments))
-            except (EOFError, BrokenPipeError):
-                how = worker.ended()
-                if self._is_closed:
-                    raise CancelledError from None
-        raise WorkerDiedError(
-            f"a worker process ended ({how}) while it worked on {call.about}, and so did a second"
-            " one; where memory ran out use fewer workers, and to see what fails one alone"
-        )
+                place.start(self._set_up)
+            except (OSError, EOFError) as error:
+                place.fault = f"a worker process did not start: {place.end(error)}"
+                wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
+                self.did_not_start(place, wait_s)
+                if not self._is_patient:
+                    self._refuse_waiting(WorkerDiedError(place.fault))
+            else:
+                self._serve(place)
+                is_sound = place.calls > before or time.monotonic() - since_s > _HEALTHY_S
+                wait_s = _FIRST_WAIT_S if is_sound else min(wait_s * 2, _LONGEST_WAIT_S)
+                place.restarts += 1
+            self._is_closed.wait(wait_s)
 
-
-class _Worker:
-    """A process that makes calls, and another one where it has died."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._is_stopped = False
-
-    def answer(self, call: object) -> Any:
-        """What a call gives.
-
-        Raises EOFError or BrokenPipeError where the process ended meanwhile, and CancelledError
-        where it was stopped before it began.
-        """
-        process = self._process or self._start()
-        _send(process.stdin, call)
-        return _receive(process.stdout)
-
-    def _start(self) -> "subprocess.Popen[bytes]":
-        process = self._process = _started()
-        if self._is_stopped:  # while the process was started: `stop` saw none
-            self.stop()
-            raise CancelledError
-        _send(process.stdin, sys.path)
-        return process
-
-    def ended(self) -> str:
-        """How the process ended, in words; the next call starts another one."""
-        process, self._process = self._process, None
-        if process is None:
-            return "before it began"
+    def _serve(self, place: Place) -> None:
+        """Have the process of a place make calls, until it is dead or the pool closed."""
+        call: _Call | None = None
+        pid = place.process.pid if place.process is not None else None
         try:
-            code = process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            code = process.wait()
-        _close(process)
-        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            while not self._is_closed.is_set():
+                call = None
+                call = self._next(place)
+                if call is not None and _is_begun(call.result):
+                    self._make(place, call)
+        except (OSError, EOFError) as error:
+            how = place.end(error)
+            place.fault = f"worker process {pid} {how}"
+            if not self._is_closed.is_set():
+                self.died(place)
+            if call is not None:
+                self._give_back(call, how)
+        else:
+            place.end()
 
-    def stop(self) -> None:
-        """End the process, whatever it does; no other one is started."""
-        self._is_stopped = True
-        process = self._process
-        if process is not None:
-            process.kill()
-            process.wait()
+    def _next(self, place: Place) -> _Call | None:
+        """The next call; None where there is none within a second.
+
+        Raises EOFError where the process has ended meanwhile.
+        """
+        call = None
+        with suppress(queue.Empty):
+            call = self.calls.get(timeout=_LOOK_EVERY_S)
+        if place.process is None or place.process.poll() is not None:
+            self.calls.put(call)
+            raise EOFError
+        return call
+
+    def _make(self, place: Place, call: _Call) -> None:
+        """Raises OSError or EOFError where the process dies of it."""
+        place.is_working = True
+        try:
+            message = pickle.dumps((call.function, call.arguments), pickle.HIGHEST_PROTOCOL)
+        except Exception as error:  # noqa: BLE001 - whoever waits for the result gets it
+            call.result.set_exception(error)
+        else:
+            answer = place.answer(message, call.limit_s)
+            place.calls += 1
+            _settle(call.result, answer)
+        place.is_working = False
+
+    def _give_back(self, call: _Call, how: str) -> None:
+        """The process is dead: the call that it made is made again, or fails."""
+        if self._is_closed.is_set():
+            call.result.set_exception(CancelledError())
+        elif call.about and not call.is_again:
+            self.calls.put(call._replace(is_again=True))
+        elif call.about:
+            how = (
+                f"a worker process {how} while it worked on {call.about}, and so did a second one;"
+                " where memory ran out use fewer workers, and to see what fails one alone"
+            )
+            call.result.set_exception(WorkerDiedError(how))
+        else:
+            call.result.set_exception(WorkerDiedError(how))
 
 
-def _started() -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"]
+def _is_begun(result: Future[Any]) -> bool:
+    """Whether a call is to be made, for the first time or once more; else nobody waits for it."""
+    return result.running() or result.set_running_or_notify_cancel()
+
+
+def _settle(result: Future[Any], answer: bytes) -> None:
+    try:
+        succeeded, found = pickle.loads(answer)  # noqa: S301 - what a process of this very program wrote
+    except Exception as error:  # noqa: BLE001 - such as that of an error that takes other arguments
+        succeeded, found = False, error
+    if succeeded:
+        result.set_result(found)
+    else:
+        result.set_exception(found)
+
+
+def _process(number: int) -> "subprocess.Popen[bytes]":
+    """A process that has the socket with this file descriptor."""
+    command = [sys.executable, "-P", "-c", f"from {__name__} import serve; serve({number})"]
+    path = os.pathsep.join(x or str(Path.cwd()) for x in sys.path)
     # In a group of its own, which Ctrl-C in the terminal does not reach: what was begun is ended by
     # this process.
     return subprocess.Popen(  # noqa: S603 - this very program
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
+        command,
+        pass_fds=(number,),
+        stdin=subprocess.DEVNULL,
+        stdout=2,
+        env={**os.environ, "PYTHONPATH": path},
+        process_group=0,
     )
 
 
-def _close(process: "subprocess.Popen[bytes]") -> None:
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            with contextlib.suppress(OSError):
-                stream.close()
+def _how(code: int) -> str:
+    """What ended a process with this return code."""
+    return f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
 
 
-def serve() -> None:
-    """Make the calls that standard input contains until it ends, and write what they give to
-    standard output.
+class _Served(NamedTuple):
+    """What this process, a worker, was started with."""
 
-    What a function itself prints goes to standard error.
+    number: int
+    set_up: SetUp | None
+
+
+_served = _Served(-1, None)
+
+
+def serve(number: int) -> None:
+    """Make the calls that come through the socket with this file descriptor, until it is closed.
+
+    What a function prints goes to standard error. Signals that a terminal or a supervisor sends to
+    all processes are for the one that started this one.
     """
-    with (
-        # Around the streams: closing writes what the pipe did not take, and fails once more.
-        contextlib.suppress(EOFError, BrokenPipeError),
-        os.fdopen(os.dup(0), "rb") as calls,
-        os.fdopen(os.dup(1), "wb") as results,
-    ):
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
-        os.dup2(2, 1)
-        sys.path[:] = _receive(calls)
+    global _served  # noqa: PLW0603 - there is one for a process
+    die_with_parent()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, signal.SIG_IGN)
+    with socket.socket(fileno=number) as calls, suppress(EOFError, BrokenPipeError):
+        _served = _Served(number, pickle.loads(_read(calls)))  # noqa: S301 - from the process that started this one
+        _set_up(_served.set_up)
+        _write(calls, b"")
         while True:
-            _write(results, _outcome(*_receive(calls)))
+            _write(calls, _outcome(*pickle.loads(_read(calls))))  # noqa: S301 - as above
+
+
+def _set_up(found: SetUp | None) -> None:
+    if found is not None:
+        function, arguments = found
+        function(*arguments)
 
 
 def _outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
     """Whether a function gave something, and what, else its error; pickled."""
     try:
-        return _pickled((True, function(*arguments)))
+        return pickle.dumps((True, function(*arguments)), pickle.HIGHEST_PROTOCOL)
     except Exception as error:  # noqa: BLE001 - raised again where the call was submitted
-        return _pickled((False, error))
+        return pickle.dumps((False, error), pickle.HIGHEST_PROTOCOL)
 
 
-def _pickled(item: object) -> bytes:
-    return pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
+def _write(connection: socket.socket, content: bytes) -> None:
+    connection.sendall(_LENGTH.pack(len(content)) + content)
 
 
-def _send(stream: IO[bytes] | None, item: object) -> None:
-    if stream is not None:
-        _write(stream, _pickled(item))
+def _read(connection: socket.socket) -> bytes:
+    [size] = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
+    return bytes(_exactly(connection, size))
 
 
-def _write(stream: IO[bytes], content: bytes) -> None:
-    stream.write(_LENGTH.pack(len(content)))
-    stream.write(content)
-    stream.flush()
+def _exactly(connection: socket.socket, size: int) -> bytearray:
+    """So many bytes. Raises EOFError where the other end is closed before."""
+    body = bytearray(size)
+    view = memoryview(body)
+    while view:
+        count = connection.recv_into(view)
+        if not count:
+            raise EOFError
+        view = view[count:]
+    return body
 
 
-def _receive(stream: IO[bytes] | None) -> Any:
-    if stream is None:
-        raise EOFError
-    [length] = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
-    return pickle.loads(_exactly(stream, length))  # noqa: S301 - what a process of this very program wrote
+def apart(function: Callable[..., ResultT], arguments: Sequence[Any], limit_s: float) -> ResultT:
+    """Have a function called in a process of its own, which is forked from this worker process.
+
+    What is open here, such as a database, must not be used there: it is set up anew. Raises
+    WorkerDiedError where that process dies or takes longer than `limit_s` seconds, and
+    NotForkedError where there can be none.
+    """
+
+    def work() -> bytes:
+        _set_up(_served.set_up)
+        return pickle.dumps(function(*arguments), pickle.HIGHEST_PROTOCOL)
+
+    found: ResultT = pickle.loads(done_apart(work, limit_s, unneeded=_served.number))  # noqa: S301 - as above
+    return found
 
 
-def _exactly(stream: IO[bytes], count: int) -> bytes:
-    content = stream.read(count)
-    if len(content) < count:
-        raise EOFError
-    return content
+_FAILED: Final = 70
+"""The exit code of a process that has no answer; as `sysexits.h` has it for a fault within."""
+
+
+def done_apart(work: Callable[[], bytes], limit_s: float, *, unneeded: int) -> bytes:
+    """What `work` gives in a process of its own, which the system ends after `limit_s` seconds.
+
+    It closes the file descriptor `unneeded`. No other thread may have a lock that `work` needs.
+    Raises as `apart`.
+    """
+    try:
+        reading, writing = os.pipe()
+    except OSError as error:
+        raise NotForkedError(str(error)) from None
+    try:
+        pid = os.fork()
+    except OSError as error:  # such as too little memory, or too many processes
+        os.close(reading)
+        os.close(writing)
+        raise NotForkedError(str(error)) from None
+    if pid == 0:
+        _work(work, limit_s, writing, close=(reading, unneeded))
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        found = answer.read()
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code:
+        is_late = code == -signal.SIGALRM
+        raise WorkerDiedError(f"had not ended after {limit_s:g} s" if is_late else _how(code))
+    return found
+
+
+def _work(work: Callable[[], bytes], limit_s: float, writing: int, close: tuple[int, ...]) -> None:
+    """Write what `work` gives, and end this process."""
+    code = _FAILED
+    with suppress(BaseException):
+        for number in close:
+            os.close(number)
+        die_with_parent()
+        # The system's own action, which C code that keeps Python's lock cannot put off.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, limit_s)
+        with os.fdopen(writing, "wb") as answer:
+            answer.write(work())
+        code = os.EX_OK
+    sys.stderr.flush()
+    os._exit(code)
+
+
+_PR_SET_PDEATHSIG: Final = 1
+"""From linux/prctl.h: the signal that a process gets when its parent dies."""
+
+
+def die_with_parent() -> None:
+    """Have Linux kill this process when the one that started it dies, whatever it is doing.
+
+    C code that keeps Python's lock cannot put that off.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -112,7 +112,7 @@ def test_what_kills_each_worker_process_is_named_with_its_traces(evaluated, plug
     assert main(["eval", str(RECORDINGS), "--workers", "2", "-c", config]) == 1
     said = capsys.readouterr().err
     assert re.search(
-        r"killed by SIGKILL\) while it worked on the scores of traces [0-9a-f]{32}", said
+        r"killed by signal 9 while it worked on the scores of traces [0-9a-f]{32}", said
     )
     assert "use fewer workers" in said
 

@@ -114,7 +114,7 @@ def _serve():
     """Answer requests; returns, in a process that was forked, what it has to run."""
     for name in MODULES:
         importlib.import_module(name)
-    importlib.import_module("spanscore.workers.process").import_readers()
+    importlib.import_module("spanscore.workers.answers").import_readers()
     load_litellm = importlib.import_module("spanscore.lazy_imports").load_litellm
     running = set()
     for line in sys.stdin.buffer:

@@ -30,7 +30,7 @@ from spanscore.dialects.reading import Dialect
 
 here = Path(__file__).parent
 libc, lock = ctypes.PyDLL(None), ctypes.create_string_buffer(64)
-if "spanscore.workers.process" in " ".join(sys.orig_argv):
+if "spanscore.worker_processes" in " ".join(sys.orig_argv):
     if (here / "broken").exists():
         sys.exit("this worker process is broken")
     while (here / "slow").exists():

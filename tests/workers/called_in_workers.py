@@ -30,3 +30,14 @@ def kill_itself_once(file):
 
 def wait_for_ever():
     threading.Event().wait()
+
+
+_remembered = []
+
+
+def remember(item):
+    _remembered.append(item)
+
+
+def remembered():
+    return _remembered

@@ -7,8 +7,7 @@ import pytest
 from spanscore.assemble.assembler import Cut
 from spanscore.telemetry import Config as Telemetry
 from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult
-from spanscore.workers.answers import Answering
-from spanscore.workers.messages import Batch, Setup, Task
+from spanscore.workers.answers import Answering, Setup, Task
 
 CUT = Cut(b"\x01" * 16, (1,), "complete", genai=True, reopened=False)
 
@@ -39,7 +38,7 @@ def scores(tmp_path):
 
     def scores_of(kind, trace):
         answering._reader = Reader(trace)
-        (read,) = answering.answers(Batch([Task(ReadJob((CUT,), kind))], {})).read
+        (read,) = answering.answers([Task(ReadJob((CUT,), kind))], {}).read
         return list(read.first_scores)
 
     return scores_of

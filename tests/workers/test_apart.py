@@ -6,18 +6,18 @@ import signal
 
 import pytest
 
-from spanscore.workers.messages import Died, NotForked
-from spanscore.workers.process import done_apart
+from spanscore.worker_processes import NotForkedError, WorkerDiedError, done_apart
 
 LONG_S = 300.0
 
 
 def apart(work, limit_s=LONG_S):
     reading, unneeded = os.pipe()
-    found = done_apart(work, limit_s, unneeded=unneeded)
-    os.close(reading)
-    os.close(unneeded)
-    return found
+    try:
+        return done_apart(work, limit_s, unneeded=unneeded)
+    finally:
+        os.close(reading)
+        os.close(unneeded)
 
 
 @pytest.mark.parametrize("size", [0, 1, 10_000_000])
@@ -42,19 +42,23 @@ def regular_expression():
 
 
 def test_work_that_ends_its_process_says_how():
-    assert apart(end) == Died("ended with 9")
+    with pytest.raises(WorkerDiedError, match=r"^ended with 9$"):
+        apart(end)
 
 
 def test_work_that_is_killed_says_by_what():
-    assert apart(kill) == Died("was killed by signal 9")
+    with pytest.raises(WorkerDiedError, match=r"^was killed by signal 9$"):
+        apart(kill)
 
 
 def test_an_error_ends_its_process_alone():
-    assert isinstance(apart(fail), Died)
+    with pytest.raises(WorkerDiedError):
+        apart(fail)
 
 
 def test_c_code_that_never_ends_is_ended_in_time():
-    assert apart(regular_expression, 0.05) == Died("had not ended after 0.05 s")
+    with pytest.raises(WorkerDiedError, match=r"^had not ended after 0\.05 s$"):
+        apart(regular_expression, 0.05)
 
 
 def test_without_memory_for_a_process_the_work_is_not_blamed(monkeypatch):
@@ -62,7 +66,8 @@ def test_without_memory_for_a_process_the_work_is_not_blamed(monkeypatch):
         raise OSError(12, "Cannot allocate memory")
 
     monkeypatch.setattr(os, "fork", no)
-    assert apart(end) == NotForked("[Errno 12] Cannot allocate memory")
+    with pytest.raises(NotForkedError, match="Cannot allocate memory"):
+        apart(end)
 
 
 def test_without_file_descriptors_for_a_process_the_work_is_not_blamed(monkeypatch):
@@ -70,7 +75,8 @@ def test_without_file_descriptors_for_a_process_the_work_is_not_blamed(monkeypat
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(os, "pipe", no)
-    assert done_apart(end, LONG_S, unneeded=-1) == NotForked("[Errno 24] Too many open files")
+    with pytest.raises(NotForkedError, match="Too many open files"):
+        done_apart(end, LONG_S, unneeded=-1)
 
 
 def test_a_process_that_could_not_be_started_leaves_no_file_open(monkeypatch):
@@ -79,7 +85,8 @@ def test_a_process_that_could_not_be_started_leaves_no_file_open(monkeypatch):
 
     monkeypatch.setattr(os, "fork", no)
     before = next_descriptor()
-    done_apart(end, LONG_S, unneeded=-1)
+    with pytest.raises(NotForkedError):
+        done_apart(end, LONG_S, unneeded=-1)
     assert next_descriptor() == before
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from spanscore.evaluation.engine import BatchScores, SessionScores
 from spanscore.telemetry import Meter
+from spanscore.worker_processes import NotForkedError, WorkerDiedError
 from spanscore.workers import LoneTries, SessionsElsewhere
-from spanscore.workers.messages import Failed, Scored
-from spanscore.workers.pool import NotForkedError, WorkerDiedError
+from spanscore.workers.answers import Failed, Scored
 from spanscore.workers.readers import KillsWorkersError, ReadFailedError
 
 TWO = ("one", "two")

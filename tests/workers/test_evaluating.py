@@ -12,8 +12,7 @@ from spanscore.model.trace import Session
 from spanscore.store import records
 from spanscore.store.config import Config as Store
 from spanscore.store.lookup import SessionRecord
-from spanscore.workers.answers import Evaluating
-from spanscore.workers.messages import EvaluationSetup, Failed, SessionKeys
+from spanscore.workers.answers import Evaluating, EvaluationSetup, Failed, SessionKeys
 
 
 class Stored:

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import pickle
 import sys
 
 import pytest
@@ -11,8 +12,7 @@ from spanscore.evaluation import Config as Evaluation
 from spanscore.judge.config import Config as Judge
 from spanscore.store.config import Config as Store
 from spanscore.telemetry import Config, configure_logging
-from spanscore.workers.answers import Evaluating
-from spanscore.workers.messages import LENGTH, EvaluationSetup, SessionKeys, decode, encode
+from spanscore.workers.answers import Evaluating, EvaluationSetup, SessionKeys, encoded
 from spanscore.workers.readers import ReadFailedError
 
 LOG = logging.getLogger("spanscore.serving.completion")
@@ -34,7 +34,7 @@ def line(monkeypatch):
     configure_logging(Config.model_validate({"logs": {"encoding": "console"}}))
     setup = EvaluationSetup(Evaluation(), Judge(), Embedding(), Store())
     scoring = Evaluating(setup, lambda *_: (Damaged(), ()))
-    failed = decode(encode(scoring.sessions(SessionKeys(["s"])))[LENGTH.size :])
+    failed = pickle.loads(encoded(scoring.sessions(SessionKeys(["s"]))))  # noqa: S301 - made here
     scoring._loop.close()
     error = ReadFailedError(failed.error, failed.traceback)
     LOG.error("a session cannot be scored", exc_info=error)

@@ -28,7 +28,7 @@ from spanscore.telemetry import Config as Telemetry
 from spanscore.telemetry import Meter
 from spanscore.turn_scheduling import TurnScheduler
 from spanscore.workers import InProcesses, InThreads, LoneTries, WorkerPool
-from spanscore.workers.messages import EvaluationSetup, Setup
+from spanscore.workers.answers import EvaluationSetup, Setup
 
 OF_A_TRACE_ALONE = [
     name
@@ -130,7 +130,7 @@ def test_a_recording_of_each_kind_is_read_and_scored_alike(tmp_path):
             return await compare(journal, pool, engine)
         finally:
             working.cancel()
-            await pool.close()
+            await asyncio.to_thread(pool.close)
             journal.close()
 
     different, count, scored = asyncio.run(run())

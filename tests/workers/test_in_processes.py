@@ -7,9 +7,9 @@ import pytest
 from spanscore.assemble.assembler import Cut
 from spanscore.content import ContentNote
 from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult
+from spanscore.worker_processes import WorkerDiedError
 from spanscore.workers import InProcesses, LoneTries
-from spanscore.workers.messages import Answers, Failed
-from spanscore.workers.pool import WorkerDiedError
+from spanscore.workers.answers import Answers, Failed
 from spanscore.workers.readers import KillsWorkersError, ReadFailedError, reason
 
 FRAGMENT = object()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from spanscore.workers.pool import NotForkedError, WorkerDiedError
+from spanscore.worker_processes import NotForkedError, WorkerDiedError
 from spanscore.workers.readers import TRIES, KillsWorkersError, LoneTries
 
 

@@ -7,7 +7,7 @@ import pytest
 
 READ = """
 import sys
-from spanscore.workers.process import import_readers
+from spanscore.workers.answers import import_readers
 import_readers()
 before = set(sys.modules)
 from spanscore import dialects, metrics, turns

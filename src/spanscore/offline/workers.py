@@ -73,7 +73,7 @@ class ScoringInWorkers:
     @property
     def count(self) -> int:
         """How many processes there are."""
-        return self._pool.count
+        return len(self._pool)
 
     def call(self, given: Sequence[tuple[AgentTrace, Sequence[AgentTrace]]]) -> TracesCall:
         """The call that asks for the scores of traces, each given with the turns of its session

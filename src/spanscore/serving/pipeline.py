@@ -43,7 +43,7 @@ from spanscore.telemetry import Meter, declared, logs
 from spanscore.telemetry.meter import watch
 from spanscore.threads import Precedence
 from spanscore.workers import WorkerPool
-from spanscore.workers.messages import EvaluationSetup, Setup
+from spanscore.workers.answers import EvaluationSetup, Setup
 
 _log = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ class Pipeline:
         finally:
             await self.server.stop(0.0)
             if self._workers is not None:
-                await self._workers.close()
+                await asyncio.to_thread(self._workers.close)
             await self._sender.stop()
             await self.monitors.close()
             await asyncio.gather(*(x.close() for x in self._reportings))

@@ -1,17 +1,23 @@
-"""A worker's answers: jobs read, sessions evaluated."""
+"""What worker processes do: jobs read, sessions evaluated."""
 
 import asyncio
+import gc
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TypeAlias
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Self, TypeAlias
 
-from spanscore import dialects, turns
+from spanscore import dialects, metrics, turns
 from spanscore.assemble.backlog import Requests
 from spanscore.assemble.fragments import Units
-from spanscore.content import ContentNotes
+from spanscore.content import ContentNote, ContentNotes
+from spanscore.dialects import SpanNames
 from spanscore.embed import open_embedder
+from spanscore.embed.config import Config as Embedding
 from spanscore.errors import RetryableError, SpanscoreError
+from spanscore.evaluation import Config as Evaluation
 from spanscore.evaluation import Engine
 from spanscore.evaluation.engine import (
     FirstScores,
@@ -21,23 +27,121 @@ from spanscore.evaluation.engine import (
     session_scores,
     uses_others,
 )
+from spanscore.judge.config import Config as Judge
 from spanscore.model.trace import AgentTrace, in_scope
 from spanscore.store import records
+from spanscore.store.config import Config as Store
 from spanscore.store.journal import JournalReader
 from spanscore.store.lookup import SessionReader, StoredSessions
-from spanscore.telemetry import Meter, about, declared
+from spanscore.telemetry import Config as Telemetry
+from spanscore.telemetry import Meter, about, configure_logging, declared
 from spanscore.telemetry.declared import Declared
-from spanscore.turn_scheduling import JobKind, JobReader, ReadResult
-from spanscore.workers.messages import (
-    Answers,
-    Batch,
-    EvaluationSetup,
-    Failed,
-    Scored,
-    SessionKeys,
-    Setup,
-    Task,
-)
+from spanscore.telemetry.logs import stack
+from spanscore.turn_scheduling import JobKind, JobReader, ReadJob, ReadResult
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSetup:
+    """What a worker process needs of the configuration to evaluate sessions and traces."""
+
+    evaluation: Evaluation
+    judge: Judge
+    embedding: Embedding
+    store: Store
+    """Where sessions are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a worker process needs of the configuration."""
+
+    journal: Path
+    telemetry: Telemetry
+    stitch_off: frozenset[str]
+    session_scope: tuple[str, ...]
+    attributes: frozenset[str]
+    evaluation: EvaluationSetup | None = None
+    """What evaluates sessions and traces; None where the server does that itself."""
+    span_names: SpanNames = field(default_factory=SpanNames)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A job to be read; `is_referred_to`: another trace refers to its trace."""
+
+    job: ReadJob
+    is_referred_to: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKeys:
+    """Sessions to be evaluated as they are stored, by their keys; `tenant` None: all tenants'."""
+
+    keys: Sequence[str]
+    tenant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A task could not be done: the class of the error, and where it was raised.
+
+    `traceback` is as log lines contain it: the frames, without texts that may quote a trace.
+    `is_for_server`: the server can do it, since it is no fault of what the task is about. The
+    journal could not be read, or what was found could not be sent.
+    """
+
+    error: str
+    traceback: str
+    is_for_server: bool = False
+
+    @classmethod
+    def by(cls, error: BaseException) -> Self:
+        """What failed by an error."""
+        return cls(type(error).__name__, stack(error))
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What became of the tasks of a batch, in their order; and of each, what was noted of the
+    content of its traces.
+    """
+
+    read: Sequence[ReadResult | Failed]
+    notes: Sequence[Sequence[ContentNote]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The scores of stored sessions; `decisions` are the labels of each that `evaluation.rules`
+    made. `rest` are the keys of the sessions that are to be asked for once more.
+    """
+
+    scores: Sequence[SessionScores]
+    decisions: Sequence[Mapping[str, str]]
+    rest: Sequence[str] = ()
+
+
+def encoded(answer: Answers | Scored | Failed) -> bytes:
+    """An answer, pickled; what of it cannot be, such as values nested too deeply, has failed."""
+    try:
+        return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # noqa: BLE001 - of values that anybody may have sent
+        if isinstance(answer, Answers):
+            return pickle.dumps(Answers([_sendable(x) for x in answer.read], answer.notes))
+        return pickle.dumps(_unsent(error))
+
+
+def _sendable(read: ReadResult | Failed) -> ReadResult | Failed:
+    try:
+        pickle.dumps(read)
+    except Exception as error:  # noqa: BLE001 - as above
+        return _unsent(error)
+    return read
+
+
+def _unsent(error: Exception) -> Failed:
+    return Failed(type(error).__name__, "", is_for_server=True)
+
 
 ReadSessions: TypeAlias = Callable[
     [Sequence[str], str | None], tuple[StoredSessions, tuple[str, ...]]
@@ -149,10 +253,10 @@ class Answering:
             watch=self._notes,
         )
 
-    def answers(self, batch: Batch) -> Answers:
-        """What became of each task."""
-        self._journal.checksums = batch.checksums
-        answered = [(self._answer(task), self._notes.take()) for task in batch.tasks]
+    def answers(self, tasks: Sequence[Task], checksums: Mapping[int, int | None]) -> Answers:
+        """What became of each task; `checksums` are those of the requests they need, by row."""
+        self._journal.checksums = checksums
+        answered = [(self._answer(task), self._notes.take()) for task in tasks]
         return Answers([read for read, _ in answered], [notes for _, notes in answered])
 
     def _answer(self, task: Task) -> ReadResult | Failed:
@@ -184,3 +288,48 @@ class Answering:
 
 def _is_read_again(result: ReadResult) -> bool:
     return result.job.kind is JobKind.EARLY and not turns.shows_whole(result.traces)
+
+
+_COLLECT_EVERY: Final = 50_000
+"""As in the server: objects between two collections."""
+
+
+class _Work:
+    """What this process, a worker, was set up to do."""
+
+    answering: Answering
+    evaluating: Evaluating | None = None
+
+
+def set_up(setup: Setup) -> None:
+    """Have this process, a worker, do what the other functions say."""
+    configure_logging(setup.telemetry)
+    dialects.configure(setup.span_names)
+    _Work.evaluating = None if setup.evaluation is None else Evaluating(setup.evaluation)
+    _Work.answering = Answering(setup, _Work.evaluating)
+    import_readers()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_EVERY)
+
+
+def import_readers() -> None:
+    """Import what reads and measures traces, which each process that is forked from here then has
+    from the start.
+    """
+    for package in (dialects, turns):
+        for name in package.__all__:
+            getattr(package, name)
+    dialects.all_dialects()
+    metrics.available()
+
+
+def read_jobs(tasks: Sequence[Task], checksums: Mapping[int, int | None]) -> bytes:
+    """The `Answers` to tasks, as `encoded`."""
+    return encoded(_Work.answering.answers(tasks, checksums))
+
+
+def score_sessions(wanted: SessionKeys) -> bytes:
+    """What `Evaluating.sessions` gives, as `encoded`."""
+    if _Work.evaluating is None:
+        raise ValueError("the setup has no sessions evaluated")
+    return encoded(_Work.evaluating.sessions(wanted))

@@ -2,14 +2,17 @@
 
 import asyncio
 import logging
+import pickle
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
+from spanscore import worker_processes
+from spanscore.assemble.assembler import Cut
 from spanscore.content import ContentNote
 from spanscore.errors import SpanscoreError
 from spanscore.evaluation.engine import BatchScores
@@ -17,8 +20,109 @@ from spanscore.model.trace import in_scope
 from spanscore.telemetry import Meter, declared
 from spanscore.threads import Precedence
 from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult, TurnScheduler
-from spanscore.workers.messages import Answers, Failed, Scored, SessionKeys, Task
-from spanscore.workers.pool import NotForkedError, WorkerDiedError, WorkerPool
+from spanscore.worker_processes import NotForkedError, Place, WorkerDiedError, apart
+from spanscore.workers import answers
+from spanscore.workers.answers import Answers, Failed, Scored, SessionKeys, Setup, Task
+
+_log = logging.getLogger(__name__)
+
+LIMIT_S: Final = 60.0
+"""What a batch may take, which is some MiB: a process that takes longer is killed. Each of what is
+in it may take longer by itself.
+"""
+
+
+class WorkerPool(worker_processes.WorkerPool):
+    """The worker processes of a server."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        count: int,
+        meter: Meter,
+        checksums: Callable[[Iterable[Cut]], dict[int, int | None]],
+    ) -> None:
+        """Nothing is started yet.
+
+        `checksums` are those of the requests with some traces, by row.
+        """
+        super().__init__(count, (answers.set_up, (setup,)), limit_s=LIMIT_S, is_patient=True)
+        self.scores_sessions = setup.evaluation is not None
+        """Whether the processes evaluate sessions."""
+        self._checksums = checksums
+        self._meter = meter
+        meter.watch(declared.WORKERS_RUNNING, lambda: sum(x.is_ready for x in self.places))
+        meter.watch(declared.WORKERS_CONFIGURED, lambda: len(self))
+        meter.watch(
+            declared.WORKERS_BATCHES,
+            lambda: self.calls.qsize() + sum(x.is_working for x in self.places),
+        )
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong where no process runs; None while the first are being started."""
+        faults = [place.fault for place in self.places if place.fault is not None]
+        if not faults or any(place.is_ready for place in self.places):
+            return None
+        return (
+            "no worker process runs, so traces wait in the journal and are not scored; the server"
+            f" goes on to start them, and its log contains what they logged. The last: {faults[-1]}"
+        )
+
+    def health(self) -> list[dict[str, Any]]:
+        """What the health endpoint shows of each process."""
+        return [_health(place) for place in self.places]
+
+    async def run(self) -> None:
+        """Start the processes, and start those again that die, until the pool is closed."""
+        self.start()
+
+    async def ask(self, tasks: Sequence[Task], *, alone_s: float | None = None) -> Answers:
+        """What became of tasks.
+
+        With `alone_s` they are done in a process of their own, which may take so many seconds.
+        Raises WorkerDiedError where the process died that worked on them, and NotForkedError where
+        there could be no process of their own.
+        """
+        checksums = self._checksums(cut for task in tasks for cut in task.job.cuts)
+        found: Answers = await self._answer(answers.read_jobs, tasks, checksums, alone_s=alone_s)
+        return found
+
+    async def score(self, wanted: SessionKeys, *, alone_s: float | None = None) -> Scored | Failed:
+        """The scores of sessions; the argument and the errors are as for `ask`."""
+        found: Scored | Failed = await self._answer(answers.score_sessions, wanted, alone_s=alone_s)
+        return found
+
+    async def _answer(
+        self, function: Callable[..., bytes], *arguments: Any, alone_s: float | None
+    ) -> Any:
+        if alone_s is None:
+            made = self.submit(function, *arguments)
+        else:
+            made = self.submit(apart, function, arguments, alone_s, limit_s=alone_s + LIMIT_S)
+        body = await asyncio.wrap_future(made)
+        return await asyncio.to_thread(pickle.loads, body)  # written by this very program
+
+    def died(self, place: Place) -> None:
+        """See `worker_processes.WorkerPool.died`."""
+        self._meter.add(declared.WORKERS_ENDED)
+        _log.warning("%s; another is started, and what it was reading is read again", place.fault)
+
+    def did_not_start(self, place: Place, wait_s: float) -> None:
+        """See `worker_processes.WorkerPool.did_not_start`."""
+        _log.error("%s; the next try is in %.1f s", place.fault, wait_s)
+
+
+def _health(place: Place) -> dict[str, Any]:
+    state = "starting" if not place.is_ready else "working" if place.is_working else "idle"
+    found: dict[str, Any] = {
+        "pid": place.process.pid if place.is_ready and place.process else None,
+        "state": state,
+        "batches": place.calls,
+        "restarts": place.restarts,
+    }
+    return found if place.fault is None else found | {"fault": place.fault}
+
 
 Read: TypeAlias = ReadResult | Exception
 """What was read of a job, or why it cannot be read."""
@@ -75,8 +179,6 @@ first try ends soon: it finds the traces that are innocent, which wait for its e
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 30.0
 """Before a try for which the system had no process is made once more."""
-
-_log = logging.getLogger(__name__)
 
 Sleep: TypeAlias = Callable[[float], Awaitable[object]]
 _Item = TypeVar("_Item")
