@@ -7,13 +7,16 @@ import pytest
 from spanscore.assemble.assembler import Cut
 from spanscore.telemetry import Config as Telemetry
 from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult
-from spanscore.workers.answers import Answering, Setup, Task
+from spanscore.workers.answers import Answering, Evaluating, Setup, Task
 
 CUT = Cut(b"\x01" * 16, (1,), "complete", genai=True, reopened=False)
 
 
-class Evaluating:
+class Scoring(Evaluating):
     """Has scores for each trace."""
+
+    def __init__(self):
+        pass
 
     def traces(self, traces):
         return {trace.id: "scores" for trace in traces}
@@ -34,7 +37,7 @@ def scores(tmp_path):
     """The scores that come with a trace that was read for a reason."""
     path = tmp_path / "journal.db"
     sqlite3.connect(path).close()
-    answering = Answering(Setup(path, Telemetry(), frozenset(), (), frozenset()), Evaluating())
+    answering = Answering(Setup(path, Telemetry(), frozenset(), (), frozenset()), Scoring())
 
     def scores_of(kind, trace):
         answering._reader = Reader(trace)

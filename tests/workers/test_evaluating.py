@@ -8,7 +8,7 @@ from spanscore.embed.config import Config as Embedding
 from spanscore.evaluation import Config as Evaluation
 from spanscore.evaluation.engine import digest_of
 from spanscore.judge.config import Config as Judge
-from spanscore.model.trace import Session
+from spanscore.model.trace import Session, ToolCall
 from spanscore.store import records
 from spanscore.store.config import Config as Store
 from spanscore.store.lookup import SessionRecord
@@ -34,9 +34,7 @@ SETUP = EvaluationSetup(Evaluation(), Judge(), Embedding(), Store())
 
 @pytest.fixture
 def scoring():
-    made = Evaluating(SETUP)
-    yield made
-    made._loop.close()
+    return Evaluating(SETUP)
 
 
 @pytest.fixture
@@ -49,9 +47,7 @@ def scoring_stored():
         made.append(Evaluating(SETUP, lambda _keys, _tenant: left.pop(0)))
         return made[-1]
 
-    yield make
-    for one in made:
-        one._loop.close()
+    return make
 
 
 def test_what_the_rules_decided_comes_with_the_scores(scoring_stored, make_trace):
@@ -77,7 +73,6 @@ def test_sessions_of_a_store_that_cannot_be_read_are_for_the_server(tmp_path):
     store = Store(url=f"sqlite:///{tmp_path}/none.db")
     scoring = Evaluating(EvaluationSetup(Evaluation(), Judge(), Embedding(), store))
     assert scoring.sessions(ONE).is_for_server
-    scoring._loop.close()
 
 
 def test_sessions_whose_reading_ends_in_an_unknown_error_are_an_answer():
@@ -86,7 +81,6 @@ def test_sessions_whose_reading_ends_in_an_unknown_error_are_an_answer():
 
     scoring = Evaluating(SETUP, read)
     found = scoring.sessions(ONE)
-    scoring._loop.close()
     assert (found.error, found.is_for_server) == ("ZeroDivisionError", False)
 
 
@@ -113,9 +107,7 @@ def scoring_by():
         made.append(Evaluating(setup))
         return made[-1]
 
-    yield make
-    for one in made:
-        one._loop.close()
+    return make
 
 
 LOOKING_BACK = {"metrics": {"check.arguments_grounded": {}}}
@@ -125,8 +117,15 @@ LOOKING_BACK = {"metrics": {"check.arguments_grounded": {}}}
 def test_a_trace_whose_evaluation_needs_earlier_turns_is_left_to_the_server(
     scoring_by, make_trace, session_id
 ):
-    trace = make_trace(session_id=session_id)
+    asked_about = ToolCall(None, "get_orders", {"user_id": "u-881234"}, result={}, returned=True)
+    trace = make_trace(session_id=session_id, tool_calls=(asked_about,))
     assert bool(scoring_by(**LOOKING_BACK).traces([trace])) is (session_id is None)
+
+
+def test_a_trace_that_explains_itself_is_not_left_to_the_server(scoring_by, make_trace):
+    asked_about = ToolCall(None, "get_orders", {"user_id": "u-881234"}, result={}, returned=True)
+    trace = make_trace(session_id="s", user_input="I am u-881234", tool_calls=(asked_about,))
+    assert scoring_by(**LOOKING_BACK).traces([trace])
 
 
 def test_a_trace_that_cannot_be_evaluated_costs_the_others_nothing(

@@ -35,7 +35,6 @@ def line(monkeypatch):
     setup = EvaluationSetup(Evaluation(), Judge(), Embedding(), Store())
     scoring = Evaluating(setup, lambda *_: (Damaged(), ()))
     failed = pickle.loads(encoded(scoring.sessions(SessionKeys(["s"]))))  # noqa: S301 - made here
-    scoring._loop.close()
     error = ReadFailedError(failed.error, failed.traceback)
     LOG.error("a session cannot be scored", exc_info=error)
     return stream.getvalue()

@@ -39,7 +39,6 @@ from spanscore.metrics.rubric import NOTHING_EXPECTED, Expected
 from spanscore.model.score import Evaluation, JudgeUsage, ScopeKind, Score, Skip
 from spanscore.model.span import changed
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.store import records
 from spanscore.telemetry import Meter, about, declared
 
 if TYPE_CHECKING:
@@ -135,15 +134,16 @@ class Engine:
         overrides: Overrides | None = None,
         *,
         revision: int = 1,
-        earlier: Sequence[AgentTrace] = (),
+        earlier: Sequence[AgentTrace] | None = (),
         before: Sequence[Evaluation] = (),
     ) -> list[Evaluation]:
         """Run the trace metrics on `trace`, but those that run with its session; of one without,
         the rubric too.
 
         `earlier` are the session's turns before this one, as far as they are known, oldest first;
-        the newest `MAX_EARLIER_TURNS` count. `before` are the newest evaluations of this trace so
-        far. Signals that only session metrics need are measured too. Without `overrides`, which
+        the newest `MAX_EARLIER_TURNS` count. None: nobody has looked for them, and
+        EarlierTurnsNeededError says that the scores depend on them. `before` are the newest
+        evaluations of this trace so far. Signals that only session metrics need are measured too. Without `overrides`, which
         mean that somebody asked for it, a trace outside the sample gives []. Raises InputError
         where `overrides` name what there is not.
         """
@@ -681,7 +681,7 @@ class FirstScores:
 async def evaluate_first(engine: Engine, trace: AgentTrace) -> list[Evaluation]:
     """The scores of a trace as its first revision.
 
-    Not for a trace whose evaluation uses others: see `uses_others`.
+    Raises EarlierTurnsNeededError where they depend on the turns before it.
     """
     target = trace.target
     ids = {
@@ -690,12 +690,8 @@ async def evaluate_first(engine: Engine, trace: AgentTrace) -> list[Evaluation]:
         "session_id": trace.session_id,
     }
     with about(**ids, tenant=trace.tenant):
-        return placed(await engine.evaluate_trace(trace), (), engine.ranking, "trace")
-
-
-def uses_others(engine: Engine, trace: AgentTrace) -> bool:
-    """Whether the evaluation of a trace uses earlier turns of its session."""
-    return engine.looks_back and trace.session_id is not None
+        found = await engine.evaluate_trace(trace, earlier=None)
+        return placed(found, (), engine.ranking, "trace")
 
 
 def digest_of(trace: AgentTrace, record: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from spanscore.embed.ngrams import Ngrams
 from spanscore.embed.port import Embedder, of_tenant
+from spanscore.errors import EarlierTurnsNeededError
 from spanscore.evaluation.inquiry import Case, PlannedCall
 from spanscore.evaluation.judgement import Judging
 from spanscore.evaluation.outcomes import (
@@ -175,10 +176,11 @@ class Measuring:
         self,
         metrics: Sequence[Metric],
         subject: AgentTrace | Session,
-        earlier: Sequence[AgentTrace] = (),
+        earlier: Sequence[AgentTrace] | None = (),
     ) -> list[Graded]:
-        """What each of `metrics` gives for `subject`; `earlier` are its session's turns before
-        it.
+        """What each of `metrics` gives for `subject`; `earlier` are its session's turns before it.
+
+        Raises EarlierTurnsNeededError where these are None and a metric cannot do without them.
         """
         found: dict[str, Measured] = {}
         judged: list[Judged] = []
@@ -189,9 +191,13 @@ class Measuring:
                 judged.append(metric)
                 continue
             if outcome is None:
-                outcome = await self._awaited(metric, subject, earlier)
+                if earlier is None and (metric.looks_back or isinstance(metric, FunctionMetric)):
+                    raise EarlierTurnsNeededError
+                outcome = await self._awaited(metric, subject, earlier or ())
             found[metric.name] = Measured(outcome, self._evaluator(metric))
         if judged and self._panel is not None:
+            if earlier is None:
+                raise EarlierTurnsNeededError
             cases = await self._panel.settled(judged, subject, earlier[-MAX_EARLIER_TURNS:])
             found |= {
                 x.metric.name: Measured(given(x.outcome), x.evaluator, x.usage) for x in cases
@@ -228,6 +234,8 @@ class Measuring:
             if isinstance(metric, Check):
                 return metric.found_in(evidence or Evidence(subject))
             return metric.measure(subject)
+        except EarlierTurnsNeededError:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever a metric of one's own raises
             return failed(metric.name, error)
 

@@ -33,7 +33,7 @@ from spanscore.otlp import codec
 from spanscore.otlp.signal import Signal
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.server import Server
-from spanscore.serving.processing import Processing
+from spanscore.serving.processing import Processing, evaluation_setup
 from spanscore.store.journal import Journal
 from spanscore.store.listing import Page, ScoreQuery, TraceQuery, TraceScores
 from spanscore.store.ordering import Place
@@ -43,7 +43,7 @@ from spanscore.telemetry import Meter, declared, logs
 from spanscore.telemetry.meter import watch
 from spanscore.threads import Precedence
 from spanscore.workers import WorkerPool
-from spanscore.workers.answers import EvaluationSetup, Setup
+from spanscore.workers.answers import Setup
 
 _log = logging.getLogger(__name__)
 
@@ -461,22 +461,10 @@ def _workers(settings: Settings, backlog: Backlog, meter: Meter) -> WorkerPool |
         frozenset(settings.assemble.stitch_off),
         tuple(settings.assemble.session_scope),
         frozenset(settings.evaluation.span_attributes),
-        _evaluation_setup(settings),
+        evaluation_setup(settings),
         settings.span_names,
     )
     return WorkerPool(setup, count, meter, backlog.checksums)
-
-
-def _evaluation_setup(settings: Settings) -> EvaluationSetup | None:
-    """What has worker processes evaluate sessions and traces; None where a judge, a model or
-    metrics of one's own take part.
-    """
-    evaluation, embedding = settings.evaluation, settings.embedding
-    is_judged = any(x.models for x in settings.judges)
-    is_own = bool(evaluation.plugins or evaluation.criteria or evaluation.external_signals)
-    if is_judged or is_own or embedding.chosen not in {None, "ngrams"}:
-        return None
-    return EvaluationSetup(evaluation, settings.judge, embedding, settings.store)
 
 
 def _is_agent(span: Any, scope: Any) -> bool:

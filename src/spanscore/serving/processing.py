@@ -46,6 +46,7 @@ from spanscore.workers import (
     SessionsElsewhere,
     WorkerPool,
 )
+from spanscore.workers.answers import Evaluating, EvaluationSetup
 
 _log = logging.getLogger(__name__)
 
@@ -192,8 +193,13 @@ class Processing:
             clock_ns=clock_ns,
         )
         self._sessions = Sessions(settings.assemble)
+        at_once = None if judge is not None else evaluation_setup(settings)
         in_threads = InThreads(
-            self._scheduler, settings.assemble.session_scope, precedence=precedence, threads=threads
+            self._scheduler,
+            settings.assemble.session_scope,
+            precedence=precedence,
+            threads=threads,
+            evaluating=None if at_once is None else Evaluating(at_once, clock_ns=clock_ns),
         )
         self._workers = workers
         self._reading: JobReading = in_threads
@@ -542,6 +548,18 @@ class Processing:
         while True:
             await self.sender.look()
             await next_multiple(_LOOK_EVERY_S)
+
+
+def evaluation_setup(settings: Settings) -> EvaluationSetup | None:
+    """What has whoever reads a trace evaluate it too; None where a judge, a model or metrics of
+    one's own take part.
+    """
+    evaluation, embedding = settings.evaluation, settings.embedding
+    is_judged = any(x.models for x in settings.judges)
+    is_own = bool(evaluation.plugins or evaluation.criteria or evaluation.external_signals)
+    if is_judged or is_own or embedding.chosen not in {None, "ngrams"}:
+        return None
+    return EvaluationSetup(evaluation, settings.judge, embedding, settings.store)
 
 
 def _certificates(settings: Settings, store: Store) -> Certificates | None:

@@ -1,13 +1,13 @@
 """What worker processes do: jobs read, sessions evaluated."""
 
-import asyncio
 import gc
 import logging
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from spanscore import dialects, metrics, turns
 from spanscore.assemble.backlog import Requests
@@ -21,11 +21,9 @@ from spanscore.evaluation import Config as Evaluation
 from spanscore.evaluation import Engine
 from spanscore.evaluation.engine import (
     FirstScores,
-    SessionScores,
     digest_of,
     evaluate_first,
     session_scores,
-    uses_others,
 )
 from spanscore.judge.config import Config as Judge
 from spanscore.model.trace import AgentTrace, in_scope
@@ -148,6 +146,9 @@ ReadSessions: TypeAlias = Callable[
 ]
 
 
+_Found = TypeVar("_Found")
+
+
 class _Decisions(Meter):
     """Keeps what the rules decided, which the server counts."""
 
@@ -170,17 +171,25 @@ class _Decisions(Meter):
 class Evaluating:
     """Evaluates sessions and traces, without a judge. Not thread-safe."""
 
-    def __init__(self, setup: EvaluationSetup, read: ReadSessions | None = None) -> None:
+    def __init__(
+        self,
+        setup: EvaluationSetup,
+        read: ReadSessions | None = None,
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
         """`read` is as `SessionReader.read`, in place of the setup's store.
 
         Raises ConfigError where the embedding cannot be opened.
         """
         self._read = read or SessionReader(setup.store).read
         self._decisions = _Decisions()
-        embedder = open_embedder(setup.embedding)
-        self._loop = asyncio.Runner()
         self._engine = Engine(
-            setup.evaluation, None, embedder, judge_config=setup.judge, meter=self._decisions
+            setup.evaluation,
+            None,
+            open_embedder(setup.embedding),
+            judge_config=setup.judge,
+            meter=self._decisions,
+            clock_ns=clock_ns,
         )
 
     def sessions(self, wanted: SessionKeys) -> Scored | Failed:
@@ -193,7 +202,7 @@ class Evaluating:
         except Exception as error:  # noqa: BLE001 - as below; it must not end the process
             return Failed.by(error)
         try:
-            scores = self._loop.run(self._of_sessions(stored))
+            scores = [_at_once(session_scores(self._engine, x)) for x in stored.decoded()]
             return Scored(scores, self._decisions.take(), rest)
         except Exception as error:  # noqa: BLE001 - the server says which sessions these are
             self._decisions.take()  # they are made again where the sessions are evaluated again
@@ -204,26 +213,41 @@ class Evaluating:
 
         Those that are not there are for the server: their evaluation uses other traces, or fails.
         """
-        alone = [trace for trace in traces if not uses_others(self._engine, trace)]
-        return self._loop.run(self._of_traces(alone)) if alone else {}
-
-    async def _of_sessions(self, stored: StoredSessions) -> list[SessionScores]:
-        return [await session_scores(self._engine, found) for found in stored.decoded()]
-
-    async def _of_traces(self, traces: Sequence[AgentTrace]) -> dict[str, FirstScores]:
         found: dict[str, FirstScores] = {}
         for trace in traces:
             try:
-                evaluations = await evaluate_first(self._engine, trace)
+                evaluations = _at_once(evaluate_first(self._engine, trace))
                 record = records.encode(trace)
-            except Exception as error:  # noqa: BLE001 - the server meets it as well, and reports it
-                _log.debug("a trace is left to the server: %s", type(error).__name__)
+            except Exception:  # noqa: BLE001 - the server meets it as well, and reports it
                 self._decisions.take()
                 continue
             found[trace.id] = FirstScores(
                 record, digest_of(trace, record), evaluations, self._decisions.take()
             )
         return found
+
+    def scored(self, result: ReadResult) -> ReadResult:
+        """What was read with the scores of its agent traces.
+
+        Of a turn the server may change them, a trace that is tied to others may wait for these, and
+        one that was read early is read again unless it shows that it is whole.
+        """
+        if result.fragment is not None or result.job.kind is JobKind.TURN:
+            return result
+        if result.job.kind is JobKind.EARLY and not turns.shows_whole(result.traces):
+            return result
+        return replace(result, first_scores=self.traces(result.traces))
+
+
+def _at_once(evaluation: Coroutine[Any, Any, _Found]) -> _Found:
+    """What an evaluation gives that waits for nothing."""
+    try:
+        evaluation.send(None)
+    except StopIteration as done:
+        found: _Found = done.value
+        return found
+    evaluation.close()
+    raise RuntimeError("an evaluation without a judge waits for something")
 
 
 _log = logging.getLogger(__name__)
@@ -264,30 +288,13 @@ class Answering:
         with about(trace_id=job.trace_id, tenant=job.tenant):
             try:
                 result = self._reader.read(job, lambda *_: task.is_referred_to)
-                return self._scored(
-                    replace(result, traces=in_scope(result.traces, self._session_scope))
-                )
+                result = replace(result, traces=in_scope(result.traces, self._session_scope))
+                return result if self._evaluating is None else self._evaluating.scored(result)
             except RetryableError as error:
                 _log.warning("%s", error)
                 return Failed(type(error).__name__, "", is_for_server=True)
             except Exception as error:  # noqa: BLE001 - one trace must not stop the others
                 return Failed.by(error)
-
-    def _scored(self, result: ReadResult) -> ReadResult:
-        """What was read with the scores of its agent traces.
-
-        Of a turn the server may change them, a trace that is tied to others may wait for these, and
-        one that was read early is read again unless it shows that it is whole.
-        """
-        if self._evaluating is None or result.fragment is not None:
-            return result
-        if result.job.kind is JobKind.TURN or _is_read_again(result):
-            return result
-        return replace(result, first_scores=self._evaluating.traces(result.traces))
-
-
-def _is_read_again(result: ReadResult) -> bool:
-    return result.job.kind is JobKind.EARLY and not turns.shows_whole(result.traces)
 
 
 _COLLECT_EVERY: Final = 50_000

@@ -22,7 +22,7 @@ from spanscore.threads import Precedence
 from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult, TurnScheduler
 from spanscore.worker_processes import NotForkedError, Place, WorkerDiedError, apart
 from spanscore.workers import answers
-from spanscore.workers.answers import Answers, Failed, Scored, SessionKeys, Setup, Task
+from spanscore.workers.answers import Answers, Evaluating, Failed, Scored, SessionKeys, Setup, Task
 
 _log = logging.getLogger(__name__)
 
@@ -355,8 +355,13 @@ class InThreads:
         *,
         precedence: Precedence | None = None,
         threads: Executor | None = None,
+        evaluating: Evaluating | None = None,
     ) -> None:
-        """`session_scope` is as `in_scope` wants it; `threads` read in place of its own."""
+        """`session_scope` is as `in_scope` wants it; `threads` read in place of its own.
+
+        `evaluating` makes the scores of what was read, where that needs nothing else.
+        """
+        self._evaluating = evaluating
         self._scheduler = scheduler
         self._session_scope = session_scope
         self._precedence = precedence or Precedence()
@@ -385,7 +390,8 @@ class InThreads:
         self._precedence.give_way_in_thread()
         try:
             result = self._scheduler.read(job)
-            return replace(result, traces=in_scope(result.traces, self._session_scope))
+            result = replace(result, traces=in_scope(result.traces, self._session_scope))
+            return self._evaluating.scored(result) if self._evaluating and is_alone else result
         except Exception as error:  # noqa: BLE001 - one trace must not stop the others
             return error
         finally:

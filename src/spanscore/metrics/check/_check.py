@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar
 
-from spanscore.errors import shortened
+from spanscore.errors import EarlierTurnsNeededError, shortened
 from spanscore.metrics._base import Computed
 from spanscore.model.json import Json, dumps
 from spanscore.model.score import Outcome, Score, Skip
@@ -28,14 +28,22 @@ class Evidence:
     Texts are as `plain` gives them; indices are places in `calls`.
     """
 
-    def __init__(self, trace: AgentTrace, earlier: Sequence[AgentTrace] = ()) -> None:
-        """`earlier` are the session's turns before the trace, oldest first."""
+    def __init__(self, trace: AgentTrace, earlier: Sequence[AgentTrace] | None = ()) -> None:
+        """`earlier` are the session's turns before the trace, oldest first; None: nobody has looked
+        for them.
+        """
         self.trace = trace
         self._earlier = earlier
 
     @cached_property
     def looking_back(self) -> "Evidence":
-        """This, with the 20 turns before as the history of a trace that records none."""
+        """This, with the 20 turns before as the history of a trace that records none.
+
+        Raises EarlierTurnsNeededError where nobody has looked for them.
+        """
+        is_alone = self.trace.session_id is None
+        if self._earlier is None and not self.trace.history and not is_alone:
+            raise EarlierTurnsNeededError
         if self.trace.history or not self._earlier:
             return self
         before = self._earlier[-_MAX_EARLIER_TURNS:]
@@ -218,15 +226,13 @@ class Check(Computed):
         either, what was found may be explained by what was said there: then it counts as not
         recorded.
         """
-        if self.looks_back:
-            evidence = evidence.looking_back
         found = self.look(evidence)
         if isinstance(found, Skip):
             return found
         findings = list(islice(found, MAX_FINDINGS))
         if not findings:
             return Score(1.0, self.fine, {"findings": []})
-        if self.looks_back and evidence.trace.history is None:
+        if self.looks_back and evidence.looking_back.trace.history is None:
             return not_recorded(
                 "the conversation before this turn, which may account for what was found"
             )

@@ -156,7 +156,9 @@ class _Told:
 class Grounds:
     """What an agent was told so far, asked whether a value is among it or follows from it."""
 
-    def __init__(self, user: Iterable[str], now_ns: int) -> None:
+    def __init__(self, user: Iterable[str], now_ns: int, *, infers: bool = True) -> None:
+        """`user` are the user's texts. Unless it `infers`, no date follows from them."""
+        self._infers = infers
         self._told: list[_Told] = []
         self._has_now: list[_Told] = []
         self._user_texts = user
@@ -235,6 +237,8 @@ class Grounds:
 
     def may_mean(self, day: date) -> bool:
         """Whether a date follows from what the user said relative to the present or a told date."""
+        if not self._infers:
+            return False
         user = self._user
         if not user.is_english or str(day.day) in user.ordinals or day.month in user.months:
             return True

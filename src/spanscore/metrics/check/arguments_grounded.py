@@ -189,32 +189,45 @@ class ArgumentsGrounded(Check):
 
     def look(self, evidence: Evidence) -> Iterable[Finding] | Skip:
         """See `Check.look`."""
-        trace = evidence.trace
         values = [_values(call) for call in evidence.calls]
         if not any(values):
             return not_applicable("No call was given an identifier, a date or an amount.")
-        texts = _known_texts(trace)
-        if texts is None:
-            return not_recorded("all that the agent was told, or it arrived cut or redacted")
-        grounds = Grounds(user_texts(trace), trace.started_ns)
-        for text in (trace.user_input or "", *(x.text or "" for x in trace.history or ())):
-            grounds.add(text, is_conversation=True)
-        grounds.add(trace.system_instructions or "", has_now=True)
-        for text in texts:
-            grounds.add(text)
-        spelled = Spellings(user_texts(trace))
-        masks = _Masks(_may_be_masked(trace))
-        chars = sum(map(len, texts))
-        found = list(
-            islice(
-                _from_nowhere(evidence.calls, values, grounds, spelled, masks, chars), MAX_FINDINGS
-            )
+        if _found(evidence.trace, evidence.calls, values, infers=False) == []:
+            return []  # as mostly: the turns before this one need not be read
+        return _found(evidence.looking_back.trace, evidence.calls, values)
+
+
+def _found(
+    trace: AgentTrace,
+    calls: tuple[ToolCall, ...],
+    values: list[list[_Value]],
+    *,
+    infers: bool = True,
+) -> list[Finding] | Skip:
+    """What is found of these calls; unless it `infers`, also what follows from what was told."""
+    texts = _known_texts(trace)
+    if texts is None:
+        return not_recorded("all that the agent was told, or it arrived cut or redacted")
+    grounds = Grounds(user_texts(trace), trace.started_ns, infers=infers)
+    for text in (trace.user_input or "", *(x.text or "" for x in trace.history or ())):
+        grounds.add(text, is_conversation=True)
+    grounds.add(trace.system_instructions or "", has_now=True)
+    for text in texts:
+        grounds.add(text)
+    spelled = Spellings(user_texts(trace))
+    masks = _Masks(_may_be_masked(trace))
+    chars = sum(map(len, texts))
+    found = list(
+        islice(
+            _from_nowhere(calls, values, grounds, spelled, masks, chars),
+            MAX_FINDINGS if infers else 1,
         )
-        if not found and masks.were_needed:
-            return not_recorded("what is masked in it, which a call may have been given")
-        if not found and spelled.were_needed:
-            return not_applicable("The user spells a code that a call was given.")
-        return found
+    )
+    if not found and masks.were_needed:
+        return not_recorded("what is masked in it, which a call may have been given")
+    if not found and spelled.were_needed:
+        return not_applicable("The user spells a code that a call was given.")
+    return found
 
 
 def _from_nowhere(
