@@ -130,6 +130,12 @@ class Scoring:
                 found.append(StoredTrace(trace, revision + 1, now, record))
         return found
 
+    def begin(self, traces: Iterable[StoredTrace]) -> None:
+        """These traces are evaluated now: they are turns before others until they are in the
+        store.
+        """
+        self._uncommitted.update((x.trace.id, x) for x in traces)
+
     async def evaluate_new(
         self, stored: StoredTrace, first: FirstScores | None
     ) -> Sequence[Evaluation]:
@@ -145,7 +151,6 @@ class Scoring:
     ) -> list[Evaluation]:
         """The scores of a trace; nothing is committed yet."""
         target = stored.trace.target
-        self._uncommitted[stored.trace.id] = stored
         earlier = await self._turns_before(stored.trace)
         before: list[Evaluation] = []
         if stored.revision > 1:

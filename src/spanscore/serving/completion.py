@@ -214,9 +214,7 @@ class Finishing:
         rebuilt = await self._scoring.patiently(self._new, results)
         now_ns = self._clock_ns()
         rebuilt = [x for x in rebuilt if not self._scheduler.hold_back(x.result, now_ns)]
-        finished = [
-            self._with_held_back(x) for x in await asyncio.gather(*map(self._evaluated, rebuilt))
-        ]
+        finished = [self._with_held_back(x) for x in await self._all_evaluated(rebuilt)]
         while not await self._commit(finished):
             finished = await self._anew(finished)
         self._let_go(finished)
@@ -246,7 +244,7 @@ class Finishing:
     async def _anew(self, finished: Sequence[_Finished]) -> list[_Finished]:
         """The same, evaluated as the revisions that follow what another server has kept."""
         new = await self._scoring.patiently(self._new, [x.result for x in finished])
-        evaluated = await asyncio.gather(*map(self._evaluated, new))
+        evaluated = await self._all_evaluated(new)
         return [
             replace(now, held_back=before.held_back)
             for now, before in zip(evaluated, finished, strict=True)
@@ -319,6 +317,10 @@ class Finishing:
             self._spans.put_aside(
                 cut, f"trace {cut.trace_id}{whose} cannot be scored: {reason(error)}"
             )
+
+    async def _all_evaluated(self, rebuilt: Sequence[_Finished]) -> list[_Finished]:
+        self._scoring.begin(stored for x in rebuilt for stored in x.traces)
+        return await asyncio.gather(*map(self._evaluated, rebuilt))
 
     async def _evaluated(self, finished: _Finished) -> _Finished:
         evaluations: list[Evaluation] = []
