@@ -42,6 +42,9 @@ class FullStore:
     def left_over(self, cuts, traces):
         return []
 
+    def begin(self, traces):
+        pass
+
     async def commit(self, traces, evaluations, *, left_over):
         raise OverflowError
 

@@ -135,13 +135,12 @@ def test_a_turn_that_is_not_committed_yet_comes_before_a_later_one(make_trace):
         turn(make_trace, 3, "another session"),
     )
 
-    async def meanwhile():
-        await scoring.evaluate(StoredTrace(other, 1, ""))
-        await scoring.evaluate(StoredTrace(second, 1, ""))
-
-    engine = Remembering(then=meanwhile)
+    engine = Remembering()
     scoring = Scoring(engine, Holding(), None, Meter())
-    asyncio.run(scoring.evaluate(StoredTrace(first, 1, "")))
+    stored = [StoredTrace(x, 1, "") for x in (second, first, other)]
+    scoring.begin(stored)
+    for one in stored:
+        asyncio.run(scoring.evaluate(one))
     assert engine.given == {1: [], 3: [], 2: [1]}
 
 

@@ -143,9 +143,9 @@ class Engine:
         `earlier` are the session's turns before this one, as far as they are known, oldest first;
         the newest `MAX_EARLIER_TURNS` count. None: nobody has looked for them, and
         EarlierTurnsNeededError says that the scores depend on them. `before` are the newest
-        evaluations of this trace so far. Signals that only session metrics need are measured too. Without `overrides`, which
-        mean that somebody asked for it, a trace outside the sample gives []. Raises InputError
-        where `overrides` name what there is not.
+        evaluations of this trace so far. Signals that only session metrics need are measured too.
+        Without `overrides`, which mean that somebody asked for it, a trace outside the sample gives
+        []. Raises InputError where `overrides` name what there is not.
         """
         decision = self._rules.decide(trace)
         found: list[Evaluation] = []

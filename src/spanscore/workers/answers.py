@@ -21,6 +21,7 @@ from spanscore.evaluation import Config as Evaluation
 from spanscore.evaluation import Engine
 from spanscore.evaluation.engine import (
     FirstScores,
+    SessionScores,
     digest_of,
     evaluate_first,
     session_scores,
