@@ -84,21 +84,15 @@ def test_while_part_of_it_fails_an_answer_does_not_mean_that_it_is_over(scoring,
 
 
 class Remembering:
-    """An engine that scores nothing, and keeps which earlier turns each trace was given; `then`
-    happens meanwhile.
-    """
+    """An engine that scores nothing, and keeps which earlier turns each trace was given."""
 
-    def __init__(self, *, looks_back=True, then=None):
+    def __init__(self, *, looks_back=True):
         self.looks_back = looks_back
         self.ranking = {}
         self.given = {}
-        self._then = then
 
     async def evaluate_trace(self, trace, overrides=None, *, revision=1, earlier=(), before=()):
         self.given[trace.started_ns] = [x.started_ns for x in earlier]
-        if self._then is not None:
-            then, self._then = self._then, None
-            await then()
         return []
 
 
