@@ -211,16 +211,17 @@ class Engine:
         """Those of `wanted` that a session's evaluation may measure of one of its traces: what a
         run names, and what the configuration and the trace's own rule do not turn off.
         """
-        changes = overrides or Overrides()
-        named = {*(changes.metrics or ()), *(changes.signal_weights or ())}
         decision = self._rules.decide(trace)
         procedure = self._following(decision)
-        if changes.metrics is not None:  # what these rest on need not be configured
-            weights = procedure.selection(None).given_weights
-            return [x for x in wanted if x.name in named or weights.get(x.name, 1.0) > 0]
-        if decision.measures:
-            named.update(x.name for x in procedure.configured)
-        return [x for x in wanted if x.name in named]
+        names = procedure.names if decision.measures else frozenset()
+        if overrides is None:
+            return [x for x in wanted if x.name in names]
+        named = {*(overrides.metrics or ()), *(overrides.signal_weights or ())}
+        if overrides.metrics is None:
+            return [x for x in wanted if x.name in named or x.name in names]
+        # what these rest on need not be configured
+        weights = procedure.selection(None).given_weights
+        return [x for x in wanted if x.name in named or weights.get(x.name, 1.0) > 0]
 
     def _left_out(
         self,
