@@ -17,8 +17,8 @@ from spanscore.evaluation.engine import (
     FirstScores,
     SessionScores,
     digest_of,
-    evaluate_first,
     session_scores,
+    trace_scores,
     uses_others,
 )
 from spanscore.model.trace import AgentTrace, in_scope
@@ -110,7 +110,7 @@ class Evaluating:
         found: dict[str, FirstScores] = {}
         for trace in traces:
             try:
-                evaluations = await evaluate_first(self._engine, trace)
+                evaluations = await trace_scores(self._engine, trace)
                 record = records.encode(trace)
             except Exception as error:  # noqa: BLE001 - the server meets it as well, and reports it
                 _log.debug("a trace is left to the server: %s", type(error).__name__)
