@@ -22,6 +22,7 @@ from spanscore.evaluation.engine import (
     SessionScores,
     digest_of,
     session_scores,
+    trace_scores,
 )
 from spanscore.evaluation.outcomes import parted, placed, wait_for
 from spanscore.evaluation.rubric import is_rubric
@@ -150,23 +151,20 @@ class Scoring:
         self, stored: StoredTrace, overrides: Overrides | None = None
     ) -> list[Evaluation]:
         """The scores of a trace; nothing is committed yet."""
-        target = stored.trace.target
         earlier = await self._turns_before(stored.trace)
         before: list[Evaluation] = []
         if stored.revision > 1:
             before = await self.patiently(
                 self._store.evaluations, trace_id=stored.trace.id, tenant=stored.trace.tenant
             )
-        ids = {
-            "trace_id": target.trace_id,
-            "span_id": target.span_id,
-            "session_id": stored.trace.session_id,
-        }
-        with about(**ids, tenant=stored.trace.tenant):
-            evaluations = await self._engine.evaluate_trace(
-                stored.trace, overrides, revision=stored.revision, earlier=earlier, before=before
-            )
-        return placed(evaluations, before, self._engine.ranking, "trace")
+        return await trace_scores(
+            self._engine,
+            stored.trace,
+            overrides,
+            revision=stored.revision,
+            earlier=earlier,
+            before=before,
+        )
 
     async def _turns_before(self, trace: AgentTrace) -> list[AgentTrace]:
         """The turns of the session before this one: those in the store, and those that are on their
@@ -362,7 +360,7 @@ class Scoring:
 
     def check(self, overrides: Overrides) -> None:
         """Raise InputError where a run that changes so much cannot be met."""
-        self._engine.metrics_of(overrides)
+        self._engine.selection(overrides)
 
     async def _external_scores(self, session: Session) -> list[Evaluation]:
         if not self._engine.uses_external_scores:

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from spanscore.errors import FieldError, InputError
-from spanscore.evaluation.rules.selector import as_text
+from spanscore.evaluation.rules import as_text
 from spanscore.filters import MAX_CHARS, Fields, Filter, parse
 from spanscore.model import headers
 from spanscore.model.headers import without_headers

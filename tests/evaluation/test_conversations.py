@@ -132,7 +132,7 @@ def test_it_asks_for_no_signals(make_engine, judge, make_trace):
 
 
 def test_what_would_be_asked_can_be_planned(make_engine, judge, session):
-    [call] = make_engine(judge, **ONLY).plan_session(session)
+    [call] = make_engine(judge, **ONLY).plan(session)
     assert call.metrics == ("conversation_completion",)
     assert "With a view." in call.prompt.transcript
     assert judge.asked == []

@@ -453,7 +453,7 @@ def test_the_rubric_is_no_entry_of_metrics():
 
 def test_a_plan_shows_the_one_call(make_engine, session):
     engine = make_engine(RubricJudge(), rubric={}, **NO_METRICS)
-    (call,) = engine.plan_rubric(session)
+    (call,) = engine.plan(session)
     assert call.metrics == tuple(f"rubric.{name}" for name in DEFAULTS)
     assert "Turn 2:" in call.prompt.transcript
 

@@ -337,7 +337,7 @@ def test_a_run_measures_no_signal_of_a_trace_of_which_a_rule_has_nothing_measure
 def test_they_are_planned_as_they_are_measured(make_engine, session, scripted):
     judge = scripted()
     overrides = Overrides(("agent_reliability",))
-    planned = make_engine(judge).plan_signals(session, overrides)
+    planned = make_engine(judge).plan(session, overrides, with_signals=True)
     evaluate(make_engine(judge), session, overrides, signals={})
 
     assert len(planned) == len(judge.asked) > 0

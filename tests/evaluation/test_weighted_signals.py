@@ -93,12 +93,14 @@ def test_where_lower_is_better_the_lowest_value_is_without_risk(make_engine, ses
 
 
 def test_it_is_measured_though_nobody_names_it_among_the_metrics(make_engine):
-    names = [x.name for x in make_engine(signal_weights={"stars": 1}).metrics_of()]
+    names = [x.name for x in make_engine(signal_weights={"stars": 1}).selection().metrics]
     assert "stars" in names
 
 
 def test_with_weight_0_it_is_not(make_engine):
-    assert "stars" not in [x.name for x in make_engine(signal_weights={"stars": 0}).metrics_of()]
+    assert "stars" not in [
+        x.name for x in make_engine(signal_weights={"stars": 0}).selection().metrics
+    ]
 
 
 def test_where_it_does_not_apply_the_trace_has_no_such_signal(make_engine, session):
@@ -142,7 +144,7 @@ def test_the_weight_of_an_external_signal_can_be_given_there_too(make_engine, se
 
 
 def test_an_external_signal_with_the_name_of_a_metric_has_nothing_measured(make_engine):
-    names = [x.name for x in make_engine(external_signals={"stars": {}}).metrics_of()]
+    names = [x.name for x in make_engine(external_signals={"stars": {}}).selection().metrics]
     assert "stars" not in names
 
 

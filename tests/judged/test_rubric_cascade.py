@@ -158,7 +158,7 @@ def test_a_run_that_names_a_model_asks_that_alone():
 
 def test_a_dry_run_plans_both_models():
     with ScriptedServer(said) as server:
-        planned = engine_before(server).plan_rubric(Session("s", tuple(recorded())))
+        planned = engine_before(server).plan(Session("s", tuple(recorded())))
 
     assert [x.models for x in planned] == [("openai/cheap",), ()]
 

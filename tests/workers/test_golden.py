@@ -17,7 +17,7 @@ from spanscore.embed import Config as EmbeddingConfig
 from spanscore.embed import open_embedder
 from spanscore.evaluation import Config as EvaluationConfig
 from spanscore.evaluation import Engine
-from spanscore.evaluation.engine import evaluate_first
+from spanscore.evaluation.engine import trace_scores
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.model.span import changed
 from spanscore.otlp.signal import WIRE
@@ -85,7 +85,7 @@ async def is_scored_alike(engine, read):
     """Whether the scores that came with what was read are those of this process."""
     return all(
         [
-            outcomes(made.evaluations) == outcomes(await evaluate_first(engine, trace))
+            outcomes(made.evaluations) == outcomes(await trace_scores(engine, trace))
             for trace in read.traces
             if (made := read.first_scores.get(trace.id))
         ]

@@ -359,7 +359,7 @@ def _print_rules(
     output: "Console", engine: Engine, settings: Settings, traces: Sequence[AgentTrace]
 ) -> None:
     """Which rule takes how many traces."""
-    taken = Counter(engine.decide(trace).rule for trace in traces)
+    taken = Counter(engine.rules.decide(trace).rule for trace in traces)
     names = [*(x.name for x in settings.evaluation.rules), None]
     shown = ", ".join(f"{'no rule' if x is None else x} {taken[x]:,}" for x in names)
     output.print(f"Traces by the rule that takes them: {shown}.")
@@ -377,14 +377,13 @@ def _planned(
     before = trace_files.turns_before(traces)
     with progress("planning", len(traces)) as done:
         for trace in traces:
-            by_itself = engine.plan_rubric(trace, overrides) if trace.session_id is None else []
             planned = engine.plan(trace, overrides, earlier=before.get(trace.id, ()))
-            rule = engine.decide(trace).rule
-            found += _calls([*planned, *by_itself], judges[rule], trace, rule)
+            rule = engine.rules.decide(trace).rule
+            found += _calls(planned, judges[rule], trace, rule)
             done()
     for session in trace_files.sessions(traces):
-        rule = engine.decide_session(session).rule
-        planned = engine.plan_session(session, overrides)
+        rule = engine.rules.decide_session(session.traces).rule
+        planned = engine.plan(session, overrides)
         found += _calls(planned, judges[rule], session.traces[-1], rule, session.session_id)
     return found
 

@@ -266,18 +266,14 @@ class Estimating:
         return self._of_trace(measurer, trace, earlier)
 
     def _of_session(self, measurer: Measurer, session: Session) -> _Total:
-        engine, overrides = measurer.engine, measurer.overrides
-        calls = (*engine.plan_signals(session, overrides), *engine.plan_session(session, overrides))
+        calls = measurer.engine.plan(session, measurer.overrides, with_signals=True)
         return _Total.of(costed(calls, self._judge))
 
     def _of_trace(
         self, measurer: Measurer, trace: AgentTrace, earlier: Sequence[AgentTrace]
     ) -> _Total:
-        engine, overrides = measurer.engine, measurer.overrides
-        by_itself = engine.plan_rubric(trace, overrides) if trace.session_id is None else []
-        return _Total.of(
-            costed([*engine.plan(trace, overrides, earlier=earlier), *by_itself], self._judge)
-        )
+        calls = measurer.engine.plan(trace, measurer.overrides, earlier=earlier)
+        return _Total.of(costed(calls, self._judge))
 
     def _trace(self, tenant: str, trace_id: str) -> AgentTrace | None:
         """A trace; None where it is no longer stored, or its record is damaged."""

@@ -103,15 +103,15 @@ class Measurers:
                 certified=self._certified,
                 clock_ns=self._clock_ns,
             )
-            metrics = engine.metrics_of(overrides)
+            selection = engine.selection(overrides)
         except FieldError as error:
             raise error.within("measure") from None
         except (ConfigError, ValueError) as error:
             raise FieldError("measure", str(error)) from None
         except InputError as error:
             raise FieldError("measure.metrics", str(error)) from None
-        rubric = engine.has_rubric(overrides)
-        run_here = tuple(x for x in metrics if x.run == scope)
+        rubric = selection.rubric is not None
+        run_here = tuple(x for x in selection.metrics if x.run == scope)
         if not run_here and not rubric:
             raise FieldError(
                 "measure.metrics", f"none of the configured metrics runs with a {scope}; name some"

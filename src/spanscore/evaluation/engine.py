@@ -18,6 +18,7 @@ from spanscore.evaluation.outcomes import Graded, evaluations, for_want_of_a_jud
 from spanscore.evaluation.procedure import (
     Procedure,
     RuleJudge,
+    Selection,
     as_session,
     rule_judges,
 )
@@ -33,7 +34,7 @@ from spanscore.evaluation.signals import (
 )
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
-from spanscore.metrics import Judged, JudgedSession, Metric, SessionMetric
+from spanscore.metrics import Judged, Metric, SessionMetric
 from spanscore.metrics.expected import ExpectedCall
 from spanscore.metrics.rubric import NOTHING_EXPECTED, Expected
 from spanscore.model.score import Evaluation, JudgeUsage, ScopeKind, Score, Skip
@@ -81,12 +82,13 @@ class Engine:
         self._clock_ns = clock_ns
         self._meter = meter or Meter()
         slots = asyncio.Semaphore(config.max_concurrent)
-        self._rules = Rules(config.rules, config.sampling)
+        self.rules = Rules(config.rules, config.sampling)
+        """Which traces and sessions are evaluated, and by which rule."""
         usual = RuleJudge(judge, judge_config)
         by_rule = {**rule_judges(config.rules, usual, lambda _config, _beside: judge), **judges}
         self._usual = Procedure(config.without_rules(), usual, embedder, slots)
         known = self._usual.configured
-        self._by_rule = {
+        self._by_rule: dict[str | None, Procedure] = {
             rule.name: Procedure(
                 config.under(rule), by_rule.get(rule.name, usual), embedder, slots, beside=known
             )
@@ -107,26 +109,12 @@ class Engine:
         """
         return any(x.looks_back for x in (self._usual, *self._by_rule.values()))
 
-    def decide(self, trace: AgentTrace) -> Decision:
-        """Which rule takes a trace, and with what chance it is evaluated."""
-        return self._rules.decide(trace)
-
-    def decide_session(self, session: Session) -> Decision:
-        """Which rule takes a session, and with what chance it is evaluated: see
-        `Rules.decide_session`.
-        """
-        return self._rules.decide_session(session.traces)
-
-    def metrics_of(self, overrides: Overrides | None = None) -> Sequence[Metric]:
-        """The metrics that a run measures, but for the rubric.
+    def selection(self, overrides: Overrides | None = None) -> Selection:
+        """What a run measures where no rule takes a trace.
 
         Raises InputError where `overrides` cannot be met.
         """
-        return self._usual.selection(overrides).metrics
-
-    def has_rubric(self, overrides: Overrides | None = None) -> bool:
-        """Whether a run scores by the rubric."""
-        return self._usual.selection(overrides).rubric is not None
+        return self._usual.selection(overrides)
 
     async def evaluate_trace(
         self,
@@ -147,7 +135,7 @@ class Engine:
         Without `overrides`, which mean that somebody asked for it, a trace outside the sample gives
         []. Raises InputError where `overrides` name what there is not.
         """
-        decision = self._rules.decide(trace)
+        decision = self.rules.decide(trace)
         found: list[Evaluation] = []
         if self._is_taken_in(decision, trace.session_id or trace.id, overrides, before, "trace"):
             procedure = self._following(decision)
@@ -186,7 +174,7 @@ class Engine:
         """
         if not session.traces:
             return []
-        decision = self._rules.decide_session(session.traces)
+        decision = self.rules.decide_session(session.traces)
         found: list[Evaluation] = []
         if self._is_taken_in(decision, session.session_id, overrides, before, "session"):
             by_session = SessionEvaluating(
@@ -211,16 +199,17 @@ class Engine:
         """Those of `wanted` that a session's evaluation may measure of one of its traces: what a
         run names, and what the configuration and the trace's own rule do not turn off.
         """
-        changes = overrides or Overrides()
-        named = {*(changes.metrics or ()), *(changes.signal_weights or ())}
-        decision = self._rules.decide(trace)
+        decision = self.rules.decide(trace)
         procedure = self._following(decision)
-        if changes.metrics is not None:  # what these rest on need not be configured
-            weights = procedure.selection(None).given_weights
-            return [x for x in wanted if x.name in named or weights.get(x.name, 1.0) > 0]
-        if decision.measures:
-            named.update(x.name for x in procedure.configured)
-        return [x for x in wanted if x.name in named]
+        names = procedure.names if decision.measures else frozenset()
+        if overrides is None:
+            return [x for x in wanted if x.name in names]
+        named = {*(overrides.metrics or ()), *(overrides.signal_weights or ())}
+        if overrides.metrics is None:
+            return [x for x in wanted if x.name in named or x.name in names]
+        # what these rest on need not be configured
+        weights = procedure.selection(None).given_weights
+        return [x for x in wanted if x.name in named or weights.get(x.name, 1.0) > 0]
 
     def _left_out(
         self,
@@ -234,7 +223,7 @@ class Engine:
         """
         if overrides is not None:
             return {x.id for x in session.traces}
-        drawn = [x for x in session.traces if self._rules.decide(x).share < 1]
+        drawn = [x for x in session.traces if self.rules.decide(x).share < 1]
         return {x.id for x in drawn if not drawn_before(signals.get(x.id, {}).values(), "trace")}
 
     async def evaluate_rubric(
@@ -286,69 +275,37 @@ class Engine:
 
     def plan(
         self,
-        trace: AgentTrace,
+        subject: AgentTrace | Session,
         overrides: Overrides | None = None,
         *,
         earlier: Sequence[AgentTrace] = (),
+        with_signals: bool = False,
     ) -> list[PlannedCall]:
-        """The calls that a judge would get for `trace`; nothing is sent.
+        """The calls that a judge would get for `subject`; nothing is sent.
 
-        Arguments and errors as `evaluate_trace`.
+        `with_signals`: also those for a session's signals, where none is measured yet. Other
+        arguments and errors as of `evaluate_trace`.
         """
-        decision = self._rules.decide(trace)
-        if not _is_measured(decision, overrides):
-            return []
-        procedure = self._following(decision)
-        metrics = procedure.selection(overrides).of_traces
-        judged = [x for x in metrics if isinstance(x, Judged)]
-        return procedure.measuring.planned(judged, trace, earlier)
-
-    def plan_session(
-        self, session: Session, overrides: Overrides | None = None
-    ) -> list[PlannedCall]:
-        """The calls that a judge would get for the judged metrics of `session`, and for its rubric;
-        as `plan`.
-        """
-        decision = self._rules.decide_session(session.traces)
-        if not _is_measured(decision, overrides):
-            return []
-        procedure = self._following(decision)
-        metrics = procedure.selection(overrides).metrics
-        judged = [x for x in metrics if isinstance(x, JudgedSession)]
-        return procedure.measuring.planned(judged, session) + self.plan_rubric(session, overrides)
-
-    def plan_signals(
-        self, session: Session, overrides: Overrides | None = None
-    ) -> list[PlannedCall]:
-        """The calls that a judge would get for the signals of `session`, where none is measured
-        yet; as `plan`.
-        """
-        procedure = self._following(self._rules.decide_session(session.traces))
-        judged = [x for x in procedure.selection(overrides).signals if isinstance(x, Judged)]
-        return [
-            call
-            for place, trace in enumerate(session.traces)
-            for call in procedure.measuring.planned(
-                self._allowed(trace, judged, overrides), trace, session.traces[:place]
-            )
-        ]
-
-    def plan_rubric(
-        self, subject: AgentTrace | Session, overrides: Overrides | None = None
-    ) -> list[PlannedCall]:
-        """The call that a judge would get for the rubric of `subject`; as `plan`."""
         session = as_session(subject)
-        decision = self._rules.decide_session(session.traces)
+        decision = self.rules.decide_session(session.traces)
         procedure = self._following(decision)
-        rubric = procedure.selection(overrides).rubric
-        if rubric is None or not _is_measured(decision, overrides):
-            return []
-        return procedure.grading.planned(rubric, session)
+        selection = procedure.selection(overrides)
+        planned = procedure.measuring.planned
+        found: list[PlannedCall] = []
+        if with_signals:
+            for place, trace in enumerate(session.traces):
+                allowed = self._allowed(trace, selection.signals, overrides)
+                found += planned(allowed, trace, session.traces[:place])
+        if not _is_measured(decision, overrides):
+            return found
+        run = "session" if isinstance(subject, Session) else "trace"
+        found += planned([x for x in selection.metrics if x.run == run], subject, earlier)
+        if selection.rubric and (run == "session" or not session.session_id):
+            found += procedure.grading.planned(selection.rubric, session)
+        return found
 
     def _following(self, decision: Decision) -> Procedure:
         """How what was decided is done."""
-        if decision.rule is None:
-            return self._usual
         return self._by_rule.get(decision.rule, self._usual)
 
     def _made(self, revision: int) -> Made:
@@ -678,20 +635,29 @@ class FirstScores:
     decisions: Sequence[Mapping[str, str]] = ()
 
 
-async def evaluate_first(engine: Engine, trace: AgentTrace) -> list[Evaluation]:
-    """The scores of a trace as its first revision.
-
-    Raises EarlierTurnsNeededError where they depend on the turns before it.
+async def trace_scores(
+    engine: Engine,
+    trace: AgentTrace,
+    overrides: Overrides | None = None,
+    *,
+    revision: int = 1,
+    earlier: Sequence[AgentTrace] | None = (),
+    before: Sequence[Evaluation] = (),
+) -> list[Evaluation]:
+    """The scores of a trace, by default as its first revision; arguments as of
+    `Engine.evaluate_trace`.
     """
     target = trace.target
-    ids = {
-        "trace_id": target.trace_id,
-        "span_id": target.span_id,
-        "session_id": trace.session_id,
-    }
-    with about(**ids, tenant=trace.tenant):
-        found = await engine.evaluate_trace(trace, earlier=None)
-        return placed(found, (), engine.ranking, "trace")
+    with about(
+        trace_id=target.trace_id,
+        span_id=target.span_id,
+        session_id=trace.session_id,
+        tenant=trace.tenant,
+    ):
+        found = await engine.evaluate_trace(
+            trace, overrides, revision=revision, earlier=earlier, before=before
+        )
+    return placed(found, before, engine.ranking, "trace")
 
 
 def digest_of(trace: AgentTrace, record: str) -> str:

@@ -206,12 +206,13 @@ class Measuring:
 
     def planned(
         self,
-        metrics: Sequence[Judged],
+        metrics: Sequence[Metric],
         subject: AgentTrace | Session,
         earlier: Sequence[AgentTrace] = (),
     ) -> list[PlannedCall]:
         """The calls of a judge that `measured` takes, without making them."""
-        judged = [x for x in metrics if self._at_once(x, subject, None) is None]
+        wanted = [x for x in metrics if isinstance(x, Judged)]
+        judged = [x for x in wanted if self._at_once(x, subject, None) is None]
         if not judged or self._panel is None:
             return []
         return self._panel.planned(judged, subject, earlier[-MAX_EARLIER_TURNS:])

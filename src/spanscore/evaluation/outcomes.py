@@ -393,10 +393,11 @@ def parted(
     evaluations: Sequence[Evaluation], before: Sequence[Evaluation]
 ) -> tuple[list[Evaluation], list[Evaluation]]:
     """The evaluations that are news, and those that got no answer as the ones before them did."""
+    unanswered = [x for x in evaluations if cause_of(x) is not None]
+    if not unanswered:
+        return list(evaluations), []
     open_ = {(x.subject_id, x.metric) for x in before if cause_of(x) is not None}
-    in_vain = [
-        x for x in evaluations if (x.subject_id, x.metric) in open_ and cause_of(x) is not None
-    ]
+    in_vain = [x for x in unanswered if (x.subject_id, x.metric) in open_]
     return [x for x in evaluations if x not in in_vain], in_vain
 
 

@@ -101,6 +101,7 @@ class Procedure:
         self.grading = Grading(judge, render, slots, judge_config)
         self.has_judge = judge is not None
         self.configured = config.build()
+        self.names = frozenset(x.name for x in self.configured)
         self.looks_back = self.has_judge or any(x.looks_back for x in self.configured)
         """Whether a trace's evaluation uses the session's earlier turns: a judge reads them, and
         some checks do.

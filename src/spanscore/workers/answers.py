@@ -23,8 +23,8 @@ from spanscore.evaluation.engine import (
     FirstScores,
     SessionScores,
     digest_of,
-    evaluate_first,
     session_scores,
+    trace_scores,
 )
 from spanscore.judge.config import Config as Judge
 from spanscore.model.trace import AgentTrace, in_scope
@@ -217,7 +217,7 @@ class Evaluating:
         found: dict[str, FirstScores] = {}
         for trace in traces:
             try:
-                evaluations = _at_once(evaluate_first(self._engine, trace))
+                evaluations = _at_once(trace_scores(self._engine, trace, earlier=None))
                 record = records.encode(trace)
             except Exception:  # noqa: BLE001 - the server meets it as well, and reports it
                 self._decisions.take()

@@ -38,7 +38,11 @@ def test_the_first_rule_that_matches_decides(make_engine, make_trace):
         ],
         **COHERENCE,
     )
-    assert [engine.decide(make_trace(user_id=x)).rule for x in ("x", "y", None)] == ["a", "b", "c"]
+    assert [engine.rules.decide(make_trace(user_id=x)).rule for x in ("x", "y", None)] == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
 def test_a_score_has_the_name_of_the_rule_that_decided(make_engine, make_trace):
