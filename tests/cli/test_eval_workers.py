@@ -9,7 +9,7 @@ import pytest
 
 from spanscore.cli import measurement
 from spanscore.cli.main import main
-from spanscore.offline import recordings, scoring, units, windows
+from spanscore.offline import recordings, scoring, windows
 
 ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT / "examples" / "recordings"
@@ -37,7 +37,7 @@ def evaluated(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(recordings, "_WHOLE_BYTES", 0)
     monkeypatch.setattr(windows, "_FIRST_BYTES", 2**16)
     monkeypatch.setattr(windows, "_MAX_BYTES", 2**17)
-    monkeypatch.setattr(units, "_BATCH_BYTES", 2**15)
+    monkeypatch.setattr(windows, "_BATCH_BYTES", 2**15)
     monkeypatch.setattr(scoring, "_OF_WORKER", 3)
 
     def run(workers, *words, path=RECORDINGS):

@@ -8,7 +8,7 @@ from recorded import GOLDEN, KINDS
 from spanscore import dialects
 from spanscore.dialects import SpanNames
 from spanscore.errors import InputError
-from spanscore.offline import recordings, units, windows
+from spanscore.offline import recordings, windows
 from spanscore.offline.recordings import Recordings
 from spanscore.worker_processes import WorkerPool
 
@@ -27,7 +27,7 @@ def in_windows(monkeypatch):
     monkeypatch.setattr(recordings, "_WHOLE_BYTES", 0)
     monkeypatch.setattr(windows, "_FIRST_BYTES", 2**16)
     monkeypatch.setattr(windows, "_MAX_BYTES", 2**18)
-    monkeypatch.setattr(units, "_BATCH_BYTES", 2**15)
+    monkeypatch.setattr(windows, "_BATCH_BYTES", 2**15)
 
 
 def read(*paths, pool=None, **options):

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from spanscore import dialects
+from spanscore.content import ContentWatch
 from spanscore.errors import ConfigError, FieldError, InputError
 from spanscore.evaluation.config import RunSource
 from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.trace import DEFAULT_SCOPE, AgentTrace, in_scope
 from spanscore.sources import Location, Query, is_url, parse
 from spanscore.sources.stored_traces import Stopped
-from spanscore.span_attributes import SpanAttributes
 from spanscore.specs import TargetSpec, TraceFilter
 
 _BATCH = 200
@@ -114,19 +115,17 @@ class Reading:
         now.
         """
         from spanscore.offline.windows import (  # noqa: PLC0415 - and all that reads traces: few servers have sources
+            Options,
             stored_windows,
         )
 
-        noting = SpanAttributes(self._attributes)
-        windows = stored_windows(
-            self._location,
-            noting,
-            lambda _size: not self._stopped,
-            self._stopped,
-            stitch_off=self._stitch_off,
+        options = Options(
+            attributes=tuple(self._attributes),
+            stitch_off=tuple(self._stitch_off),
+            span_names=dialects.configured(),
         )
-        for window in windows:
-            traces = self._owned(noting.added_to(window.traces))
+        for window in stored_windows(self._location, options, ContentWatch(), self._stopped):
+            traces = self._owned(window.traces)
             for start in range(0, len(traces), _BATCH):
                 if self._stopped:
                     return

@@ -1,7 +1,7 @@
 """Agent traces and external scores in recordings."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -10,17 +10,20 @@ from spanscore.content import ContentWatch
 from spanscore.errors import InputError
 from spanscore.model import external
 from spanscore.model.score import Evaluation
-from spanscore.model.span import LogRecord, Span
 from spanscore.model.trace import DEFAULT_SCOPE, AgentTrace, Session, in_scope
-from spanscore.offline.units import InProcess, InWorkers, Options
-from spanscore.offline.windows import Window, file_windows, stored_windows, truncated_notice
+from spanscore.offline.windows import (
+    Options,
+    Window,
+    of_telemetry,
+    recorded,
+    stored_windows,
+    truncated_notice,
+    windows,
+)
 from spanscore.otlp import files
 from spanscore.otlp.documents import Documents
-from spanscore.rebuild import rebuild_all, unread_traces
-from spanscore.received_scores import read_external
 from spanscore.sources import Location
 from spanscore.sources.stored_traces import Stopped
-from spanscore.span_attributes import SpanAttributes
 from spanscore.worker_processes import WorkerPool
 
 _WHOLE_BYTES = 32 * 2**20
@@ -122,18 +125,17 @@ class Recordings:
             yield self._traces
             return
         watch = ContentWatch()
+        options = Options(
+            tuple(self._session_scope),
+            tuple(self._attributes),
+            tuple(self._stitch_off),
+            dialects.configured(),
+        )
         if self._loaded is not None or self._paths:
-            yield from self._of_files(watch)
-        noting = SpanAttributes(self._attributes, watch)
+            yield from self._given(self._of_files(options, watch), self._paths)
         for location in self._locations:
-            found = stored_windows(
-                location,
-                noting,
-                lambda _size: not self._stopped,
-                self._stopped,
-                stitch_off=self._stitch_off,
-            )
-            yield from self._of_windows(found, noting, [location])
+            found = stored_windows(location, options, watch, self._stopped)
+            yield from self._given(found, [location])
         for silent in watch.silent:
             self._warn(str(silent))
         if self._unread:
@@ -141,101 +143,36 @@ class Recordings:
         for notice in self.given.notices:
             self._warn(notice)
 
-    def _of_files(self, watch: ContentWatch) -> Iterator[list[AgentTrace]]:
+    def _of_files(self, options: Options, watch: ContentWatch) -> Iterator[Window]:
         if self.are_large:
-            yield from self._of_large_files(watch, self._file_bytes)
-        else:
-            yield self._whole(SpanAttributes(self._attributes, watch))
+            given = recorded(Documents(self._paths))
+            return windows(given, options, watch, self._go_on, self._pool)
+        loaded = files.load(self._paths) if self._loaded is None else self._loaded
+        return windows(of_telemetry(loaded), options, watch)
 
-    def _of_large_files(self, watch: ContentWatch, total_bytes: int) -> Iterator[list[AgentTrace]]:
-        """The agent traces as they are read, in bounded memory."""
-        options = Options(
-            tuple(self._session_scope),
-            tuple(self._attributes),
-            tuple(self._stitch_off),
-            dialects.configured(),
-        )
-        reader = InProcess(options) if self._pool is None else InWorkers(options, self._pool)
+    def _given(
+        self, found: Iterable[Window], places: Sequence[Path | Location]
+    ) -> Iterator[list[AgentTrace]]:
+        """The agent traces of windows as these are read."""
         spans = logs = count = 0
-        for window in file_windows(
-            Documents(self._paths),
-            reader,
-            watch,
-            lambda size: self._go_on(size, total_bytes),
-            stitch_off=self._stitch_off,
-        ):
-            self._refuse(window.refused)
-            spans, logs, count = (
-                spans + window.spans,
-                logs + window.logs,
-                count + len(window.traces),
-            )
+        for window in found:
+            for what in window.refused:
+                self._warn(f"warning: left out {what}")
+            for trace_id, why in window.truncated.items():
+                self._warn(truncated_notice(trace_id, why))
+            spans, logs = spans + window.spans, logs + window.logs
+            count += len(window.traces)
             self._unread += window.unread
             traces = in_scope(window.traces, self._session_scope)
             self.given.add(window.external, traces)
             yield traces
         if not count and not self._stopped:
-            raise none_found(self._paths, spans, logs)
-
-    def _whole(self, noting: SpanAttributes) -> list[AgentTrace]:
-        """All agent traces at once."""
-        telemetry = files.load(self._paths) if self._loaded is None else self._loaded
-        self._refuse(telemetry.refused)
-        self._log_truncated(telemetry.truncated)
-        rebuilt = noting.added_to(
-            rebuild_all(
-                telemetry.spans,
-                telemetry.logs,
-                watch=noting,
-                truncated=telemetry.truncated,
-                stitch_off=self._stitch_off,
-            )
-        )
-        traces = in_scope(rebuilt, self._session_scope)
-        self._note_external(telemetry.spans, telemetry.logs, traces)
-        if not traces:
-            raise none_found(self._paths, len(telemetry.spans), len(telemetry.logs))
-        self._unread = unread_traces(telemetry.spans, telemetry.logs, traces)
-        return traces
-
-    def _of_windows(
-        self, found: Iterator[Window], noting: SpanAttributes, places: Sequence[Path | Location]
-    ) -> Iterator[list[AgentTrace]]:
-        """The stored agent traces as they are read, in bounded memory."""
-        spans = logs = count = 0
-        for window in found:
-            self._refuse(window.refused)
-            self._log_truncated(window.truncated)
-            spans, logs, count = (
-                spans + len(window.spans),
-                logs + len(window.logs),
-                count + len(window.traces),
-            )
-            self._unread += unread_traces(window.spans, window.logs, window.traces)
-            traces = in_scope(noting.added_to(window.traces), self._session_scope)
-            self._note_external(window.spans, window.logs, traces)
-            yield traces
-        if not count and not self._stopped:
             raise none_found(places, spans, logs)
 
-    def _go_on(self, size_bytes: int, total_bytes: int) -> bool:
+    def _go_on(self, size_bytes: int) -> bool:
         self._read_bytes += size_bytes
-        self._progress(self._read_bytes, max(total_bytes, self._read_bytes))
+        self._progress(self._read_bytes, max(self._file_bytes, self._read_bytes))
         return not self._stopped
-
-    def _refuse(self, refused: Sequence[str]) -> None:
-        for what in refused:
-            self._warn(f"warning: left out {what}")
-
-    def _log_truncated(self, truncated: Mapping[str, str]) -> None:
-        for trace_id, why in truncated.items():
-            self._warn(truncated_notice(trace_id, why))
-
-    def _note_external(
-        self, spans: Sequence[Span], logs: Sequence[LogRecord], traces: Sequence[AgentTrace]
-    ) -> None:
-        """Note what others gave to these traces, to others, and to sessions."""
-        self.given.add(read_external(spans, logs, session_scope=self._session_scope), traces)
 
 
 def none_found(given: Sequence[Path | Location], spans: int, logs: int) -> InputError:

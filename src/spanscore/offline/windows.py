@@ -1,24 +1,38 @@
-"""Traces too many for memory, a window at a time."""
+"""Agent traces of recordings, a window at a time where they are too many for memory."""
 
 import heapq
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from spanscore.content import ContentNote, ContentWatch
-from spanscore.dialects import unit_scopes
+from spanscore import dialects
+from spanscore.content import ContentNote, ContentNotes, ContentWatch
+from spanscore.dialects import SpanNames, unit_scopes
 from spanscore.model.score import Evaluation
-from spanscore.model.span import LogRecord, Span
 from spanscore.model.trace import AgentTrace
-from spanscore.offline.units import Parts, Piece, ReadUnit, ReadUnits, UnitReader
-from spanscore.otlp.documents import Document, Documents, EncodedDocument, Place, trace_ids
+from spanscore.otlp.documents import Documents, EncodedDocument, Place, trace_ids
 from spanscore.otlp.files import Telemetry
-from spanscore.rebuild import join_units, rebuild_all, unit_of
+from spanscore.rebuild import (
+    RebuiltUnit,
+    Received,
+    ReceivedUnits,
+    by_unit,
+    is_read,
+    join_units,
+    unit_of,
+)
+from spanscore.received_scores import read_external
 from spanscore.sources import Location, Query, is_backend
 from spanscore.sources.port import Stored
 from spanscore.sources.stored_traces import Stopped, add, copies, stored_traces
-from spanscore.turns import Stitching, TraceFragment, Watch
+from spanscore.span_attributes import SpanAttributes
+from spanscore.turns import Stitching, TraceFragment
+from spanscore.worker_processes import WorkerPool
+
+ResultT = TypeVar("ResultT")
 
 _FIRST_BYTES, _MAX_BYTES = 2 * 2**20, 16 * 2**20
 """How much is read for a window: little for the first, so that its scores are there soon, then ever
@@ -28,473 +42,435 @@ more.
 _MAX_OPEN_BYTES = 64 * 2**20
 """Documents with parts of open units; of more, only these parts are kept, decoded."""
 
+_BATCH_BYTES = 2 * 2**20
+"""Documents that one worker reads at once."""
+
+_JOIN_WITHIN_NS = 30 * 10**9
+_MAX_WAITING_BYTES = 16 * 2**20
+"""How long a unit waits for others of its turn: in the time of the recording, and in what was read
+at most.
+"""
+
+_NAMED = 3
+
+
+class Options(NamedTuple):
+    """By what units are read: what keeps sessions apart, the spans' attributes that rules read,
+    `stitch_off`, what `dialects.configure` was given, and which units are read, None: all.
+    """
+
+    session_scope: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+    stitch_off: tuple[str, ...] = ()
+    span_names: SpanNames = SpanNames()
+    query: Query | None = None
+
 
 @dataclass(slots=True)
-class ClosedUnit:
+class Piece:
+    """A document, which is decoded when that is needed and sent to other processes as it stands in
+    its file; or a stored trace, or what is left of a document.
+    """
+
+    place: Place
+    size_bytes: int
+    document: EncodedDocument | None = None
+    telemetry: Telemetry | None = None
+    """What it contains, once it was decoded in this process."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without what another process can decode."""
+        telemetry = self.telemetry if self.document is None else None
+        return Piece, (self.place, self.size_bytes, self.document, telemetry)
+
+    def decoded(self) -> Telemetry:
+        """What it contains; kept, since other units may have parts in it.
+
+        Raises InputError where it is damaged.
+        """
+        if self.telemetry is None:
+            self.telemetry = Telemetry() if self.document is None else self.document.decoded()
+        return self.telemetry
+
+    def units(self, scopes: Sequence[bytes]) -> Sequence[str]:
+        """The units that it mentions: of a document its traces, but where one of `scopes`, of what
+        may be no trace's, is in it.
+        """
+        document = self.document
+        if document is not None and not any(x in document.content for x in scopes):
+            return sorted(trace_ids(document.path, document.content))
+        telemetry = self.decoded()
+        names = [unit_of(x, of_log=False) for x in telemetry.spans]
+        names += [unit_of(x, of_log=True) for x in telemetry.logs]
+        return [name for name in dict.fromkeys(names) if name]
+
+    def narrowed(self, units: Collection[str]) -> "Piece":
+        """What these units have in it."""
+        telemetry = self.decoded()
+        left = Telemetry(
+            [x for x in telemetry.spans if unit_of(x, of_log=False) in units],
+            [x for x in telemetry.logs if unit_of(x, of_log=True) in units],
+            truncated=telemetry.truncated,
+        )
+        return Piece(self.place, 0, telemetry=left)
+
+
+Parts: TypeAlias = Mapping[str, Sequence[Piece]]
+"""By unit, the pieces that may contain something of it."""
+
+
+class ReadUnit(NamedTuple):
+    """What was read of a unit; `is_unread`: it contains spans, and none that a dialect reads.
+
+    `trace_ids` are those of its spans.
+    """
+
+    rebuilt: RebuiltUnit
+    trace_ids: frozenset[str]
+    spans: int
+    logs: int
+    is_unread: bool
+    external: list[Evaluation]
+
+
+class ReadPiece(NamedTuple):
+    """What is of no unit in a piece: what was left out of it, scores that others gave, and how many
+    log records. `truncated` are traces that are not all there.
+    """
+
+    place: Place
+    refused: list[str]
+    truncated: dict[str, str]
+    external: list[Evaluation]
+    logs: int
+
+
+@dataclass(slots=True)
+class ReadUnits:
+    """Units by their ids, without those of which there is nothing; and what is of no unit."""
+
+    units: dict[str, ReadUnit] = field(default_factory=dict)
+    pieces: list[ReadPiece] = field(default_factory=list)
+    content: list[ContentNote] = field(default_factory=list)
+
+
+def read_units(parts: Parts, fresh: Sequence[Piece], options: Options) -> ReadUnits:
+    """Each unit by itself; and of the `fresh` pieces, which were not read before, what is of no
+    unit.
+    """
+    content = ContentNotes()
+    noting = SpanAttributes(options.attributes, content)
+    received = gathered(parts, options)
+    rebuilt = _units(parts, received, options, noting).rebuilt()
+    traces = iter(noting.added_to(trace for unit in rebuilt.values() for trace in unit.traces))
+    found = ReadUnits(pieces=[_read_piece(piece, options) for piece in fresh])
+    for name, unit in rebuilt.items():
+        with_attributes = replace(unit, traces=[next(traces) for _ in unit.traces])
+        found.units[name] = _read(received[name], with_attributes, options)
+    found.content = content.take()
+    return found
+
+
+def refer(parts: Parts, options: Options) -> dict[str, TraceFragment]:
+    """What `rebuild.Units.referred` gives."""
+    return _units(parts, gathered(parts, options), options).referred(list(parts))
+
+
+def join(
+    parts: Parts, group: Sequence[TraceFragment], options: Options
+) -> tuple[list[AgentTrace], list[ContentNote]]:
+    """The agent traces of a turn, of which these are the parts."""
+    content = ContentNotes()
+    noting = SpanAttributes(options.attributes, content)
+    [traces] = _units(parts, gathered(parts, options), options, noting).joined([group])
+    return noting.added_to(traces), content.take()
+
+
+def _units(
+    parts: Parts,
+    received: Mapping[str, Received],
+    options: Options,
+    watch: SpanAttributes | None = None,
+) -> ReceivedUnits:
+    dialects.configure(options.span_names)
+    pieces = {piece.place: piece for own in parts.values() for piece in own}
+    truncated = {x for piece in pieces.values() for x in piece.decoded().truncated}
+    stitching = Stitching(options.stitch_off)
+    return ReceivedUnits(received, stitching, watch=watch, truncated=truncated)
+
+
+def gathered(parts: Parts, options: Options) -> dict[str, Received]:
+    """The spans and log records of units in the order of their files; without units of which there
+    are none, or that are not read.
+    """
+    found: defaultdict[str, Received] = defaultdict(lambda: ([], []))
+    pieces = {piece.place: piece for own in parts.values() for piece in own}
+    for piece in sorted(pieces.values(), key=lambda x: (x.place.file, x.place.number)):
+        telemetry = piece.decoded()
+        for span in telemetry.spans:
+            if (name := unit_of(span, of_log=False)) in parts:
+                found[name][0].append(span)
+        for log in telemetry.logs:
+            if (name := unit_of(log, of_log=True)) in parts:
+                found[name][1].append(log)
+    query = options.query
+    return {
+        name: found[name]
+        for name in parts
+        if name in found and (query is None or query.accepts(*found[name]))
+    }
+
+
+def _read(received: Received, rebuilt: RebuiltUnit, options: Options) -> ReadUnit:
+    spans, logs = received
+    return ReadUnit(
+        rebuilt,
+        frozenset(span.trace_id for span in spans),
+        len(spans),
+        len(logs),
+        not rebuilt.traces and bool(spans) and not is_read(received),
+        read_external(spans, logs, session_scope=options.session_scope),
+    )
+
+
+def _read_piece(piece: Piece, options: Options) -> ReadPiece:
+    found = piece.decoded()
+    logs = [log for log in found.logs if not unit_of(log, of_log=True)]
+    external = read_external((), logs, session_scope=options.session_scope)
+    return ReadPiece(piece.place, found.refused, found.truncated, external, len(logs))
+
+
+class Recorded(NamedTuple):
+    """Pieces by their time, and whether no piece after that of a place mentions a unit."""
+
+    pieces: Iterable[Piece]
+    is_last: Callable[[str, Place], bool] = lambda _unit, _place: True
+
+
+def recorded(documents: Documents) -> Recorded:
+    """The documents of files."""
+    pieces = (Piece(x.place, len(x.content), x) for x in documents.encoded())
+    return Recorded(pieces, documents.is_last)
+
+
+def of_telemetry(telemetry: Telemetry) -> Recorded:
+    """What is in memory, each unit by itself."""
+    of_none = [log for log in telemetry.logs if not unit_of(log, of_log=True)]
+    found = [Telemetry(logs=of_none, refused=telemetry.refused)]
+    for spans, logs in by_unit(telemetry.spans, telemetry.logs).values():
+        found.append(Telemetry(spans, logs, truncated=telemetry.truncated))
+    return Recorded(Piece(Place(0, 0, n), 0, telemetry=x) for n, x in enumerate(found))
+
+
+def _of_stored(stored: Iterable[Stored]) -> Iterator[Piece]:
+    """Stored traces, each of which is all of its trace."""
+    latest_ns = 0
+    for number, one in enumerate(stored):
+        latest_ns = max(latest_ns, min((x.start_ns for x in one.spans), default=0))
+        telemetry = Telemetry()
+        add(telemetry, one)
+        yield Piece(Place(latest_ns, 0, number), one.size_bytes, telemetry=telemetry)
+
+
+@dataclass(slots=True)
+class _Unit:
     """What a unit consists of, and where it was last mentioned; `last_bytes` is how much had been
-    read by then.
+    read by then. `read` is there once it was read, and it may wait for others of its turn.
     """
 
     last: Place
     last_bytes: int = 0
     pieces: list[Piece] = field(default_factory=list)
+    read: ReadUnit | None = None
 
 
 @dataclass(slots=True)
-class Closed:
+class _Closed:
     """The units that became whole while a window was read, and the pieces that are read with them
     for the first time.
 
     `now_ns` and `read_bytes` are the time in the recording, and what was read, at its end.
     """
 
-    units: dict[str, ClosedUnit]
+    units: dict[str, _Unit]
     fresh: list[Piece]
     now_ns: int
     read_bytes: int
     is_end: bool
 
+    @property
+    def parts(self) -> Parts:
+        """The pieces of the units."""
+        return {name: unit.pieces for name, unit in self.units.items()}
 
-class Closing:
-    """Units by what documents mention; a unit is whole once no later document mentions it."""
+    def may_be_joined(self, unit: _Unit) -> bool:
+        """Whether another unit of its turn may still come."""
+        age_ns, read_bytes = self.now_ns - unit.last.time_ns, self.read_bytes - unit.last_bytes
+        return not self.is_end and age_ns < _JOIN_WITHIN_NS and read_bytes < _MAX_WAITING_BYTES
 
-    def __init__(self, documents: Documents) -> None:
-        self._documents = documents
-        self._open: dict[str, ClosedUnit] = {}
-        self._fresh: list[Piece] = []
-        self._scopes = tuple(scope.encode() for scope in unit_scopes())
-        self._now_ns = 0
-        self._read_bytes = 0
 
-    def add(self, document: EncodedDocument) -> None:
-        """Take in a document."""
-        piece = Piece(document.place, document)
-        self._read_bytes += piece.size_bytes
-        self._now_ns = document.place.time_ns
-        self._fresh.append(piece)
-        for name in self._names(piece, document):
-            unit = self._open.setdefault(name, ClosedUnit(document.place))
-            unit.last, unit.last_bytes = document.place, self._read_bytes
+def closings(given: Recorded, read: Callable[[int], bool]) -> Iterator[_Closed]:
+    """The units of all pieces, window by window; one is whole once no later piece mentions it.
+
+    `read` is given how many bytes each piece had, and returns whether to go on.
+    """
+    scopes = tuple(scope.encode() for scope in unit_scopes())
+    units: dict[str, _Unit] = {}
+    fresh: list[Piece] = []
+    wanted, size_bytes, read_bytes, now_ns = _FIRST_BYTES, 0, 0, 0
+    for piece in given.pieces:
+        fresh.append(piece)
+        size_bytes, read_bytes = size_bytes + piece.size_bytes, read_bytes + piece.size_bytes
+        now_ns = piece.place.time_ns
+        for name in piece.units(scopes):
+            unit = units.setdefault(name, _Unit(piece.place))
+            unit.last, unit.last_bytes = piece.place, read_bytes
             unit.pieces.append(piece)
-
-    def close(self, *, is_end: bool) -> Closed:
-        """The units that are whole now; at the end, all that are left."""
-        closed = {
-            name: unit for name, unit in self._open.items() if is_end or self._is_whole(name, unit)
-        }
-        for name in closed:
-            del self._open[name]
-        fresh, self._fresh = self._fresh, []
-        self._bound_open_documents()
-        return Closed(closed, fresh, self._now_ns, self._read_bytes, is_end)
-
-    def _is_whole(self, name: str, unit: ClosedUnit) -> bool:
-        return self._documents.is_last(name, unit.last)
-
-    def _names(self, piece: Piece, document: EncodedDocument) -> Sequence[str]:
-        """The units that a document mentions: its traces, but where it may contain what is no
-        trace's.
-        """
-        if not any(scope in document.content for scope in self._scopes):
-            return sorted(trace_ids(document.path, document.content))
-        telemetry = piece.decoded()
-        names = [unit_of(x, of_log=False) for x in telemetry.spans]
-        names += [unit_of(x, of_log=True) for x in telemetry.logs]
-        return [name for name in dict.fromkeys(names) if name]
-
-    def _bound_open_documents(self) -> None:
-        """Keep of documents only what open units have in them, where the documents take much
-        memory.
-        """
-        pieces = {piece.place: piece for unit in self._open.values() for piece in unit.pieces}
-        if sum(piece.size_bytes for piece in pieces.values()) <= _MAX_OPEN_BYTES:
-            return
-        narrowed = {
-            place: x.narrowed(self._open.keys()) if x.document else x for place, x in pieces.items()
-        }
-        for unit in self._open.values():
-            unit.pieces = [narrowed[piece.place] for piece in unit.pieces]
-
-
-def closings(documents: Documents, read: Callable[[int], bool]) -> Iterator[Closed]:
-    """The units of all documents, window by window.
-
-    `read` is given how many bytes each document had, and returns whether to go on.
-    """
-    found = Closing(documents)
-    wanted, size_bytes = _FIRST_BYTES, 0
-    for document in documents.encoded():
-        found.add(document)
-        size_bytes += len(document.content)
-        if not read(len(document.content)):
+        if not read(piece.size_bytes):
             return
         if size_bytes >= wanted:
-            yield found.close(is_end=False)
-            wanted, size_bytes = min(2 * wanted, _MAX_BYTES), 0
-    yield found.close(is_end=True)
+            whole = {name: x for name, x in units.items() if given.is_last(name, x.last)}
+            units = {name: x for name, x in units.items() if name not in whole}
+            yield _Closed(whole, fresh, now_ns, read_bytes, is_end=False)
+            _bound(units)
+            fresh, wanted, size_bytes = [], min(2 * wanted, _MAX_BYTES), 0
+    yield _Closed(units, fresh, now_ns, read_bytes, is_end=True)
 
 
-Accepts: TypeAlias = Callable[[Sequence[Span], Sequence[LogRecord]], bool]
-
-"""How much is read for a window: little for the first, so that its scores are there soon, then ever
-more.
-"""
-
-
-@dataclass(slots=True)
-class _Unit:
-    """What is read together: the spans and log records of one trace, mostly."""
-
-    last: Place
-    last_bytes: int = 0
-    spans: list[tuple[Place, Span]] = field(default_factory=list)
-    logs: list[tuple[Place, LogRecord]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Agent traces, and the spans and log records that were dealt with, also those of which no
-    agent trace came.
-    """
-
-    traces: list[AgentTrace]
-    spans: list[Span]
-    logs: list[LogRecord]
-    refused: list[str]
-    truncated: dict[str, str]
-    """Which of these traces are known not to be all there, by id, and why."""
-
-
-class Ordered(Protocol):
-    """Documents by their time; it is known which of them is the last to mention a trace."""
-
-    def __iter__(self) -> Iterator[Document]: ...
-
-    def is_last(self, trace_id: str, place: Place) -> bool:
-        """Whether no document after this one mentions a trace."""
-        ...
-
-
-class Windows:
-    """Rebuilds agent traces from documents that come one after the other.
-
-    A trace is rebuilt once no later document mentions it, together with those around it, so that a
-    turn that is spread over several traces is one.
-    """
-
-    def __init__(
-        self,
-        documents: Ordered,
-        watch: Watch,
-        accepts: Accepts | None = None,
-        *,
-        stitch_off: Collection[str] = (),
-    ) -> None:
-        """`accepts` says of the spans and log records of a trace whether it is read; None: each is.
-
-        `stitch_off` is for `rebuild_all`.
-        """
-        self._stitch_off = stitch_off
-        self._documents = documents
-        self._watch = watch
-        self._accepts = accepts
-        self._truncated: dict[str, str] = {}
-        self._units: dict[str, _Unit] = {}
-        self._read_bytes = 0
-        self._now_ns = 0
-        self._refused: list[str] = []
-        self._of_no_trace: list[LogRecord] = []
-
-    def add(self, document: Document) -> None:
-        """Take in what a document contains."""
-        self._read_bytes += document.size_bytes
-        self._now_ns = document.place.time_ns
-        self._refused += document.telemetry.refused
-        self._truncated.update(document.telemetry.truncated)
-        for span in document.telemetry.spans:
-            self._unit(unit_of(span, of_log=False), document.place).spans.append(
-                (document.place, span)
-            )
-        for log in document.telemetry.logs:
-            if unit := unit_of(log, of_log=True):
-                self._unit(unit, document.place).logs.append((document.place, log))
-            else:
-                self._of_no_trace.append(log)
-
-    def give(self, *, is_end: bool) -> Window:
-        """The agent traces that wait for nothing any more; at the end, all that are left."""
-        ready = self._ready(is_end=is_end)
-        traces = rebuild_all(
-            _spans(ready.values()),
-            _logs(ready.values()),
-            watch=self._watch,
-            truncated=self._truncated,
-            stitch_off=self._stitch_off,
-        )
-        groups = _units_of(traces, ready)
-        waiting: set[str] = set()
-        if not is_end:
-            waiting = {name for name, unit in ready.items() if self._may_be_joined(unit)}
-            waiting = with_joined(waiting, groups)
-        given = [unit for name, unit in ready.items() if name not in waiting]
-        for name in ready.keys() - waiting:
-            del self._units[name]
-        found = [trace for trace, group in zip(traces, groups, strict=True) if not group & waiting]
-        refused, self._refused = self._refused, []
-        logs, self._of_no_trace = [*_logs(given), *self._of_no_trace], []
-        return Window(found, _spans(given), logs, refused, self._no_longer_truncated())
-
-    def _ready(self, *, is_end: bool) -> dict[str, _Unit]:
-        """What no later document mentions, by name; what nobody wants of it is forgotten."""
-        ready: dict[str, _Unit] = {}
-        for name, unit in list(self._units.items()):
-            if not is_end and self._is_open(name, unit):
-                continue
-            if self._is_wanted(unit):
-                ready[name] = unit
-            else:
-                del self._units[name]
-        return ready
-
-    def _no_longer_truncated(self) -> dict[str, str]:
-        """Why traces that are dealt with are not all there; it is forgotten here."""
-        done = [trace_id for trace_id in self._truncated if trace_id not in self._units]
-        return {trace_id: self._truncated.pop(trace_id) for trace_id in done}
-
-    def _unit(self, name: str, place: Place) -> _Unit:
-        unit = self._units.setdefault(name, _Unit(place))
-        unit.last, unit.last_bytes = place, self._read_bytes
-        return unit
-
-    def _is_wanted(self, unit: _Unit) -> bool:
-        return self._accepts is None or self._accepts(
-            [x for _, x in unit.spans], [x for _, x in unit.logs]
-        )
-
-    def _is_open(self, name: str, unit: _Unit) -> bool:
-        return not self._documents.is_last(name, unit.last)
-
-    def _may_be_joined(self, unit: _Unit) -> bool:
-        """Whether another trace of its turn may still come."""
-        return may_be_joined(self._now_ns - unit.last.time_ns, self._read_bytes - unit.last_bytes)
-
-
-def windows(
-    documents: Ordered,
-    watch: Watch,
-    read: Callable[[int], bool],
-    accepts: Accepts | None = None,
-    *,
-    stitch_off: Collection[str] = (),
-) -> Iterator[Window]:
-    """The windows of all documents; `read` is given how many bytes each had, and returns whether to
-    go on.
-    """
-    found = Windows(documents, watch, accepts, stitch_off=stitch_off)
-    wanted, size_bytes = _FIRST_BYTES, 0
-    for document in documents:
-        found.add(document)
-        size_bytes += document.size_bytes
-        if not read(document.size_bytes):
-            return
-        if size_bytes >= wanted:
-            yield found.give(is_end=False)
-            wanted, size_bytes = min(2 * wanted, _MAX_BYTES), 0
-    yield found.give(is_end=True)
-
-
-def _units_of(traces: Sequence[AgentTrace], units: Mapping[str, _Unit]) -> list[set[str]]:
-    """For each agent trace the names of the units that it was rebuilt from."""
-    names = {name: name for name in units}
-    for name, unit in units.items():
-        names.update((span.trace_id, name) for _, span in unit.spans)
-    return [{names[x] for x in trace.trace_ids if x in names} for trace in traces]
-
-
-def _spans(units: Iterable[_Unit]) -> list[Span]:
-    """The spans of units in the order of their files, as if these had been loaded whole."""
-    return [x for _, x in sorted((y for unit in units for y in unit.spans), key=_order)]
-
-
-def _logs(units: Iterable[_Unit]) -> list[LogRecord]:
-    return [x for _, x in sorted((y for unit in units for y in unit.logs), key=_order)]
-
-
-def _order(item: tuple[Place, object]) -> tuple[int, int]:
-    return item[0].file, item[0].number
-
-
-def stored_windows(
-    location: Location,
-    watch: Watch,
-    read: Callable[[int], bool],
-    stopped: Stopped,
-    *,
-    stitch_off: Collection[str] = (),
-) -> Iterator[Window]:
-    """The windows of all traces that a location's query accepts, by their start.
-
-    `read`, `watch` and `stitch_off` are those of `windows`. Raises InputError or RetryableError
-    where the source cannot be read.
-    """
-    if is_backend(location):
-        stored = _Whole(stored_traces(location, stopped))
-        yield from windows(stored, watch, read, stitch_off=stitch_off)
+def _bound(units: Mapping[str, _Unit]) -> None:
+    """Keep of documents only what open units have in them, where the documents take much memory."""
+    pieces = {piece.place: piece for unit in units.values() for piece in unit.pieces}
+    if sum(piece.size_bytes for piece in pieces.values()) <= _MAX_OPEN_BYTES:
         return
-    with copies(location) as path:
-        documents = Documents([path])
-        query = (
-            location.query if location.query.limit is None else _newest(documents, location.query)
-        )
-        accepts = query.accepts if query.conditions else None
-        yield from windows(documents, watch, read, accepts, stitch_off=stitch_off)
+    narrowed = {place: x.narrowed(units) if x.document else x for place, x in pieces.items()}
+    for unit in units.values():
+        unit.pieces = [narrowed[piece.place] for piece in unit.pieces]
 
 
-def load_stored(found: Telemetry, location: Location) -> None:
-    """Add all spans and log records that a location's query accepts. Raises as `stored_windows`."""
-    for window in stored_windows(location, ContentWatch(), lambda _size: True, Stopped()):
-        found.spans += window.spans
-        found.logs += window.logs
-        found.refused += window.refused
-        found.truncated.update(window.truncated)
-
-
-class _Whole:
-    """Stored traces as documents: each is all of its trace."""
-
-    def __init__(self, stored: Iterable[Stored]) -> None:
-        self._stored = stored
-
-    def __iter__(self) -> Iterator[Document]:
-        latest_ns = 0
-        for number, stored in enumerate(self._stored):
-            latest_ns = max(latest_ns, min((x.start_ns for x in stored.spans), default=0))
-            telemetry = Telemetry()
-            add(telemetry, stored)
-            yield Document(Place(latest_ns, 0, number), telemetry, stored.size_bytes)
-
-    def is_last(self, _trace_id: str, _place: Place) -> bool:
-        """True: a trace comes whole."""
-        return True
-
-
-def truncated_notice(trace_id: str, why: str) -> str:
-    """What is said of a trace that is not all there."""
-    return (
-        f"warning: trace {trace_id} is truncated, and what is measured of it counts as such: {why}"
-    )
-
-
-def _newest(documents: Documents, query: Query) -> Query:
-    """The query that accepts as many of the newest traces as the limit says, and no other."""
-    newest: list[tuple[int, str]] = []
-    for window in windows(documents, ContentWatch(), lambda _size: True, query.accepts):
-        newest = heapq.nlargest(query.limit or 0, [*newest, *_starts(window.spans)])
-    return replace(query, trace_ids=tuple(trace_id for _, trace_id in newest), limit=None)
-
-
-def _starts(spans: Iterable[Span]) -> list[tuple[int, str]]:
-    starts: dict[str, int] = {}
-    for span in spans:
-        starts[span.trace_id] = min(span.start_ns, starts.get(span.trace_id, span.start_ns))
-    return [(start_ns, trace_id) for trace_id, start_ns in starts.items()]
-
-
-class FileWindow(NamedTuple):
+class Window(NamedTuple):
     """Agent traces, and what is to be said of what was dealt with: `spans` and `logs` are counts.
 
-    `unread` is the number of traces that contain nothing that was read.
+    `unread` is the number of traces that contain nothing that was read, `truncated` those that are
+    known not to be all there, by id, and why.
     """
 
     traces: list[AgentTrace]
     external: list[Evaluation]
     refused: list[str]
+    truncated: dict[str, str]
     spans: int
     logs: int
     unread: int
 
 
-@dataclass(slots=True)
-class _Ready:
-    """A unit that was read, and may wait for others of its turn."""
+def windows(
+    given: Recorded,
+    options: Options,
+    watch: ContentWatch,
+    read: Callable[[int], bool] = lambda _size: True,
+    pool: WorkerPool | None = None,
+) -> Iterator[Window]:
+    """The agent traces of all pieces; a turn that is spread over several traces is one.
 
-    closed: ClosedUnit
-    read: ReadUnit
+    `read` is as `closings` has it, `watch` is given what was seen of the traces' content. Units are
+    read in the processes of `pool`. Raises InputError where a document is damaged.
+    """
+    found = _Windows(options, watch, pool)
+    begun: deque[tuple[_Closed, Callable[[], ReadUnits]]] = deque()
+    for closed in closings(given, read):
+        begun.append((closed, found.start(closed.parts, closed.fresh)))
+        if pool is None or len(begun) > 1:  # of a pool, one window is read while the next is begun
+            first, result = begun.popleft()
+            yield found.finish(first, result())
+    for closed, result in begun:
+        yield found.finish(closed, result())
 
 
-class FileWindows:
-    """Joins units that were read by themselves to turns, window by window."""
+class _Windows:
+    """Reads units by themselves, and joins them to turns."""
 
-    def __init__(
-        self, reader: UnitReader, watch: ContentWatch, stitch_off: Collection[str]
-    ) -> None:
-        """`watch` is given what was seen of the traces' content."""
-        self._reader = reader
+    def __init__(self, options: Options, watch: ContentWatch, pool: WorkerPool | None) -> None:
+        self._options = options
         self._watch = watch
-        self._stitching = Stitching(stitch_off)
-        self._ready: dict[str, _Ready] = {}
+        self._pool = pool
+        self._stitching = Stitching(options.stitch_off)
+        self._ready: dict[str, _Unit] = {}
 
-    def finish(self, closed: Closed, read: ReadUnits) -> FileWindow:
+    def start(self, parts: Parts, fresh: Sequence[Piece]) -> Callable[[], ReadUnits]:
+        """Begin to read units; what is returned waits for the result."""
+        begun = [
+            self._begun(read_units, own, pieces, about=_about(own, pieces))
+            for own, pieces in _batches(parts, fresh)
+        ]
+        return lambda: _merged(parts, (x.result() for x in begun))
+
+    def finish(self, closed: _Closed, read: ReadUnits) -> Window:
         """The agent traces that wait for nothing any more, once a window is read; at the end, all
         that are left.
         """
         self._take(closed, read)
+        ready = {name: x.read for name, x in self._ready.items() if x.read is not None}
         traces, _ = join_units(
-            {name: x.read.rebuilt for name, x in self._ready.items()}, self, self._stitching
+            {name: x.rebuilt for name, x in ready.items()}, self, self._stitching
         )
-        groups = self._units_of(traces)
-        waiting = with_joined(self._waiting(closed), groups)
-        given = {name: self._ready.pop(name).read for name in [*self._ready] if name not in waiting}
+        groups = _units_of(traces, ready)
+        waiting = {name for name, x in self._ready.items() if closed.may_be_joined(x)}
+        _spread(waiting, groups)
         found = [trace for trace, group in zip(traces, groups, strict=True) if not group & waiting]
         in_traces = {name for trace in found for name in trace.trace_ids}
-        unread = [name for name, unit in given.items() if unit.is_unread and name not in in_traces]
-        return FileWindow(
+        given = {name: unit for name, unit in ready.items() if name not in waiting}
+        for name in given:
+            del self._ready[name]
+        return Window(
             found,
             _external(given.values(), read),
             [refused for piece in read.pieces for refused in piece.refused],
+            {trace_id: why for piece in read.pieces for trace_id, why in piece.truncated.items()},
             sum(unit.spans for unit in given.values()),
             sum(unit.logs for unit in given.values()) + sum(piece.logs for piece in read.pieces),
-            len(unread),
+            sum(x.is_unread and name not in in_traces for name, x in given.items()),
         )
-
-    def _units_of(self, traces: Sequence[AgentTrace]) -> list[set[str]]:
-        """The units that each agent trace is made of."""
-        names = {name: name for name in self._ready}
-        for name, unit in self._ready.items():
-            names.update(dict.fromkeys(unit.read.trace_ids, name))
-        return [{names[x] for x in trace.trace_ids if x in names} for trace in traces]
-
-    def _waiting(self, closed: Closed) -> set[str]:
-        """The units of whose turn another may still come."""
-        if closed.is_end:
-            return set()
-        return {name for name, x in self._ready.items() if _waits(x.closed, closed)}
 
     def referred(self, names: Sequence[str]) -> Mapping[str, TraceFragment]:
         """See `rebuild.Units`."""
-        return self._reader.refer(self._parts(names), names) if names else {}
+        begun = [
+            self._begun(refer, own, about=_about(own, ()))
+            for own, _ in _batches(self._parts(names), ())
+        ]
+        return {name: fragment for one in begun for name, fragment in one.result().items()}
 
     def joined(self, groups: Sequence[Sequence[TraceFragment]]) -> list[list[AgentTrace]]:
         """See `rebuild.Units`."""
         parts = [self._parts([part.trace_id for part in group]) for group in groups]
+        begun = [
+            self._begun(join, own, group, about=_about(own, ()))
+            for own, group in zip(parts, groups, strict=True)
+        ]
         found: list[list[AgentTrace]] = []
-        for traces, content in self._reader.join(parts, groups):
+        for traces, content in (one.result() for one in begun):
             self._note(content)
             found.append(traces)
         return found
 
-    def _take(self, closed: Closed, read: ReadUnits) -> None:
+    def _begun(
+        self, function: Callable[..., ResultT], *arguments: Any, about: str
+    ) -> Future[ResultT]:
+        """A call of one of the functions above, with the options; made at once without a pool."""
+        if self._pool is not None:
+            return self._pool.submit(function, *arguments, self._options, about=about)
+        made: Future[ResultT] = Future()
+        made.set_result(function(*arguments, self._options))
+        return made
+
+    def _take(self, closed: _Closed, read: ReadUnits) -> None:
         """Take in what was read; a unit of which a part waits is read again, as a whole."""
         parted = {name: x for name, x in closed.units.items() if name in self._ready}
         for name, unit in parted.items():
-            unit.pieces = [*self._ready[name].closed.pieces, *unit.pieces]
-        again = (
-            self._reader.start({name: x.pieces for name, x in parted.items()}, ())()
-            if parted
-            else ReadUnits()
-        )
+            unit.pieces = [*self._ready[name].pieces, *unit.pieces]
+        again = self.start({name: x.pieces for name, x in parted.items()}, ())()
         for name, found in {**read.units, **again.units}.items():
-            self._ready[name] = _Ready(closed.units[name], found)
+            self._ready[name] = closed.units[name]
+            self._ready[name].read = found
         self._note([*read.content, *again.content])
 
     def _note(self, content: Iterable[ContentNote]) -> None:
@@ -502,36 +478,73 @@ class FileWindows:
             self._watch.take(note)
 
     def _parts(self, names: Sequence[str]) -> Parts:
-        return {name: self._ready[name].closed.pieces for name in names}
+        return {name: self._ready[name].pieces for name in names}
 
 
-def file_windows(
-    documents: Documents,
-    reader: UnitReader,
-    watch: ContentWatch,
-    read: Callable[[int], bool],
-    *,
-    stitch_off: Collection[str] = (),
-) -> Iterator[FileWindow]:
-    """The windows of all documents; `read` is given how many bytes each had, and returns whether to
-    go on.
+def _batches(parts: Parts, fresh: Sequence[Piece]) -> Iterator[tuple[Parts, list[Piece]]]:
+    """The units in groups that share their documents, as far as that goes, each with pieces that
+    are read there first.
 
-    Raises InputError where a document is damaged.
+    A piece that is in no unit is in the last.
     """
-    found = FileWindows(reader, watch, stitch_off)
-    begun: deque[tuple[Closed, Callable[[], ReadUnits]]] = deque()
-    for closed in closings(documents, read):
-        parts = {name: unit.pieces for name, unit in closed.units.items()}
-        begun.append((closed, reader.start(parts, closed.fresh)))
-        if len(begun) > reader.ahead:
-            first, result = begun.popleft()
-            yield found.finish(first, result())
-    for closed, result in begun:
-        yield found.finish(closed, result())
+    unread = {piece.place: piece for piece in fresh}
+    batch: dict[str, Sequence[Piece]] = {}
+    pieces: set[Place] = set()
+    size_bytes = 0
+    for name, own in parts.items():
+        added_bytes = sum(piece.size_bytes for piece in own if piece.place not in pieces)
+        if batch and size_bytes + added_bytes > _BATCH_BYTES:
+            yield batch, [unread.pop(place) for place in list(unread) if place in pieces]
+            batch, pieces, size_bytes = {}, set(), 0
+            added_bytes = sum(piece.size_bytes for piece in own)
+        batch[name] = own
+        pieces.update(piece.place for piece in own)
+        size_bytes += added_bytes
+    if batch or unread:
+        yield batch, list(unread.values())
 
 
-def _waits(unit: ClosedUnit, closed: Closed) -> bool:
-    return may_be_joined(closed.now_ns - unit.last.time_ns, closed.read_bytes - unit.last_bytes)
+def _merged(parts: Parts, batches: Iterable[ReadUnits]) -> ReadUnits:
+    """What was read in batches, as if it had been read at once."""
+    merged = ReadUnits()
+    for batch in batches:
+        merged.units.update(batch.units)
+        merged.pieces += batch.pieces
+        merged.content += batch.content
+    merged.units = {name: merged.units[name] for name in parts if name in merged.units}
+    merged.pieces.sort(key=lambda piece: piece.place)
+    return merged
+
+
+def _about(parts: Parts, fresh: Sequence[Piece]) -> str:
+    """Which traces a batch contains, and in which file these are."""
+    pieces = [*(piece for own in parts.values() for piece in own), *fresh]
+    files = sorted({str(piece.document.path) for piece in pieces if piece.document is not None})
+    names = list(parts)
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    traces = (
+        f"trace{'s' * (len(names) > 1)} {', '.join(names[:_NAMED])}{more}"
+        if names
+        else "what is of no trace"
+    )
+    return f"{traces} in {', '.join(files[:_NAMED])}" if files else traces
+
+
+def _units_of(traces: Sequence[AgentTrace], units: Mapping[str, ReadUnit]) -> list[set[str]]:
+    """The units that each agent trace is made of."""
+    names = {name: name for name in units}
+    for name, unit in units.items():
+        names.update(dict.fromkeys(unit.trace_ids, name))
+    return [{names[x] for x in trace.trace_ids if x in names} for trace in traces]
+
+
+def _spread(waiting: set[str], groups: Sequence[Collection[str]]) -> None:
+    """Add to the units that wait those that are of one turn with one of these."""
+    while (
+        more := {name for group in groups if not waiting.isdisjoint(group) for name in group}
+        - waiting
+    ):
+        waiting |= more
 
 
 def _external(units: Iterable[ReadUnit], read: ReadUnits) -> list[Evaluation]:
@@ -541,29 +554,62 @@ def _external(units: Iterable[ReadUnit], read: ReadUnits) -> list[Evaluation]:
     return sorted(scores.values(), key=lambda x: (x.evaluated_at_ns, x.uid))
 
 
-_JOIN_WITHIN_NS = 30 * 10**9
-_MAX_WAITING_BYTES = 16 * 2**20
-"""How long in the time of the recording, and in what was read at most."""
+def stored_windows(
+    location: Location,
+    options: Options,
+    watch: ContentWatch,
+    stopped: Stopped,
+) -> Iterator[Window]:
+    """The windows of all traces that a location's query accepts, by their start.
 
-
-def may_be_joined(age_ns: int, read_bytes: int) -> bool:
-    """Whether another trace of its turn may still come; both since the last of the trace was
-    read.
+    Raises InputError or RetryableError where the source cannot be read.
     """
-    return age_ns < _JOIN_WITHIN_NS and read_bytes < _MAX_WAITING_BYTES
+    with _stored(location, stopped) as (given, query):
+        yield from windows(given, options._replace(query=query), watch, lambda _size: not stopped)
 
 
-def with_joined(waiting: Collection[str], groups: Sequence[Collection[str]]) -> set[str]:
-    """The traces that wait, with those that are of one turn with one of these; `groups` are the
-    traces of each turn.
-    """
-    found = set(waiting)
-    while more := {
-        name
-        for group in groups
-        if not found.isdisjoint(group)
-        for name in group
-        if name not in found
-    }:
-        found |= more
-    return found
+def load_stored(found: Telemetry, location: Location) -> None:
+    """Add all spans and log records that a location's query accepts. Raises as `stored_windows`."""
+    with _stored(location, Stopped()) as (given, query):
+        options = Options(query=query)
+        for closed in closings(given, lambda _size: True):
+            for spans, logs in gathered(closed.parts, options).values():
+                found.spans += spans
+                found.logs += logs
+            for telemetry in (piece.decoded() for piece in closed.fresh):
+                found.logs += [x for x in telemetry.logs if not unit_of(x, of_log=True)]
+                found.refused += telemetry.refused
+                found.truncated.update(telemetry.truncated)
+
+
+@contextmanager
+def _stored(location: Location, stopped: Stopped) -> Iterator[tuple[Recorded, Query | None]]:
+    """What a location names, and which of its traces are read."""
+    if is_backend(location):
+        yield Recorded(_of_stored(stored_traces(location, stopped))), None
+        return
+    with copies(location) as path:
+        documents, query = Documents([path]), location.query
+        if query.limit is not None:
+            query = _newest(documents, query)
+        yield recorded(documents), query if query.conditions else None
+
+
+def _newest(documents: Documents, query: Query) -> Query:
+    """The query that accepts as many of the newest traces as the limit says, and no other."""
+    newest: list[tuple[int, str]] = []
+    for closed in closings(recorded(documents), lambda _size: True):
+        starts: dict[str, int] = {}
+        for spans, _ in gathered(closed.parts, Options(query=query)).values():
+            for span in spans:
+                starts[span.trace_id] = min(span.start_ns, starts.get(span.trace_id, span.start_ns))
+        found = ((start_ns, trace_id) for trace_id, start_ns in starts.items())
+        newest = heapq.nlargest(query.limit or 0, [*newest, *found])
+    return replace(query, trace_ids=tuple(trace_id for _, trace_id in newest), limit=None)
+
+
+def truncated_notice(trace_id: str, why: str) -> str:
+    """What is said of a trace that is not all there."""
+    return (
+        f"warning: trace {trace_id} is truncated, and what is measured of it counts as such: {why}"
+    )
