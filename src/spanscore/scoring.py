@@ -35,6 +35,7 @@ from spanscore.store.lookup import SessionRecord
 from spanscore.store.runs import RunTables
 from spanscore.store.store import Missing, Store, StoredTrace
 from spanscore.telemetry import Complaints, Meter, about, declared
+from spanscore.threads import turns
 
 _log = logging.getLogger(__name__)
 
@@ -351,7 +352,7 @@ class Scoring:
                 else:  # the text of one session may be unreadable
                     waiting = [[key] for key in reversed(keys)]
             else:
-                found += await asyncio.to_thread(stored.decoded)
+                found += await asyncio.to_thread(turns.run, stored.decoded)
         return found
 
     async def _scores_of(self, found: SessionRecord, overrides: Overrides | None) -> SessionScores:
@@ -427,7 +428,7 @@ class Scoring:
         """What the store answers, in a thread, however long it takes."""
         wait_s, call = (
             _RETRY_STORE_S,
-            partial(copy_context().run, partial(ask, *arguments, **options)),
+            partial(copy_context().run, turns.run, partial(ask, *arguments, **options)),
         )
         while True:
             try:

@@ -14,6 +14,7 @@ from spanscore.export.port import Outbox
 from spanscore.model.headers import Headers, headers_of, without_tenant
 from spanscore.model.score import Evaluation, Undelivered
 from spanscore.otlp.signal import SIGNALS, Signal
+from spanscore.threads import turns
 
 _log = logging.getLogger(__name__)
 
@@ -147,7 +148,7 @@ class Batches:
         if task is None or (task.done() and task.exception() is not None):
             pairs = self.window.after(seq, self._config.batch.max_size)
             task = self._made[seq] = asyncio.create_task(
-                asyncio.to_thread(self._make, pairs, seq, latest)
+                asyncio.to_thread(turns.run, self._make, pairs, seq, latest)
             )
             # also where nobody waits
             task.add_done_callback(lambda done: done.cancelled() or done.exception())

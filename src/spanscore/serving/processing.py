@@ -194,15 +194,24 @@ class Processing:
         )
         self._sessions = Sessions(settings.assemble)
         at_once = None if judge is not None else evaluation_setup(settings)
+        evaluating = None
+        if at_once is not None:
+            evaluating = Evaluating(
+                at_once,
+                lambda keys, tenant: (store.stored_sessions(keys, tenant=tenant), ()),
+                clock_ns,
+            )
         in_threads = InThreads(
             self._scheduler,
             settings.assemble.session_scope,
             precedence=precedence,
             threads=threads,
-            evaluating=None if at_once is None else Evaluating(at_once, clock_ns=clock_ns),
+            evaluating=evaluating,
         )
         self._workers = workers
         self._reading: JobReading = in_threads
+        if evaluating is not None:
+            self._scoring.elsewhere = SessionsElsewhere(in_threads, meter, LoneTries())
         if workers is not None:
             lone_tries = LoneTries(max(1, len(workers) // 2))  # other traces are read beside them
             self._reading = InProcesses(
@@ -289,7 +298,7 @@ class Processing:
 
     def _session_batches(self) -> tuple[int, int]:
         """The same of sessions."""
-        at_once = 1 if self._scoring.elsewhere is None else _ONE_BY_ONE
+        at_once = 1 if self._workers is None else _ONE_BY_ONE
         return (1, max(_JUDGED_SESSIONS, at_once)) if self._is_judged else (_SESSIONS, at_once)
 
     def open_runs(self) -> Runs:

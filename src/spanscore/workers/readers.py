@@ -18,7 +18,7 @@ from spanscore.errors import SpanscoreError
 from spanscore.evaluation.engine import BatchScores
 from spanscore.model.trace import in_scope
 from spanscore.telemetry import Meter, declared
-from spanscore.threads import Precedence
+from spanscore.threads import Precedence, turns
 from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult, TurnScheduler
 from spanscore.worker_processes import NotForkedError, Place, WorkerDiedError, apart
 from spanscore.workers import answers
@@ -339,10 +339,7 @@ class InProcesses:
 
 
 _THREADS = 2
-_PATIENCE_S: Final = 1.0
-"""Python runs one thread at a time, and two that read take turns at a fifth more CPU: one waits for
-the other, but not for a trace that takes long.
-"""
+"""They take turns; with two, a trace that takes long delays no others."""
 
 
 class InThreads:
@@ -359,14 +356,15 @@ class InThreads:
     ) -> None:
         """`session_scope` is as `in_scope` wants it; `threads` read in place of its own.
 
-        `evaluating` makes the scores of what was read, where that needs nothing else.
+        `evaluating` makes the scores of what was read, where that needs nothing else, and those of
+        sessions.
         """
         self._evaluating = evaluating
+        self._is_evaluating = threading.Lock()
         self._scheduler = scheduler
         self._session_scope = session_scope
         self._precedence = precedence or Precedence()
         self._threads = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="reading")
-        self._turn = threading.Semaphore()
 
     async def read(self, jobs: Sequence[ReadJob]) -> Mapping[ReadJob, Read]:
         """See `JobReading.read`."""
@@ -386,17 +384,39 @@ class InThreads:
         return {job: self._read(job) for job in jobs}
 
     def _read(self, job: ReadJob) -> Read:
-        is_alone = self._turn.acquire(timeout=_PATIENCE_S)
         self._precedence.give_way_in_thread()
+        with turns.turn():
+            try:
+                result = self._scheduler.read(job)
+                return self._scored(
+                    replace(result, traces=in_scope(result.traces, self._session_scope))
+                )
+            except Exception as error:  # noqa: BLE001 - one trace must not stop the others
+                return error
+
+    def _scored(self, result: ReadResult) -> ReadResult:
+        if self._evaluating is None or not self._is_evaluating.acquire(blocking=False):
+            return result
         try:
-            result = self._scheduler.read(job)
-            result = replace(result, traces=in_scope(result.traces, self._session_scope))
-            return self._evaluating.scored(result) if self._evaluating and is_alone else result
-        except Exception as error:  # noqa: BLE001 - one trace must not stop the others
-            return error
+            return self._evaluating.scored(result)
         finally:
-            if is_alone:
-                self._turn.release()
+            self._is_evaluating.release()
+
+    def __len__(self) -> int:
+        """How many evaluate sessions at once."""
+        return 1
+
+    async def score(self, wanted: SessionKeys, *, alone_s: float | None = None) -> Scored | Failed:
+        """The scores of sessions."""
+        del alone_s  # no thread can be ended
+        score = partial(copy_context().run, turns.run, partial(self._session_scores, wanted))
+        return await asyncio.get_running_loop().run_in_executor(self._threads, score)
+
+    def _session_scores(self, wanted: SessionKeys) -> Scored | Failed:
+        if self._evaluating is None:
+            raise ValueError("nothing evaluates sessions here")
+        with self._is_evaluating:
+            return self._evaluating.sessions(wanted)
 
 
 _OF_PROCESS: Final = 2
@@ -406,9 +426,9 @@ by one, which may take minutes, do not count.
 
 
 class SessionsElsewhere:
-    """Evaluates sessions in the processes of a pool. Loses none where one dies."""
+    """Evaluates sessions in threads, or in the processes of a pool. Loses none where one dies."""
 
-    def __init__(self, pool: WorkerPool, meter: Meter, lone_tries: LoneTries) -> None:
+    def __init__(self, pool: "WorkerPool | InThreads", meter: Meter, lone_tries: LoneTries) -> None:
         self._pool = pool
         self._lone_tries = lone_tries
         self._meter = meter
