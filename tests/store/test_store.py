@@ -10,10 +10,10 @@ from sqlalchemy import select
 from spanscore.errors import ConfigError, RetryableError
 from spanscore.model.score import Evaluator, Skip
 from spanscore.model.trace import Session
-from spanscore.store import schema
+from spanscore.store import records, schema
 from spanscore.store.config import Config
-from spanscore.store.lookup import MAX_SESSION_BYTES
-from spanscore.store.store import MAX_SESSION_TRACES, Store
+from spanscore.store.lookup import MAX_SESSION_BYTES, RecentTurns
+from spanscore.store.store import MAX_SESSION_TRACES, Store, StoredTrace
 
 _EVALUATED = select(schema.marks).where(schema.marks.c.kind == "evaluated")
 
@@ -100,6 +100,26 @@ def test_of_long_turns_before_a_trace_the_newest_that_fit_are_read(store, make):
     turns = [make.trace(n, session_id="s", final_output="x" * 5000) for n in (1, 2, 3, 4)]
     store.commit([make.stored(x) for x in turns], [])
     assert store.turns_before(turns[3], limit=10, max_bytes=14_000) == turns[1:3]
+
+
+def test_a_turn_that_has_changed_comes_before_a_trace_as_it_is_now(store, make):
+    first, last = (make.trace(n, session_id="s") for n in (1, 2))
+    now = replace(first, final_output="now")
+    store.commit([make.stored(first)], [])
+    before = store.turns_before(last, **BOUNDS)
+    store.commit([StoredTrace(now, 2, "digest 2", records.encode(now))], [])
+    assert (before, store.turns_before(last, **BOUNDS)) == ([first], [now])
+
+
+def test_turns_are_remembered_up_to_so_many_bytes(store, make):
+    turns = [make.trace(n, session_id="s") for n in (1, 2, 3)]
+    store.commit([make.stored(x) for x in turns], [])
+    recent = RecentTurns(max_bytes=20)
+    for turn in turns[:2]:
+        recent.add(turn, "digest 1", 15)
+    found = store.read(lambda connection: recent.before(connection, "s", turns[2], **BOUNDS))
+    assert found == turns[:2]
+    assert [x is y for x, y in zip(found, turns, strict=False)] == [False, True]
 
 
 def test_a_trace_without_a_session_has_no_turns_before_it(store, make):

@@ -4,6 +4,7 @@ A `tenant` None stands for all: no two tenants share an id that spanscore has ma
 to look these up.
 """
 
+import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -185,20 +186,53 @@ def session_trace_ids(connection: Connection, keys: Sequence[str], tenant: str |
     return found
 
 
-def turns_before(
-    connection: Connection, key: str, trace: AgentTrace, limit: int, max_bytes: int
-) -> list[str]:
-    """The records of the newest turns of a session that began before `trace`, oldest first, within
-    both bounds.
+class RecentTurns:
+    """The turns of sessions that were committed or read last, so that the next turn of theirs need
+    not read them; of at most `max_bytes` of records.
     """
-    parameters = {"key": key, "started_ns": trace.started_ns, "id_": trace.id, "most": limit}
-    newest = connection.execute(_BEFORE, parameters).all()
-    sizes = accumulate(row.size_bytes for row in newest)
-    rows = [row.row for row, total in zip(newest, sizes, strict=True) if total <= max_bytes]
-    if not rows:
-        return []
-    records_by_row = {row.row: row.record for row in connection.execute(_RECORDS, {"rows": rows})}
-    return [records_by_row[row] for row in reversed(rows)]
+
+    def __init__(self, max_bytes: int = 16 * 2**20) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        # by id and digest, which a change of the record changes
+        self._turns: dict[tuple[str, str], tuple[AgentTrace, int]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, trace: AgentTrace, digest: str, size_bytes: int) -> None:
+        """Remember a turn, and forget the oldest that are too many."""
+        with self._lock:
+            _, known_bytes = self._turns.pop((trace.id, digest), (None, 0))
+            self._turns[trace.id, digest] = trace, size_bytes
+            self._bytes += size_bytes - known_bytes
+            while self._bytes > self._max_bytes:
+                _, size_bytes = self._turns.pop(next(iter(self._turns)))
+                self._bytes -= size_bytes
+
+    def before(
+        self, connection: Connection, key: str, trace: AgentTrace, limit: int, max_bytes: int
+    ) -> list[AgentTrace]:
+        """The newest turns of a session that began before `trace`, oldest first, within both
+        bounds.
+        """
+        parameters = {"key": key, "started_ns": trace.started_ns, "id_": trace.id, "most": limit}
+        newest = connection.execute(_BEFORE, parameters).all()
+        sizes = accumulate(row.size_bytes for row in newest)
+        rows = [row for row, total in zip(newest, sizes, strict=True) if total <= max_bytes]
+        known = {x.row: self._turns.get((x.id, x.digest)) for x in rows}
+        unread = {"rows": [row for row, turn in known.items() if turn is None]}
+        texts = {}
+        if unread["rows"]:
+            texts = {x.row: x.record for x in connection.execute(_RECORDS, unread)}
+        found: list[AgentTrace] = []
+        for row in reversed(rows):
+            turn = known[row.row]
+            if turn is not None:
+                found.append(turn[0])
+            elif row.row in texts:
+                for read in records.undamaged(records.decode_trace, texts[row.row]):
+                    self.add(read, row.digest, row.size_bytes)
+                    found.append(read)
+        return found
 
 
 def newest_scores(
@@ -289,7 +323,7 @@ _SESSION_TRACES = _of_sessions(
 )
 _SESSION_TRACE_IDS = _of_sessions(agent_traces.c.id)
 _BEFORE = (
-    select(agent_traces.c.row, agent_traces.c.size_bytes)
+    select(agent_traces.c.row, agent_traces.c.id, agent_traces.c.digest, agent_traces.c.size_bytes)
     .where(
         agent_traces.c.session_id == bindparam("key"),
         agent_traces.c.started_ns < bindparam("started_ns"),

@@ -105,6 +105,7 @@ class Store:
         self._database = database
         self._config = config
         self._clock_ns = clock_ns
+        self._recent_turns = lookup.RecentTurns()
         self._last_seq = self._last_row = self._last_answer = self._size_bytes = 0
         with database.reading() as connection:
             self._take_stock(connection)
@@ -249,6 +250,9 @@ class Store:
             self._last_row += len(traces)
             self._last_seq = max(self._last_seq, *numbers, 0)
             self._size_bytes += trace_bytes + score_bytes
+        for x in traces:
+            if x.trace.session_key is not None and x.record is not None:
+                self._recent_turns.add(x.trace, x.digest, len(x.record))
         return numbers
 
     def trace(self, trace_id: str, *, tenant: str | None = "") -> AgentTrace | None:
@@ -278,10 +282,8 @@ class Store:
         if trace.session_key is None:
             return []
         with self._database.reading() as connection:
-            found = lookup.turns_before(
-                connection, stored_rows.key(trace.session_key), trace, limit, max_bytes
-            )
-        return [x for record in found for x in records.undamaged(records.decode_trace, record)]
+            key = stored_rows.key(trace.session_key)
+            return self._recent_turns.before(connection, key, trace, limit, max_bytes)
 
     def sessions(self, ids: Sequence[str], *, tenant: str | None = "") -> list[SessionRecord]:
         """Those of these sessions that have traces, all as of one moment, in the order of `ids`.
