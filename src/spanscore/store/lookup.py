@@ -6,8 +6,8 @@ to look these up.
 
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -65,13 +65,15 @@ class _ScoreRow(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class StoredSessions:
     """What is stored of some sessions, by their keys: agent traces, oldest first, and scores, not
-    decoded yet; `until_row` is as of `SessionRecord`.
+    decoded yet; `until_row` is as of `SessionRecord`. `known` are traces that need no decoding, by
+    their ids.
     """
 
     keys: tuple[str, ...]
     traces: Sequence[_TraceRow]
     scores: Sequence[_ScoreRow]
     until_row: int = 0
+    known: Mapping[str, AgentTrace] = field(default_factory=dict)
 
     def decoded(self) -> list[SessionRecord]:
         """Those that have traces, in the order of their keys; damaged records are left out."""
@@ -83,7 +85,10 @@ class StoredSessions:
         turns_of: dict[str, list[AgentTrace]] = defaultdict(list)
         scores_of: dict[str, list[Evaluation]] = defaultdict(list)
         for row in self.traces:
-            turns_of[row.session] += records.undamaged(records.decode_trace, row.record)
+            known = self.known.get(row.id)
+            turns_of[row.session] += (
+                [known] if known else records.undamaged(records.decode_trace, row.record)
+            )
         key_of = {row.id: row.session for row in self.traces}
         scores = records.undamaged_evaluations([row.record for row in self.scores])
         for score, found in zip(self.scores, scores, strict=True):
@@ -169,8 +174,8 @@ def stored_sessions(connection: Connection, keys: Sequence[str], tenant: str | N
 def session_traces(
     connection: Connection, keys: Sequence[str], tenant: str | None
 ) -> list[Row[Any]]:
-    """(started_ns, row, session_id, id, record) of the newest agent traces of these sessions,
-    oldest first.
+    """(started_ns, row, session_id, id, digest, record) of the newest agent traces of these
+    sessions, oldest first.
     """
     found: list[Row[Any]] = []
     for some in chunks(keys):
@@ -208,6 +213,10 @@ class RecentTurns:
                 _, size_bytes = self._turns.pop(next(iter(self._turns)))
                 self._bytes -= size_bytes
 
+    def get(self, trace_id: str, digest: str) -> AgentTrace | None:
+        """A turn, if it is remembered."""
+        return self._turns.get((trace_id, digest), (None,))[0]
+
     def before(
         self, connection: Connection, key: str, trace: AgentTrace, limit: int, max_bytes: int
     ) -> list[AgentTrace]:
@@ -218,7 +227,7 @@ class RecentTurns:
         newest = connection.execute(_BEFORE, parameters).all()
         sizes = accumulate(row.size_bytes for row in newest)
         rows = [row for row, total in zip(newest, sizes, strict=True) if total <= max_bytes]
-        known = {x.row: self._turns.get((x.id, x.digest)) for x in rows}
+        known = {x.row: self.get(x.id, x.digest) for x in rows}
         unread = {"rows": [row for row, turn in known.items() if turn is None]}
         texts = {}
         if unread["rows"]:
@@ -227,7 +236,7 @@ class RecentTurns:
         for row in reversed(rows):
             turn = known[row.row]
             if turn is not None:
-                found.append(turn[0])
+                found.append(turn)
             elif row.row in texts:
                 for read in records.undamaged(records.decode_trace, texts[row.row]):
                     self.add(read, row.digest, row.size_bytes)
@@ -257,19 +266,23 @@ def newest_scores(
 
 
 def read_sessions(
-    connection: Connection, keys: Sequence[str], tenant: str | None
+    connection: Connection,
+    keys: Sequence[str],
+    tenant: str | None,
+    recent: RecentTurns | None = None,
 ) -> StoredSessions:
-    """What is stored of these sessions, as of one moment where the connection reads so."""
-    traces = [
-        _TraceRow(row.session_id, row.id, row.record)
-        for row in session_traces(connection, keys, tenant)
-    ]
-    scores = newest_scores(connection, [x.id for x in traces], keys, tenant)
+    """What is stored of these sessions, as of one moment where the connection reads so; traces that
+    are `recent` are not decoded.
+    """
+    rows = session_traces(connection, keys, tenant)
+    known = {x.id: recent.get(x.id, x.digest) for x in rows} if recent else {}
+    scores = newest_scores(connection, [x.id for x in rows], keys, tenant)
     return StoredSessions(
         tuple(keys),
-        traces,
+        [_TraceRow(x.session_id, x.id, x.record) for x in rows],
         [_ScoreRow(row.scope, row.subject_id, row.record) for row in scores],
         stored_rows.last_row(connection),
+        {name: turn for name, turn in known.items() if turn is not None},
     )
 
 
@@ -319,7 +332,10 @@ _KNOWN = select(agent_traces.c.id, agent_traces.c.revision, agent_traces.c.diges
     agent_traces.c.id.in_(bindparam("ids", expanding=True))
 )
 _SESSION_TRACES = _of_sessions(
-    *(agent_traces.c[name] for name in ("started_ns", "row", "session_id", "id", "record"))
+    *(
+        agent_traces.c[name]
+        for name in ("started_ns", "row", "session_id", "id", "digest", "record")
+    )
 )
 _SESSION_TRACE_IDS = _of_sessions(agent_traces.c.id)
 _BEFORE = (

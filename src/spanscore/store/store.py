@@ -298,7 +298,7 @@ class Store:
         """As `sessions`, but not decoded."""
         keys = list({stored_rows.key(session_id): None for session_id in ids})
         with self._database.reading() as connection:
-            return lookup.read_sessions(connection, keys, tenant)
+            return lookup.read_sessions(connection, keys, tenant, self._recent_turns)
 
     def session_keys(self, session_id: str, *, tenant: str | None = "") -> list[str]:
         """The keys of the stored sessions with this id, one for each namespace; a key stands for
