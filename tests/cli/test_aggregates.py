@@ -107,7 +107,5 @@ def test_a_mean_of_nothing_is_none():
 
 
 def test_a_sampled_score_counts_by_the_inverse_of_its_chance():
-    found = mean_of(
-        [evaluation(1, Score(1.0, "")), evaluation(2, Score(0.0, ""), sampling=0.25)]
-    )
+    found = mean_of([evaluation(1, Score(1.0, "")), evaluation(2, Score(0.0, ""), sampling=0.25)])
     assert found.value == pytest.approx(0.2)
