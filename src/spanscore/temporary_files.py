@@ -44,6 +44,10 @@ class TemporaryTables:
         [found] = self.rows(query, parameters)
         return found
 
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
 
 def temporary_folder(prefix: str) -> Path:
     """A new folder that only its owner may enter, and that the caller removes.

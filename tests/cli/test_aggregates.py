@@ -84,8 +84,13 @@ def test_what_lacks_a_judge_in_every_trace_is_no_row_of_the_means():
     assert printed([evaluation(1, Skip("no judge", "no_judge"))]) == []
 
 
+def mean_of(evaluations):
+    [found] = summary.summaries(evaluations)
+    return found.mean
+
+
 def test_turns_of_a_session_are_one_unit():
-    found = summary.mean([evaluation(x, Score(0.5, ""), session_id="one") for x in range(4)])
+    found = mean_of([evaluation(x, Score(0.5, ""), session_id="one") for x in range(4)])
     assert found.n == 1
 
 
@@ -98,11 +103,9 @@ def test_a_session_that_makes_the_intervals_wide_is_named_once():
 
 
 def test_a_mean_of_nothing_is_none():
-    assert summary.mean([evaluation(1, Skip("no output"))]) is None
+    assert mean_of([evaluation(1, Skip("no output"))]) is None
 
 
 def test_a_sampled_score_counts_by_the_inverse_of_its_chance():
-    found = summary.mean(
-        [evaluation(1, Score(1.0, "")), evaluation(2, Score(0.0, ""), sampling=0.25)]
-    )
+    found = mean_of([evaluation(1, Score(1.0, "")), evaluation(2, Score(0.0, ""), sampling=0.25)])
     assert found.value == pytest.approx(0.2)

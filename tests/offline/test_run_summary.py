@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from spanscore.calibration import Verdict, estimated, pass_rates
 from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Score, Skip
 from spanscore.model.trace import Target
 from spanscore.offline.summary import RunSummary, summaries
@@ -41,16 +42,17 @@ def drawn(kind, count=60):
 @pytest.mark.parametrize("kind", ["values", "sessions", "weighted", "verdicts"])
 def test_figures_are_those_of_all_scores_at_once(kind):
     evaluations = [*drawn(kind), evaluation(90, Skip("none")), evaluation(91, Failure("E", "no"))]
-    [expected] = summaries(evaluations)
-    found = RunSummary.of(evaluations)
-    for name in ("mean", "pass_rate"):
-        ours, theirs = getattr(found, name)("confidence"), getattr(expected, name)
+    [found] = summaries(evaluations)
+    verdicts = [verdict for x in evaluations if (verdict := Verdict.of(x)) is not None]
+    mean = estimated([x.value for x in verdicts], verdicts, 0.95, (0, 1))
+    [rate] = pass_rates(verdicts, ())
+    for ours, theirs in ((found.mean, mean), (found.pass_rate, rate.judged)):
         assert (ours.n, ours.method) == (theirs.n, theirs.method)
         limits = [[x.value, x.interval.low, x.interval.high, x.effective_n] for x in (ours, theirs)]
         assert limits[0] == pytest.approx(limits[1])
-    counts = found.counts["confidence"]
-    assert (counts.scored, counts.passed, counts.failing) == (60, expected.passed, expected.failing)
-    assert (counts.skipped, counts.failed) == (1, 1)
+    passed = sum(x.passed is True for x in verdicts)
+    assert (found.scored, found.passed, found.failing) == (60, passed, 60 - passed)
+    assert (found.skipped, found.failed) == (1, 1)
 
 
 def test_a_session_that_makes_an_interval_wide_is_named():

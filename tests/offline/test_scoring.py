@@ -180,7 +180,7 @@ def test_a_session_has_its_turns_by_their_start_however_they_came(scoring, engin
 
 
 def test_turns_that_memory_has_no_room_for_come_back_as_they_were(traces):
-    turns = SessionTurns(max_memory_bytes=1)
+    turns = SessionTurns()
     for trace in traces:
         turns.add(trace)
     assert [x for key in turns.keys for x in turns.session(key)[0].traces] == traces
@@ -188,14 +188,14 @@ def test_turns_that_memory_has_no_room_for_come_back_as_they_were(traces):
 
 @pytest.mark.slow
 def test_where_turns_stand_takes_no_memory_once_there_are_many(traces):
-    turns = SessionTurns(max_memory_bytes=1)
+    turns = SessionTurns()
     one = replace(traces[0], session_id="one", session_key="one")
 
     def add(numbers):
         for number in numbers:
             turn = replace(one, trace_ids=(f"{number:032x}",), started_ns=10**18 + number)
             turns.add(turn)
-            turns.keep_records(turn, ["{}"])
+            turns.keep(turn, ["{}"])
 
     add(range(100))
     tracemalloc.start()

@@ -212,18 +212,7 @@ class Assembler:
         if not self.can_read(key):
             return None
         closed = self._closed[key] = replace(self._closed.pop(key), closed_ns=now_ns)
-        self.hold(closed.rows)
-        completeness: Completeness = "complete" if closed.whole else "idle"
-        return Cut(
-            key,
-            closed.rows,
-            completeness,
-            closed.genai,
-            reopened=True,
-            size_bytes=closed.size_bytes,
-            items=closed.items,
-            after_ns=closed.after_ns,
-        )
+        return self._cut(key, closed, "complete" if closed.whole else "idle", reopened=True)
 
     def recut_next(self, key: bytes, now_ns: int) -> None:
         """After `restore`: have the next `cut` hand out a trace that is part of a turn with
@@ -387,22 +376,25 @@ class Assembler:
             trace.span_ids |= fragment.span_ids
             trace.parents |= fragment.parents
 
-    def _close(self, key: bytes, trace: _Open, completeness: Completeness, now_ns: int) -> None:
-        rows = tuple(trace.rows)
+    def _cut(
+        self,
+        key: bytes,
+        trace: _Open | _Closed,
+        completeness: Completeness,
+        *,
+        reopened: bool,
+        is_early: bool = False,
+    ) -> Cut:
+        """A trace as it is now, whose rows are kept until the cut is given to `done`."""
+        rows, genai = tuple(trace.rows), trace.genai
         self.hold(rows)
-        self._ready.append(
-            Cut(
-                key,
-                rows,
-                completeness,
-                trace.genai,
-                trace.reopened,
-                size_bytes=trace.size_bytes,
-                items=trace.items,
-                after_ns=trace.after_ns,
-            )
-        )
-        self._note_closed(key, trace, rows, now_ns)
+        sizes = trace.size_bytes, trace.items
+        return Cut(key, rows, completeness, genai, reopened, is_early, *sizes, trace.after_ns)
+
+    def _close(self, key: bytes, trace: _Open, completeness: Completeness, now_ns: int) -> None:
+        cut = self._cut(key, trace, completeness, reopened=trace.reopened)
+        self._ready.append(cut)
+        self._note_closed(key, trace, cut.rows, now_ns)
 
     def _note_closed(self, key: bytes, trace: _Open, rows: tuple[int, ...], closed_ns: int) -> None:
         self._open_items -= trace.items
@@ -420,21 +412,8 @@ class Assembler:
     def _cut_early(self, key: bytes) -> None:
         """Hand out a trace that may be whole, which stays open."""
         trace = self._read_early[key] = self._not_read.pop(key)
-        rows = tuple(trace.rows)
-        self.hold(rows)
-        self._ready.append(
-            Cut(
-                key,
-                rows,
-                "complete",
-                trace.genai,
-                trace.reopened,
-                is_early=True,
-                size_bytes=trace.size_bytes,
-                items=trace.items,
-                after_ns=trace.after_ns,
-            )
-        )
+        cut = self._cut(key, trace, "complete", reopened=trace.reopened, is_early=True)
+        self._ready.append(cut)
 
     def _cut_old(self, now_ns: int) -> None:
         """Cut what never falls quiet; looked for ten times in `max_age`, since it means a walk over

@@ -4,44 +4,23 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from spanscore.model.span import Attributes
 from spanscore.otlp import codec
 from spanscore.threads import cached_property
 
 _log = logging.getLogger(__name__)
 
 
-class UnitOf(Protocol):
-    """Finds what a span or log record is read with, by the name of its scope, its trace id and
-    attributes.
-    """
-
-    def __call__(
-        self, scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool
-    ) -> str:
-        """The id, as hex; "" for what belongs to nothing."""
-
-
-def _own_trace(
-    scope_name: str,  # noqa: ARG001 # as UnitOf has it
-    trace_id: str,
-    attributes: Callable[[], Attributes],  # noqa: ARG001 # as UnitOf has it
-    *,
-    of_log: bool,  # noqa: ARG001 # as UnitOf has it
-) -> str:
-    return trace_id
-
-
 @dataclass(frozen=True)
 class Units:
-    """`unit_of` is called where a scope's name starts with one that `find_scopes` gives; `goes_on`
-    finds units that have no end.
+    """`unit_of` finds what a span or log record is read with, by the name of its scope, its trace
+    id and attributes: an id, as hex, or "" for nothing. It is called where the scope's name starts
+    with one that `find_scopes` gives; `goes_on` finds units that have no end.
     """
 
     find_scopes: Callable[[], tuple[str, ...]] = tuple
-    unit_of: UnitOf = _own_trace
+    unit_of: Callable[..., str] = lambda *_, **_of_log: ""
     goes_on: Callable[[str], bool] = lambda _unit: False
 
     @cached_property

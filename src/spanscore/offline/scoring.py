@@ -17,8 +17,9 @@ from spanscore.offline.selection import (
     open_engine,
     require_providers,
 )
-from spanscore.offline.sessions import SessionTurns, Signals
-from spanscore.offline.workers import ScoredElsewhere, ScoringInWorkers
+from spanscore.offline.sessions import SessionTurns
+from spanscore.offline.workers import ScoringInWorkers, TracesCall, WithEarlier
+from spanscore.store import records
 
 _AT_ONCE = 64
 """Traces, or sessions, under way.
@@ -59,12 +60,10 @@ GivenTo: TypeAlias = Callable[[Session], Sequence[Evaluation]]
 
 
 class _UnderWay(NamedTuple):
-    """What is being scored, with the room that is free once its scores are given: that of a
-    session, or, at the last trace of a call of a worker, that of the call.
-    """
+    """What is scored together, with the room that is free once its scores are given."""
 
-    task: asyncio.Task[Scored]
-    size_bytes: int = 0
+    task: asyncio.Task[list[Scored]]
+    size_bytes: int
 
 
 class OfflineScoring:
@@ -84,9 +83,9 @@ class OfflineScoring:
         self._turns = SessionTurns()
         self._external: GivenTo = lambda _session: ()
         self._workers = workers
-        at_once = _AT_ONCE if workers is None else _OF_WORKER * 2 * (workers.count + 1)
+        at_once = _AT_ONCE if workers is None else 2 * (workers.count + 1)
         self._under_way: asyncio.Queue[_UnderWay | None] = asyncio.Queue(at_once)
-        self._tasks: set[asyncio.Task[Scored]] = set()
+        self._tasks: set[asyncio.Task[list[Scored]]] = set()
         self._room = Room(_MAX_BYTES_UNDER_WAY)
         self._stopping = asyncio.Event()
 
@@ -147,7 +146,8 @@ class OfflineScoring:
                 await asyncio.wait({next_.task, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 if not next_.task.done():
                     break
-                yield self._only_wanted(next_.task.result())
+                for scored in next_.task.result():
+                    yield self._only_wanted(scored)
                 self._under_way.task_done()
                 if next_.size_bytes:
                     self._room.leave(next_.size_bytes)
@@ -173,47 +173,24 @@ class OfflineScoring:
 
     async def _launch(self, batches: Iterator[Sequence[AgentTrace]]) -> None:
         """Start the scoring of traces as they come, and of sessions when all traces are scored."""
+        workers, together = self._workers, 1 if self._workers is None else _OF_WORKER
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-            if self._workers is None:
-                await self._launch_traces(batch)
-            else:
-                await self._send_traces(batch, self._workers)
+            for first in range(0, len(batch), together):
+                given = [(x, self._taken_in(x)) for x in batch[first : first + together]]
+                if workers is None:
+                    await self._start(0, self._traces, given)
+                else:
+                    call = workers.call(given)
+                    await self._start(call.size_bytes, self._traces_elsewhere, given, call, workers)
         await self._under_way.join()
-        if self._workers is None or self._engine.uses_external_scores:
+        if workers is None or self._engine.uses_external_scores:
             for key in self._turns.keys:
-                size_bytes = self._turns.size_bytes(key)
-                await self._room.enter(size_bytes)
-                await self._start(self._session(*self._turns.session(key)), size_bytes)
+                await self._start(self._turns.size_bytes(key), self._session, key)
         else:
-            await self._send_sessions(self._workers)
+            for keys in self._bundles(workers.count):
+                size_bytes = sum(map(self._turns.size_bytes, keys))
+                await self._start(size_bytes, self._sessions_elsewhere, keys, workers)
         await self._under_way.put(None)
-
-    async def _launch_traces(self, batch: Sequence[AgentTrace]) -> None:
-        for trace in batch:
-            await self._start(self._trace(trace, self._taken_in(trace)))
-
-    async def _send_traces(self, batch: Sequence[AgentTrace], workers: ScoringInWorkers) -> None:
-        """Have worker processes score these, some in each."""
-        for first in range(0, len(batch), _OF_WORKER):
-            some = [(trace, self._taken_in(trace)) for trace in batch[first : first + _OF_WORKER]]
-            call = workers.call(some)
-            await self._room.enter(call.size_bytes)
-            scores = asyncio.wrap_future(workers.traces(call))
-            for place, (trace, _) in enumerate(some):
-                is_last = place == len(some) - 1
-                scoring = self._trace_elsewhere(trace, scores, place)
-                await self._start(scoring, call.size_bytes if is_last else 0)
-
-    async def _send_sessions(self, workers: ScoringInWorkers) -> None:
-        """Have worker processes score the sessions, some in each."""
-        for keys in self._bundles(workers.count):
-            size_bytes = sum(map(self._turns.size_bytes, keys))
-            await self._room.enter(size_bytes)
-            scores = asyncio.wrap_future(workers.sessions([self._turns.stored(x) for x in keys]))
-            for place in range(len(keys)):
-                is_last = place == len(keys) - 1
-                scoring = self._session_elsewhere(scores, place)
-                await self._start(scoring, size_bytes if is_last else 0)
 
     def _bundles(self, workers: int) -> Iterator[list[str]]:
         """The keys of all sessions, of so many together that each worker gets several bundles."""
@@ -236,36 +213,50 @@ class OfflineScoring:
         self._turns.add(trace)
         return earlier
 
-    async def _trace_elsewhere(
-        self, trace: AgentTrace, scores: asyncio.Future[list[ScoredElsewhere]], place: int
-    ) -> Scored:
-        found = (await scores)[place]
-        self._turns.keep_records(trace, found.records)
-        return Scored(trace, found.evaluations, found.shown)
-
-    async def _session_elsewhere(
-        self, scores: asyncio.Future[list[tuple[Session, ScoredElsewhere]]], place: int
-    ) -> Scored:
-        session, found = (await scores)[place]
-        return Scored(session, found.evaluations, found.shown)
-
-    async def _start(self, scoring: Coroutine[Any, Any, Scored], size_bytes: int = 0) -> None:
-        task = asyncio.create_task(scoring)
+    async def _start(
+        self,
+        size_bytes: int,
+        score: Callable[..., Coroutine[Any, Any, list[Scored]]],
+        *arguments: Any,
+    ) -> None:
+        """Begin to score, once there is room."""
+        if size_bytes:
+            await self._room.enter(size_bytes)
+        task = asyncio.create_task(score(*arguments))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         await self._under_way.put(_UnderWay(task, size_bytes))
 
-    async def _trace(self, trace: AgentTrace, earlier: Sequence[AgentTrace]) -> Scored:
+    async def _traces(self, given: Sequence[WithEarlier]) -> list[Scored]:
+        [(trace, earlier)] = given
         found = await self._engine.evaluate_trace(trace, self._measured, earlier=earlier)
-        self._turns.score(trace, found)
-        return Scored(trace, found)
+        self._turns.keep(trace, records.encode_evaluations(found))
+        return [Scored(trace, found)]
 
-    async def _session(self, session: Session, signals: Signals) -> Scored:
+    async def _traces_elsewhere(
+        self, given: Sequence[WithEarlier], call: TracesCall, workers: ScoringInWorkers
+    ) -> list[Scored]:
+        scores = await asyncio.wrap_future(workers.traces(call))
+        for (trace, _), found in zip(given, scores, strict=True):
+            self._turns.keep(trace, found.records)
+        return [
+            Scored(trace, x.evaluations, x.shown)
+            for (trace, _), x in zip(given, scores, strict=True)
+        ]
+
+    async def _session(self, key: str) -> list[Scored]:
+        session, signals = self._turns.session(key)
         external = self._external(session)
-        return Scored(
-            session,
-            await self._engine.evaluate_session(session, signals, self._wanted, external=external),
+        found = await self._engine.evaluate_session(
+            session, signals, self._wanted, external=external
         )
+        return [Scored(session, found)]
+
+    async def _sessions_elsewhere(
+        self, keys: Sequence[str], workers: ScoringInWorkers
+    ) -> list[Scored]:
+        scores = await asyncio.wrap_future(workers.sessions([self._turns.stored(x) for x in keys]))
+        return [Scored(session, found.evaluations, found.shown) for session, found in scores]
 
     def _only_wanted(self, scored: Scored) -> Scored:
         return scored._replace(evaluations=only_wanted(self._wanted, scored.evaluations))
@@ -275,7 +266,7 @@ class OfflineScoring:
         while not self._under_way.empty():
             found = self._under_way.get_nowait()
             if found is not None and _has_result(found.task):
-                yield found.task.result()
+                yield from found.task.result()
 
     async def _end(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
         """Cancel these and all that is under way; nobody asks for their results any more."""

@@ -1,21 +1,17 @@
-"""Sessions of an offline run, kept in files."""
+"""Sessions of an offline run, kept in a temporary file."""
 
 import json
 from collections import OrderedDict
 from collections.abc import Container, Sequence
-from contextlib import suppress
 from operator import itemgetter
-from tempfile import SpooledTemporaryFile
-from typing import IO, Any, NamedTuple
 
 from spanscore.evaluation import MAX_EARLIER_TURNS
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.offline.workers import SessionRecords
 from spanscore.store import records
-from spanscore.temporary_files import TemporaryTables, temporary_space
+from spanscore.temporary_files import TemporaryTables
 
-_MAX_MEMORY_BYTES = 64 * 2**20
 _MAX_TURNS = 1000
 """Turns of a session that its metrics see at most, the newest, as on a server."""
 
@@ -27,44 +23,26 @@ one session.
 Signals = dict[str, dict[str, Evaluation]]
 """The evaluations of a session's traces, by agent trace id and metric."""
 
-
 _TABLES = """
-CREATE TABLE turn (
-    id TEXT NOT NULL, session INTEGER NOT NULL, place_in_session TEXT NOT NULL,
-    trace_offset INTEGER NOT NULL, trace_bytes INTEGER NOT NULL,
-    evaluations_offset INTEGER, evaluations_bytes INTEGER
-);
+CREATE TABLE turn (id TEXT NOT NULL, session INTEGER NOT NULL, place TEXT NOT NULL, trace BLOB);
 CREATE INDEX turn_id ON turn (id);
-CREATE INDEX turn_session ON turn (session)
+CREATE INDEX turn_session ON turn (session);
+CREATE TABLE scores (turn INTEGER PRIMARY KEY, records BLOB)
 """
-
-_COLUMNS = "id, trace_offset, trace_bytes, evaluations_offset, evaluations_bytes"
-
-
-class _Place(NamedTuple):
-    offset: int
-    size_bytes: int
-
-
-class _Turn(NamedTuple):
-    """Where a turn's record, and those of its evaluations, a line each, stand in the file."""
-
-    id: str
-    trace: _Place
-    evaluations: _Place | None
+"""Of scores a line each: their stored form has no line break."""
 
 
 class SessionTurns:
     """The turns of sessions, with the scores that session metrics rest on.
 
-    Traces without a session are passed over.
+    Traces without a session are passed over. All raises OutputError where temporary files have no
+    room.
     """
 
-    def __init__(self, max_memory_bytes: int = _MAX_MEMORY_BYTES) -> None:
-        self._file: IO[bytes] = SpooledTemporaryFile(max_memory_bytes)  # noqa: SIM115 - closed by `close`
+    def __init__(self) -> None:
         self._tables = TemporaryTables(_TABLES)
         self._sessions: dict[str, int] = {}
-        self._recent: OrderedDict[_Place, AgentTrace] = OrderedDict()
+        self._recent: OrderedDict[int, tuple[AgentTrace, int]] = OrderedDict()
         self._recent_bytes = 0
 
     def add(self, trace: AgentTrace) -> None:
@@ -73,27 +51,16 @@ class SessionTurns:
             return
         order = json.dumps([trace.started_ns, trace.trace_ids, trace.opening_span_id])
         session = self._sessions.setdefault(trace.session_key, len(self._sessions))
-        place = self._written(records.encode(trace))
-        self._tables.insert(
-            "INSERT INTO turn VALUES (?, ?, ?, ?, ?, NULL, NULL)",
-            [(trace.id, session, order, *place)],
-        )
+        row = (trace.id, session, order, _encoded(records.encode(trace)))
+        self._tables.insert("INSERT INTO turn VALUES (?, ?, ?, ?)", [row])
 
-    def score(self, trace: AgentTrace, evaluations: Sequence[Evaluation]) -> None:
-        """Keep the evaluations of a turn."""
-        if trace.session_key is not None:
-            self.keep_records(trace, records.encode_evaluations(evaluations))
-
-    def keep_records(self, trace: AgentTrace, evaluations: Sequence[str]) -> None:
+    def keep(self, trace: AgentTrace, evaluations: Sequence[str]) -> None:
         """Keep the evaluations of a turn, given in their stored form."""
-        if trace.session_key is None:
-            return
-        place = self._written("\n".join(evaluations)) if evaluations else (None, None)
-        self._tables.insert(
-            "UPDATE turn SET evaluations_offset = ?, evaluations_bytes = ?"
-            " WHERE rowid = (SELECT MAX(rowid) FROM turn WHERE id = ?)",
-            [(*place, trace.id)],
-        )
+        if trace.session_key is not None and evaluations:
+            self._tables.insert(
+                "REPLACE INTO scores SELECT MAX(rowid), ? FROM turn WHERE id = ?",
+                [(_encoded("\n".join(evaluations)), trace.id)],
+            )
 
     def before(self, trace: AgentTrace, known: Container[str] = ()) -> tuple[AgentTrace, ...]:
         """The newest turns that were kept of the session of `trace`, which is not among them yet,
@@ -104,11 +71,11 @@ class SessionTurns:
         if trace.session_key is None:
             return ()
         newest_first = self._tables.rows(
-            f"SELECT {_COLUMNS} FROM turn WHERE session = ? ORDER BY rowid DESC LIMIT ?",  # noqa: S608 - columns of this file
+            "SELECT rowid, id FROM turn WHERE session = ? ORDER BY rowid DESC LIMIT ?",
             (self._sessions.get(trace.session_key), MAX_EARLIER_TURNS),
         )
-        turns = [_turn(row) for row in newest_first][::-1]
-        return tuple(self._decoded(x.trace) for x in turns if x.id not in known)
+        turns = [number for number, name in newest_first if name not in known]
+        return tuple(self._decoded(number) for number in turns[::-1])
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -120,74 +87,64 @@ class SessionTurns:
 
     def size_bytes(self, key: str) -> int:
         """Bytes of the records of a session that its metrics see."""
-        return sum(
-            place.size_bytes
-            for turn in self._newest(key)
-            for place in (turn.trace, turn.evaluations)
-            if place is not None
-        )
+        return sum(size_bytes for _, size_bytes in self._newest(key))
 
     def session(self, key: str) -> tuple[Session, Signals]:
         """A session with its turns by their start, and their evaluations."""
-        turns = self._newest(key)
-        traces = tuple(self._decoded(x.trace) for x in turns)
-        scores = (
-            (x, records.decode_evaluations(self._evaluations(turn)))
-            for x, turn in zip(traces, turns, strict=True)
-        )
+        turns = [number for number, _ in self._newest(key)]
+        traces = tuple(map(self._decoded, turns))
+        scores = map(records.decode_evaluations, map(self._evaluations, turns))
         return Session(traces[0].session_id or key, traces), {
-            trace.id: {x.metric: x for x in found} for trace, found in scores
+            trace.id: {x.metric: x for x in found}
+            for trace, found in zip(traces, scores, strict=True)
         }
 
     def stored(self, key: str) -> SessionRecords:
         """What `session` gives, in its stored form."""
-        turns = self._newest(key)
-        evaluations = [self._evaluations(turn) for turn in turns]
-        return SessionRecords(key, [self._read(turn.trace) for turn in turns], evaluations)
-
-    def _newest(self, key: str) -> list[_Turn]:
-        rows = self._tables.rows(
-            f"SELECT place_in_session, {_COLUMNS} FROM turn WHERE session = ? ORDER BY rowid",  # noqa: S608 - columns of this file
-            (self._sessions[key],),
+        turns = [number for number, _ in self._newest(key)]
+        return SessionRecords(
+            key, [self._record(x) for x in turns], [self._evaluations(x) for x in turns]
         )
-        ordered = sorted(((json.loads(order), row) for order, *row in rows), key=itemgetter(0))
-        return [_turn(row) for _, row in ordered[-_MAX_TURNS:]]
 
     def close(self) -> None:
         """Let go of the file."""
-        with suppress(OSError):  # of a full disk, which what was written before has raised
-            self._file.close()
+        self._tables.close()
 
-    def _decoded(self, place: _Place) -> AgentTrace:
-        if place in self._recent:
-            self._recent.move_to_end(place)
-            return self._recent[place]
-        found = self._recent[place] = records.decode_trace(self._read(place))
-        self._recent_bytes += place.size_bytes
+    def _newest(self, key: str) -> list[tuple[int, int]]:
+        """The turns of a session that its metrics see, each with the bytes of its records."""
+        rows = self._tables.rows(
+            "SELECT place, turn.rowid, LENGTH(trace) + IFNULL(LENGTH(records), 0) FROM turn"
+            " LEFT JOIN scores ON scores.turn = turn.rowid WHERE session = ? ORDER BY turn.rowid",
+            (self._sessions[key],),
+        )
+        ordered = sorted(((json.loads(place), row) for place, *row in rows), key=itemgetter(0))
+        return [(number, size_bytes) for _, (number, size_bytes) in ordered[-_MAX_TURNS:]]
+
+    def _decoded(self, number: int) -> AgentTrace:
+        if number in self._recent:
+            self._recent.move_to_end(number)
+            return self._recent[number][0]
+        record = self._record(number)
+        found, _ = self._recent[number] = records.decode_trace(record), len(record)
+        self._recent_bytes += len(record)
         while self._recent_bytes > _MAX_RECENT_BYTES:
-            oldest, _ = self._recent.popitem(last=False)
-            self._recent_bytes -= oldest.size_bytes
+            _, (_, size_bytes) = self._recent.popitem(last=False)
+            self._recent_bytes -= size_bytes
         return found
 
-    def _evaluations(self, turn: _Turn) -> list[str]:
-        """The evaluations of a turn in their stored form, which has no line break."""
-        return [] if turn.evaluations is None else self._read(turn.evaluations).split("\n")
+    def _record(self, number: int) -> str:
+        [content] = self._tables.row("SELECT trace FROM turn WHERE rowid = ?", (number,))
+        return _text(content)
 
-    def _written(self, text: str) -> _Place:
-        content = text.encode("utf-8", "surrogatepass")
-        with temporary_space():
-            offset = self._file.seek(0, 2)
-            self._file.write(content)
-        return _Place(offset, len(content))
-
-    def _read(self, place: _Place) -> str:
-        with temporary_space():  # what is still in a buffer is written
-            self._file.seek(place.offset)
-        return self._file.read(place.size_bytes).decode("utf-8", "surrogatepass")
+    def _evaluations(self, number: int) -> list[str]:
+        """The evaluations of a turn in their stored form."""
+        found = self._tables.rows("SELECT records FROM scores WHERE turn = ?", (number,))
+        return [line for [content] in found for line in _text(content).split("\n")]
 
 
-def _turn(row: Sequence[Any]) -> _Turn:
-    """A row of `_COLUMNS`."""
-    name, offset, size_bytes, of_evaluations, evaluations_bytes = row
-    evaluations = None if of_evaluations is None else _Place(of_evaluations, evaluations_bytes)
-    return _Turn(name, _Place(offset, size_bytes), evaluations)
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogatepass")

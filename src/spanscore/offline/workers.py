@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from spanscore.config import Settings
 from spanscore.evaluation import Engine, Overrides
@@ -22,6 +22,10 @@ _NAMED = 3
 
 Show = Callable[[AgentTrace | Session, Sequence[Evaluation]], Any]
 """Makes of a trace or session with its scores what is printed; pickled, as is what it makes."""
+
+
+WithEarlier: TypeAlias = tuple[AgentTrace, Sequence[AgentTrace]]
+"""A trace, and the turns of its session before it."""
 
 
 class Setup(NamedTuple):
@@ -75,10 +79,8 @@ class ScoringInWorkers:
         """How many processes there are."""
         return len(self._pool)
 
-    def call(self, given: Sequence[tuple[AgentTrace, Sequence[AgentTrace]]]) -> TracesCall:
-        """The call that asks for the scores of traces, each given with the turns of its session
-        before it.
-        """
+    def call(self, given: Sequence[WithEarlier]) -> TracesCall:
+        """The call that asks for the scores of traces."""
         names = [trace.trace_ids[0] for trace, _ in given]
         content = pickle.dumps(given, pickle.HIGHEST_PROTOCOL)
         return TracesCall(f"the scores of {_named('trace', names)}", content)

@@ -12,8 +12,8 @@ from spanscore import turns
 from spanscore.assemble import fragments
 from spanscore.assemble.assembler import Cut
 from spanscore.assemble.config import Config
-from spanscore.assemble.pending_turns import PendingTurns
 from spanscore.turn_scheduling.jobs import JobKind, JobReader, ReadJob, ReadResult, Source
+from spanscore.turn_scheduling.pending_turns import PendingTurns
 from spanscore.turn_scheduling.trace_states import State, TraceStates
 from spanscore.turns.basis import stitch_keys
 
@@ -57,7 +57,7 @@ class TenantScheduler:
         self._tenant = tenant
         self._stitching = turns.Stitching(config.stitch_off)
         self._reader = JobReader(source.load, self._stitching, attributes=attributes, watch=watch)
-        self._pending = PendingTurns[turns.TraceFragment](
+        self._pending = PendingTurns(
             config,
             group=self._stitching.group,
             is_whole=turns.is_whole,

@@ -5,10 +5,11 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import TypeAlias
 
 from spanscore.assemble.assembler import Cut
 from spanscore.assemble.config import Config
+from spanscore.turns import TraceFragment
 
 _MAX_NEAR = 1000
 """Traces that are compared with each other to find which are of one turn."""
@@ -17,49 +18,25 @@ _MAX_ALIKE = 100
 """Traces with one key in common that are compared: the latest."""
 
 
-class TurnPart(Protocol):
-    """What is known of a trace that may be part of a turn with others."""
-
-    @property
-    def trace_id(self) -> str: ...  # noqa: D102 # described by the class
-
-    @property
-    def is_fragment(self) -> bool:
-        """Whether it waits for others even if none is known yet."""
-        ...
-
-    @property
-    def offers(self) -> frozenset[str]:
-        """The keys by which other parts look for it."""
-        ...
-
-    @property
-    def seeks(self) -> frozenset[str]:
-        """The keys of the parts that it looks for."""
-        ...
-
-
-PartT = TypeVar("PartT", bound=TurnPart)
-
 _Index: TypeAlias = defaultdict[str, dict[str, None]]
 """Trace ids by key, the latest last."""
 
 
 @dataclass(slots=True)
-class _Known(Generic[PartT]):
+class _Known:
     """A part. `cut` is there while it waits to be scored, `due_ns` while its turn is not due.
 
     `scored_with` are the traces of the turn as which it was scored last, itself included.
     """
 
-    part: PartT
+    part: TraceFragment
     changed_ns: int
     cut: Cut | None = None
     due_ns: int | None = None
     scored_with: tuple[str, ...] = ()
 
 
-class PendingTurns(Generic[PartT]):
+class PendingTurns:
     """The parts of unfinished turns, and those scored lately, to which a part that comes now may
     belong.
 
@@ -73,10 +50,10 @@ class PendingTurns(Generic[PartT]):
         self,
         config: Config,
         *,
-        group: Callable[[Iterable[PartT]], list[list[PartT]]],
-        is_whole: Callable[[Sequence[PartT]], bool],
+        group: Callable[[Iterable[TraceFragment]], list[list[TraceFragment]]],
+        is_whole: Callable[[Sequence[TraceFragment]], bool],
         is_there: Callable[[str], bool],
-        is_settled: Callable[[Sequence[PartT]], bool] = lambda _: False,
+        is_settled: Callable[[Sequence[TraceFragment]], bool] = lambda _: False,
     ) -> None:
         self._config = config
         self._max_parts = config.max_parts
@@ -84,7 +61,7 @@ class PendingTurns(Generic[PartT]):
         self._is_whole = is_whole
         self._is_settled = is_settled
         self._is_there = is_there
-        self._known: OrderedDict[str, _Known[PartT]] = OrderedDict()
+        self._known: OrderedDict[str, _Known] = OrderedDict()
         self._offered: _Index = defaultdict(dict)
         self._sought: _Index = defaultdict(dict)
         self._due: list[tuple[int, str]] = []
@@ -126,7 +103,7 @@ class PendingTurns(Generic[PartT]):
             found.update(_latest(self._sought, key))
         return sorted(filter(self.is_waiting, found))
 
-    def add(self, part: PartT, cut: Cut | None, now_ns: int) -> bool:
+    def add(self, part: TraceFragment, cut: Cut | None, now_ns: int) -> bool:
         """Take in a part. False: it need not wait, nor does it bring another one to be due.
 
         True: `due` returns its `cut` later. None for `cut`: the trace was scored before, and is
@@ -175,14 +152,14 @@ class PendingTurns(Generic[PartT]):
 
     def due(
         self, now_ns: int, *, is_busy: Callable[[str], bool] = lambda _: False
-    ) -> list[list[tuple[PartT, Cut | None]]]:
+    ) -> list[list[tuple[TraceFragment, Cut | None]]]:
         """The turns whose wait is over, each as its traces, in order; without the cut of those
         scored before.
 
         A turn of which a trace `is_busy` waits on.
         """
         self._drop_old(now_ns)
-        ready: list[list[tuple[PartT, Cut | None]]] = []
+        ready: list[list[tuple[TraceFragment, Cut | None]]] = []
         busy: list[tuple[int, str]] = []
         while (trace_id := self._next_due(now_ns)) is not None:
             turn = self._readable_turn_of(trace_id)
@@ -215,10 +192,10 @@ class PendingTurns(Generic[PartT]):
             heapq.heappush(self._due, (known.due_ns, trace_id))  # it was put off
         return None
 
-    def _indexes(self, part: PartT) -> tuple[tuple["_Index", frozenset[str]], ...]:
+    def _indexes(self, part: TraceFragment) -> tuple[tuple["_Index", frozenset[str]], ...]:
         return (self._offered, part.offers), (self._sought, part.seeks)
 
-    def _put_off(self, turn: Sequence[PartT], now_ns: int) -> None:
+    def _put_off(self, turn: Sequence[TraceFragment], now_ns: int) -> None:
         """Wait for more of a turn from now on: not long where it is whole."""
         wait_ns = self._config.stitch_window
         if self._is_whole(turn):
@@ -228,7 +205,7 @@ class PendingTurns(Generic[PartT]):
             known.changed_ns, known.due_ns = now_ns, now_ns + wait_ns
             self._known.move_to_end(part.trace_id)
 
-    def _is_new(self, turn: Sequence[PartT]) -> bool:
+    def _is_new(self, turn: Sequence[TraceFragment]) -> bool:
         """Whether one of these traces waits to be scored, or was not scored last as this very
         turn.
         """
@@ -236,7 +213,7 @@ class PendingTurns(Generic[PartT]):
         all_known = (self._known[trace_id] for trace_id in trace_ids)
         return any(known.cut is not None or known.scored_with != trace_ids for known in all_known)
 
-    def _taken(self, turn: Sequence[PartT]) -> list[Cut | None]:
+    def _taken(self, turn: Sequence[TraceFragment]) -> list[Cut | None]:
         """The cuts of a turn, which wait no more."""
         trace_ids = tuple(part.trace_id for part in turn)
         cuts: list[Cut | None] = []
@@ -259,7 +236,7 @@ class PendingTurns(Generic[PartT]):
                 return
             self.forget(trace_id)
 
-    def _readable_turn_of(self, trace_id: str) -> list[PartT]:
+    def _readable_turn_of(self, trace_id: str) -> list[TraceFragment]:
         """The turn of a part, without traces that can no more be read and what belongs to it only
         through them.
         """
@@ -276,7 +253,7 @@ class PendingTurns(Generic[PartT]):
     def _is_readable(self, trace_id: str) -> bool:
         return self._known[trace_id].cut is not None or self._is_there(trace_id)
 
-    def _turn_of(self, trace_id: str) -> list[PartT]:
+    def _turn_of(self, trace_id: str) -> list[TraceFragment]:
         """The parts of the turn of one, itself included, among all that are tied to it by keys."""
         near, to_follow = {trace_id}, [trace_id]
         while to_follow and len(near) < _MAX_NEAR:
