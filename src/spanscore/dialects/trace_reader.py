@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
 
@@ -37,7 +36,7 @@ from spanscore.dialects.registry import Registry, registry
 from spanscore.dialects.span_names import configured
 from spanscore.model.json import Json, dumps
 from spanscore.model.masks import is_masked
-from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value
+from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value, changed
 from spanscore.model.step import Message, Reading, Step, StepFact
 from spanscore.model.trace import Expected, ExpectedTool
 
@@ -226,7 +225,7 @@ def _with_parts(steps: list[Step], known: Sequence[Span]) -> list[Step]:
     if not any(parts.values()):
         return steps
     return [
-        x if (part := parts.get(x.span.span_id)) is None else replace(x, part=part) for x in steps
+        x if (part := parts.get(x.span.span_id)) is None else changed(x, part=part) for x in steps
     ]
 
 
@@ -265,7 +264,7 @@ def _read_one(dialects: Registry, dialect: Dialect, span: Span, context: Context
     if quirk is NO_QUIRK and not context.logs:
         facts = dialect.read(span, context)
     else:
-        facts = _facts(dialect, span, replace(context, quirk=quirk))
+        facts = _facts(dialect, span, changed(context, quirk=quirk))
     if dialect.by_hand and _may_be_by_hand(span):
         complete(span, context, facts)
     return _step(span, dialect.name, facts)
@@ -279,7 +278,7 @@ def _facts(dialect: Dialect, span: Span, context: Context) -> Facts:
     if context.logs and dialect.restore is not None:
         whole = dialect.restore(span, context.logs)
         if whole is not span:
-            span, context = whole, replace(context, logs=())
+            span, context = whole, changed(context, logs=())
     span = quirk.prepare(span)
     facts = dialect.read(span, context)
     quirk.complete(span, facts)
@@ -369,7 +368,7 @@ def _settle_output(attributes: Attributes, facts: Facts) -> None:
     split = [without_thoughts(x.text) if x.text and not x.reasoning else None for x in output]
     if any(split):
         facts["output"] = tuple(
-            x if found is None else replace(x, text=found[0], reasoning=found[1])
+            x if found is None else changed(x, text=found[0], reasoning=found[1])
             for x, found in zip(output, split, strict=True)
         )
 

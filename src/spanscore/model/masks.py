@@ -19,6 +19,9 @@ _MASK = re.compile(
     re.VERBOSE,
 )
 
+_MARKED = re.compile(r"[\[<][A-Z]")
+"""How all masks begin but those of asterisks; most brackets are others."""
+
 
 def is_masked(text: str) -> bool:
     """Whether a mark stands for hidden content inside of a text.
@@ -26,7 +29,7 @@ def is_masked(text: str) -> bool:
     >>> is_masked("Cancel order [ORDER_ID_1]."), is_masked("Cancel ****."), is_masked("See [1].")
     (True, True, False)
     """
-    if "[" not in text and "<" not in text and "***" not in text:
+    if "***" not in text and _MARKED.search(text) is None:
         return False
     return any(x["kind"] is None or f"</{x['kind']}" not in text for x in _MASK.finditer(text))
 

@@ -5,14 +5,13 @@ come messages in their order, here `(Message("user", "Hi"),)`, or None where it 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects.forms.messages import TYPES, message
 from spanscore.dialects.forms.structure import as_list, as_object
 from spanscore.dialects.forms.tool_results import fields_of
 from spanscore.model.json import printed
-from spanscore.model.span import Attributes
+from spanscore.model.span import Attributes, changed
 from spanscore.model.step import Message
 
 _ROLES = TYPES | {"developer": "system", "function": "tool", "FunctionMessage": "tool"}
@@ -84,7 +83,7 @@ def _answered(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     if answer is None:
         return messages
     left = tuple(x for x in requesting.calls if x is not answer)
-    remaining = (replace(requesting, calls=left),) if left or requesting.text else ()
+    remaining = (changed(requesting, calls=left),) if left or requesting.text else ()
     return (
         *messages[:at],
         *remaining,
@@ -221,7 +220,7 @@ def without_hand_back(messages: tuple[Message, ...] | None) -> tuple[Message, ..
     if messages is None or not made_up:
         return messages
     remaining = (x for x in messages if not x.results or x.results[0].call_id not in made_up)
-    return tuple(replace(x, calls=()) if _hands_back(x) else x for x in remaining)
+    return tuple(changed(x, calls=()) if _hands_back(x) else x for x in remaining)
 
 
 def _hands_back(message: Message) -> bool:

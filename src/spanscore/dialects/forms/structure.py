@@ -151,6 +151,7 @@ _MAX_REPEATED_CHARS = 4096
 _MAX_NUMBER_CHARS = 40
 _MAX_ELEMENTS = 10_000  # of an array that was cut; the parts of no conversation are more
 _WORDS = frozenset({"true", "false", "null"})
+_FIRST_OF_WORDS = "tfnNI"  # NaN and Infinity too
 _MAX_WORD_CHARS = max(map(len, _WORDS))
 _ESCAPE, _ESCAPED = re.compile(r"\\(.)", re.DOTALL), frozenset("\n\\'\"abfnrtvxuUN01234567")
 _MEMBER = re.compile(r'[\s,]*"([^"\\]{1,256})"\s*:\s*(?=\S)')
@@ -209,6 +210,8 @@ def plain_structure(value: Value) -> tuple[Any, bool]:
     """What `structure` gives, as a plain tuple: messages are read by the hundred thousand."""
     if not isinstance(value, str):
         return None if isinstance(value, bytes) else value, False
+    if value[:1].isalpha() and value[0] not in _FIRST_OF_WORDS:  # to fail to parse it takes longer
+        return _not_json(value)
     try:
         parsed = loads(value)
     except ValueError:
@@ -358,17 +361,16 @@ def _too_deep(text: str, parsed: object) -> bool:
     """
     if len(text) <= 2 * MAX_DEPTH or text.count("[") + text.count("{") <= MAX_DEPTH:
         return False
-    level, depth = [parsed], 0
-    while level and depth <= MAX_DEPTH:
-        level = [child for node in level for child in _children(node)]
+    level, depth = [parsed] if isinstance(parsed, dict | list) else [], 0
+    while level and depth < MAX_DEPTH:
+        level = [
+            child
+            for node in level
+            for child in (node.values() if type(node) is dict else node)
+            if type(child) is dict or type(child) is list
+        ]
         depth += 1
-    return bool(level)
-
-
-def _children(node: Any) -> Any:
-    if isinstance(node, dict):
-        return node.values()
-    return node if isinstance(node, list) else ()
+    return any(level)
 
 
 _MAX_PATH = 12  # the deepest key of any dialect has seven parts

@@ -1,7 +1,6 @@
 """Events and messages of model and agent spans."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from spanscore.dialects import keys
@@ -27,7 +26,7 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
 )
-from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.span import Attributes, Span, Value, changed
 from spanscore.model.step import Message, StepFact, ToolResult
 
 Events: TypeAlias = list[tuple[str, Mapping[str, Any]]]
@@ -252,8 +251,8 @@ def _event_messages(payload: Mapping[str, Any], role: str) -> list[Message]:
         and read_message.results
         and payload.get("content", payload.get("parts")) is None
     ):
-        unshown = tuple(replace(x, shown=False) for x in read_message.results)
-        read_message = replace(read_message, results=unshown)
+        unshown = tuple(changed(x, shown=False) for x in read_message.results)
+        read_message = changed(read_message, results=unshown)
     return [] if read_message is None else [read_message]
 
 
@@ -265,8 +264,8 @@ def _with_results_left_out(messages: list[Message]) -> tuple[Message, ...]:
     has_content = any(x.text is not None for x in messages) or any(x.shown for x in results)
     if not has_content or all(x.shown for x in results):
         return tuple(messages)
-    return tuple(replace(x, results=tuple(map(_empty_where_unshown, x.results))) for x in messages)
+    return tuple(changed(x, results=tuple(map(_empty_where_unshown, x.results))) for x in messages)
 
 
 def _empty_where_unshown(result: ToolResult) -> ToolResult:
-    return result if result.shown else replace(result, value="", shown=True)
+    return result if result.shown else changed(result, value="", shown=True)
