@@ -11,7 +11,7 @@ from spanscore.dialects.dialect import NO_QUIRK, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments
 from spanscore.dialects.forms.attachments import without_bytes
 from spanscore.dialects.forms.message_parts import without_thoughts
-from spanscore.dialects.forms.messages import MessageCache
+from spanscore.dialects.forms.messages import MessageCache, of_one_trace
 from spanscore.dialects.forms.status import ending_of, status_error
 from spanscore.dialects.forms.structure import (
     IDENTIFYING,
@@ -191,6 +191,11 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
     log records are sorted by time. Raises nothing on hostile content; what cannot be read is left
     out, and spans that nobody reads are counted.
     """
+    with of_one_trace():
+        return _read(spans, logs)
+
+
+def _read(spans: Iterable[Span], logs: Iterable[LogRecord]) -> Reading:
     logged, dialects = _by_span(logs), registry()
     known = _unique(spans, dialects)
     claimed = {

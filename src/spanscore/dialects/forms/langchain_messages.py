@@ -7,7 +7,7 @@ come messages in their order, here `(Message("user", "Hi"),)`, or None where it 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from spanscore.dialects.forms.messages import TYPES, message
+from spanscore.dialects.forms.messages import TYPES, message, once
 from spanscore.dialects.forms.structure import as_list, as_object
 from spanscore.dialects.forms.tool_results import fields_of
 from spanscore.model.json import printed
@@ -36,7 +36,7 @@ def state_messages(state: object) -> tuple[Message, ...] | None:
         return None
     if len(items) == 1 and isinstance(items[0], list):  # a batch of one conversation
         items = items[0]
-    found = [_message(x) for x in items]
+    found = [once(_message, x, "user") for x in items]
     return _answered(tuple(x for x in found if x is not None)) if any(found) or not items else None
 
 
@@ -119,12 +119,12 @@ def _of_generation(generation: dict[str, Any]) -> Any:
     return {**beside, **fields} if lacks_text else message
 
 
-def _message(item: object) -> Message | None:
+def _message(item: object, default_role: str) -> Message | None:
     fields, kind = fields_of(item)
     if not fields or ("content" not in fields and "tool_calls" not in fields):
         return None
     given = fields.get("role")
-    role = _ROLES.get(kind, given if isinstance(given, str) else "user")
+    role = _ROLES.get(kind, given if isinstance(given, str) else default_role)
     beside = as_object(fields.get("additional_kwargs"))
     calls = fields.get("tool_calls") or beside.get("tool_calls")
     content = fields.get("content")

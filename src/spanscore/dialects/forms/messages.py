@@ -1,9 +1,13 @@
 """Messages in every provider's spelling."""
 
 import re
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import orjson
 
 from spanscore.dialects import keys
 from spanscore.dialects.forms.attachments import without_bytes
@@ -54,6 +58,50 @@ _ROLES = {
 
 
 _LOST: frozenset[MessageFact] = frozenset({"text", "calls", "results"})
+
+
+FoundT = TypeVar("FoundT")
+_MAX_REMEMBERED = 1000
+
+
+class _Trace(threading.local):
+    """What this thread has read of a trace, by what was read; None outside of a trace."""
+
+    found: dict[tuple[object, str, bytes], Any] | None = None
+
+
+_trace = _Trace()
+
+
+@contextmanager
+def of_one_trace() -> Iterator[None]:
+    """Read what a trace repeats once: each span of a conversation repeats what came before it."""
+    _trace.found = {}
+    try:
+        yield
+    finally:
+        _trace.found = None
+
+
+def once(read: Callable[[Any, str], FoundT], item: object, role: str) -> FoundT:
+    """What `read` makes of an item; within a trace equal items are read once.
+
+    What is read must not be changed.
+    """
+    found = _trace.found
+    if found is None:
+        return read(item, role)
+    try:
+        key = read, role, orjson.dumps(item)
+    except TypeError:  # integers beyond 64 bits, lone surrogates, bytes
+        return read(item, role)
+    if key in found:
+        known: FoundT = found[key]
+        return known
+    made = read(item, role)
+    if len(found) < _MAX_REMEMBERED:
+        found[key] = made
+    return made
 
 
 class Messages(NamedTuple):
@@ -111,7 +159,11 @@ def _one(item: Any, default_role: str) -> Message | None:
     """One message of a list, where it is no plain one; None for what is none, as the definition of
     a tool.
     """
-    return message(item, default_role) if definition(item) is None else None
+    return once(_of_list, item, default_role)
+
+
+def _of_list(item: object, default_role: str) -> Message | None:
+    return _message(item, default_role) if definition(item) is None else None
 
 
 def _contains_messages(parsed: Any) -> bool:
@@ -187,6 +239,10 @@ def is_item(value: Mapping[str, Any]) -> bool:
 
 def message(item: object, default_role: str) -> Message | None:
     """One message, or None where `item` is none."""
+    return once(_message, item, default_role)
+
+
+def _message(item: object, default_role: str) -> Message | None:
     role, parts = _read(item, default_role)
     return None if role is None else parts.message(role)
 

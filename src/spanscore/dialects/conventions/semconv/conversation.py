@@ -12,6 +12,7 @@ from spanscore.dialects.forms.messages import (
     Messages,
     message,
     messages,
+    once,
     system_text,
     with_blocks,
 )
@@ -52,12 +53,16 @@ EVENTS = frozenset({DETAILS, CHOICE, PROMPT, COMPLETION, *ROLES_OF_EVENTS})
 def events_of(span: Span, context: Context) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Name and payload of the span's events and log records."""
     for event in span.events:
-        yield event.name, _payload(None, event.attributes)
+        yield event.name, once(_payload_of_event, event.attributes, "")
     for log in context.logs:
         yield from moved(span, log)
         # LiteLLM writes it with an underscore
         name = log.event_name or log.attributes.get("event_name")
         yield str(name), _payload(log.body, log.attributes)
+
+
+def _payload_of_event(attributes: Attributes, _role: str) -> Mapping[str, Any]:
+    return _payload(None, attributes)
 
 
 def _payload(body: Value, attributes: Attributes) -> Mapping[str, Any]:
@@ -209,14 +214,18 @@ def _from_events(events: Events, given: Messages, produced: Messages) -> tuple[M
         elif name == COMPLETION:
             chosen += messages(payload.get(keys.GEN_AI_COMPLETION), "assistant").messages or ()
         elif name == CHOICE:
-            chosen += _event_messages(_choice(payload), "assistant")
+            chosen += once(_chosen, payload, "assistant")
         elif name in ROLES_OF_EVENTS:
-            inputs += _event_messages(payload, ROLES_OF_EVENTS[name])
+            inputs += once(_event_messages, payload, ROLES_OF_EVENTS[name])
     if given.messages is None and inputs:
         given = Messages(_with_results_left_out(inputs), given.damaged)
     if produced.messages is None and chosen:
         produced = Messages(tuple(chosen), produced.damaged)
     return given, produced
+
+
+def _chosen(payload: Mapping[str, Any], role: str) -> list[Message]:
+    return _event_messages(_choice(payload), role)
 
 
 def _choice(payload: Mapping[str, Any]) -> Mapping[str, Any]:
