@@ -16,6 +16,7 @@ from spanscore.dialects.forms.status import ending_of, status_error
 from spanscore.dialects.forms.structure import (
     IDENTIFYING,
     SESSIONS,
+    TOKEN_DETAIL_KEYS,
     USERS,
     Facts,
     add_damaged,
@@ -163,6 +164,8 @@ _NAMING = (
     | AUTHORED
     | frozenset({keys.SESSION_ID, keys.USER_ID, keys.ENDUSER_ID, keys.GEN_AI_CONVERSATION_ID})
 )
+_STATED = IDENTIFYING | AUTHORED | _OTHER_NAMES | TOKEN_DETAIL_KEYS | {keys.ENDUSER_ID}
+"""What a span of any dialect may have beside its own attributes."""
 _TextField: TypeAlias = Literal["session_id", "user_id", "agent_name", "input_text", "output_text"]
 _HIDEABLE: Final[tuple[tuple[_TextField, tuple[StepFact, ...]], ...]] = (
     ("session_id", ()),  # or all that are hidden would be one
@@ -318,6 +321,21 @@ def _naming(dialects: Registry, span: Span) -> Facts:
 
 
 def _step(span: Span, dialect: str, facts: Facts) -> Step:
+    if (
+        not span.attributes.keys().isdisjoint(_STATED)
+        or "given_session_id" in facts
+        or configured().session_keys
+    ):
+        _add_stated(span, facts)
+    _hide(facts)
+    _settle_result(span, facts)
+    if facts.get("output"):
+        _settle_output(span.attributes, facts)
+    return Step(span=span, dialect=dialect, **facts)
+
+
+def _add_stated(span: Span, facts: Facts) -> None:
+    """Add what a span of any dialect may state: names, what its author expects, token details."""
     attributes = span.attributes
     given_session = given_user = None
     if "given_session_id" in facts:
@@ -335,10 +353,6 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
         add_damaged(facts, *stated.pop("damaged"))
         facts |= stated
     add_token_details(attributes, facts)
-    _hide(facts)
-    _settle_result(span, facts)
-    _settle_output(attributes, facts)
-    return Step(span=span, dialect=dialect, **facts)
 
 
 def _add_ids(span: Span, facts: Facts) -> None:

@@ -619,12 +619,12 @@ TOKEN_DETAILS: Final[Mapping[TokenDetail, tuple[str, ...]]] = {
 }
 """The attributes of each: the conventions', what emitters write in their place, OpenInference's."""
 
-_DETAIL_KEYS = frozenset(key for listed in TOKEN_DETAILS.values() for key in listed)
+TOKEN_DETAIL_KEYS = frozenset(key for listed in TOKEN_DETAILS.values() for key in listed)
 
 
 def add_token_details(attributes: Mapping[str, Any], facts: Facts) -> None:
     """Add the numbers of cached and reasoning tokens that are recorded."""
-    if attributes.keys().isdisjoint(_DETAIL_KEYS):
+    if attributes.keys().isdisjoint(TOKEN_DETAIL_KEYS):
         return
     for fact, listed in TOKEN_DETAILS.items():
         if (found := first_count(attributes, listed)) is not None:

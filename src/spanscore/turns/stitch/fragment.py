@@ -196,6 +196,8 @@ class ReadTrace:
     @cached_property
     def last(self) -> TurnSteps:
         """The steps of its last turn."""
+        if len(self._turns) == 1:
+            return self.first
         return TurnSteps(self._turns[-1][1], self.tree)
 
     @cached_property

@@ -45,7 +45,7 @@ class DelegatingCall(NamedTuple):
     span_id: str
     times: Times
     questions: frozenset[bytes]
-    answers: frozenset[bytes]
+    answers: frozenset[bytes] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +103,15 @@ class DelegationIndex:
         return list(found)
 
 
-def hints_of(reading: Reading, traces: Sequence[AgentTrace]) -> DelegationHints | None:
-    """The texts of a trace, of which `traces` are the turns; None where there are none."""
+def hints_of(
+    reading: Reading, traces: Sequence[AgentTrace], *, answers: bool = False
+) -> DelegationHints | None:
+    """The texts of a trace, of which `traces` are the turns; None where there are none.
+
+    The index needs no `answers` of calls, only what joins traces does.
+    """
     asked = _asked(traces[0]) if len(traces) == 1 else None
-    calls = tuple(islice(_delegating(reading, traces), _MAX_CALLS))
+    calls = tuple(islice(_delegating(reading, traces, answers=answers), _MAX_CALLS))
     return DelegationHints(asked=asked, calls=calls) if asked or calls else None
 
 
@@ -118,7 +123,9 @@ def _asked(trace: AgentTrace) -> tuple[bytes, bytes, Times] | None:
     return _hashed(question), _hashed(answer), (trace.started_ns, trace.ended_ns)
 
 
-def _delegating(reading: Reading, traces: Sequence[AgentTrace]) -> Iterator[DelegatingCall]:
+def _delegating(
+    reading: Reading, traces: Sequence[AgentTrace], *, answers: bool
+) -> Iterator[DelegatingCall]:
     """The calls that returned something, but for those whose spans show what was done."""
     around_work = _around_work(reading)
     for trace in traces:
@@ -127,8 +134,10 @@ def _delegating(reading: Reading, traces: Sequence[AgentTrace]) -> Iterator[Dele
             span_id = call.span_id or first
             if span_id and call.result is not None and call.span_id not in around_work:
                 times = call.started_ns or 0, call.ended_ns or trace.ended_ns
-                answers = _hashes(call.result) | {_hashed(dumps(call.result))}
-                yield DelegatingCall(span_id, times, _hashes(call.arguments), answers)
+                returned = frozenset[bytes]()
+                if answers:
+                    returned = _hashes(call.result) | {_hashed(dumps(call.result))}
+                yield DelegatingCall(span_id, times, _hashes(call.arguments), returned)
 
 
 def _around_work(reading: Reading) -> set[str]:
@@ -181,7 +190,7 @@ class Delegation(Reason):
 
     def clue(self, trace: ReadTrace) -> DelegationHints | None:
         """Its question and its tool calls."""
-        return hints_of(trace.reading, trace.traces)
+        return hints_of(trace.reading, trace.traces, answers=True)
 
     def offers(self, part: TraceFragment) -> Iterable[str]:
         """Its question."""
