@@ -11,7 +11,8 @@ from spanscore.dialects.dialect import NO_QUIRK, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments
 from spanscore.dialects.forms.attachments import without_bytes
 from spanscore.dialects.forms.message_parts import without_thoughts
-from spanscore.dialects.forms.messages import MessageCache, of_one_trace
+from spanscore.dialects.forms.messages import MessageCache
+from spanscore.dialects.forms.repeats import of_one_trace
 from spanscore.dialects.forms.status import ending_of, status_error
 from spanscore.dialects.forms.structure import (
     IDENTIFYING,

@@ -7,7 +7,8 @@ come messages in their order, here `(Message("user", "Hi"),)`, or None where it 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from spanscore.dialects.forms.messages import TYPES, message, once
+from spanscore.dialects.forms.messages import TYPES, message
+from spanscore.dialects.forms.repeats import once
 from spanscore.dialects.forms.structure import as_list, as_object
 from spanscore.dialects.forms.tool_results import fields_of
 from spanscore.model.json import printed

@@ -1,13 +1,9 @@
 """Messages in every provider's spelling."""
 
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
-
-import orjson
+from typing import Any, NamedTuple
 
 from spanscore.dialects import keys
 from spanscore.dialects.forms.attachments import without_bytes
@@ -24,6 +20,7 @@ from spanscore.dialects.forms.message_parts import (
     stated_error,
     without_thoughts,
 )
+from spanscore.dialects.forms.repeats import once
 from spanscore.dialects.forms.structure import (
     WHOLE_STRING,
     Facts,
@@ -58,50 +55,6 @@ _ROLES = {
 
 
 _LOST: frozenset[MessageFact] = frozenset({"text", "calls", "results"})
-
-
-FoundT = TypeVar("FoundT")
-_MAX_REMEMBERED = 1000
-
-
-class _Trace(threading.local):
-    """What this thread has read of a trace, by what was read; None outside of a trace."""
-
-    found: dict[tuple[object, str, bytes], Any] | None = None
-
-
-_trace = _Trace()
-
-
-@contextmanager
-def of_one_trace() -> Iterator[None]:
-    """Read what a trace repeats once: each span of a conversation repeats what came before it."""
-    _trace.found = {}
-    try:
-        yield
-    finally:
-        _trace.found = None
-
-
-def once(read: Callable[[Any, str], FoundT], item: object, role: str) -> FoundT:
-    """What `read` makes of an item; within a trace equal items are read once.
-
-    What is read must not be changed.
-    """
-    found = _trace.found
-    if found is None:
-        return read(item, role)
-    try:
-        key = read, role, orjson.dumps(item)
-    except TypeError:  # integers beyond 64 bits, lone surrogates, bytes
-        return read(item, role)
-    if key in found:
-        known: FoundT = found[key]
-        return known
-    made = read(item, role)
-    if len(found) < _MAX_REMEMBERED:
-        found[key] = made
-    return made
 
 
 class Messages(NamedTuple):

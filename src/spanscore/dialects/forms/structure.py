@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
 import orjson
 
+from spanscore.dialects.forms.repeats import lately
 from spanscore.dialects.keys import (
     GEN_AI_USAGE_CACHE_CREATION_INPUT_TOKENS,
     GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
@@ -210,6 +211,10 @@ def plain_structure(value: Value) -> tuple[Any, bool]:
     """What `structure` gives, as a plain tuple: messages are read by the hundred thousand."""
     if not isinstance(value, str):
         return None if isinstance(value, bytes) else value, False
+    return lately(_plain_structure, value)
+
+
+def _plain_structure(value: str) -> tuple[Any, bool]:
     if value[:1].isalpha() and value[0] not in _FIRST_OF_WORDS:  # to fail to parse it takes longer
         return _not_json(value)
     try:
@@ -276,6 +281,14 @@ def opened(value: Any, *, scalars: bool = True) -> Json:
     """
     if not isinstance(value, str):
         return None if isinstance(value, bytes) else value
+    return lately(_opened if scalars else _opened_structure, value)
+
+
+def _opened_structure(value: str) -> Json:
+    return _opened(value, scalars=False)
+
+
+def _opened(value: str, *, scalars: bool = True) -> Json:
     stripped = value.strip()
     if not stripped or not _may_be_json(stripped, scalars=scalars):
         return value

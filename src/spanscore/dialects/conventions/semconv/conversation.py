@@ -12,10 +12,10 @@ from spanscore.dialects.forms.messages import (
     Messages,
     message,
     messages,
-    once,
     system_text,
     with_blocks,
 )
+from spanscore.dialects.forms.repeats import once
 from spanscore.dialects.forms.structure import (
     REFERENCE_SUFFIX,
     Facts,
