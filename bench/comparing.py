@@ -18,8 +18,8 @@ ROUNDS = 5
 PROJECT = Path(__file__).parents[1]
 
 
-def compare(benchmark: Sequence[str], commit: str, traces: int, unit: str) -> None:
-    """Print the best rates of both, and how they compare.
+def compare(benchmark: Sequence[str], commit: str, traces: int, unit: str) -> Mapping[str, float]:
+    """Print the best rates of both, and give how many times the earlier ones today's are.
 
     `benchmark` is a program with its arguments. It takes --traces and --json too, and prints its
     rates by what they are of.
@@ -35,10 +35,13 @@ def compare(benchmark: Sequence[str], commit: str, traces: int, unit: str) -> No
             sources.extractall(folder, filter="data")
         trees = Path(folder) / "src", PROJECT / "src"
         found = [[_rates_of(benchmark, tree, traces) for tree in trees] for _ in range(ROUNDS)]
-    print(f"{unit:<20}{commit[:12]:>12}{'now':>12}")
+    ratios: dict[str, float] = {}
+    print(f"{unit:<40}{commit[:12]:>12}{'now':>12}")
     for what in found[0][0]:
         before, now = (max(each[at][what] for each in found) for at in range(len(trees)))
-        print(f"{what:<20}{before:>12,.0f}{now:>12,.0f}{now / before:>8.2f}")
+        ratios[what] = now / before
+        print(f"{what:<40}{before:>12,.0f}{now:>12,.0f}{ratios[what]:>8.2f}")
+    return ratios
 
 
 def _rates_of(benchmark: Sequence[str], tree: Path, traces: int) -> Mapping[str, float]:

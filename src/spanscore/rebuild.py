@@ -304,6 +304,11 @@ def _referred_to(rebuilt: Mapping[str, RebuiltUnit]) -> list[str]:
 
 def _delegating(hints: Mapping[str, turns.DelegationHints]) -> set[str]:
     """The units that may have delegated a turn to each other."""
+    asked = {of_unit.asked[0] for of_unit in hints.values() if of_unit.asked is not None}
+    if not any(
+        not asked.isdisjoint(call.questions) for of_unit in hints.values() for call in of_unit.calls
+    ):
+        return set()
     index = turns.DelegationIndex(sys.maxsize, sys.maxsize)
     for name, of_unit in hints.items():
         index.add(name, of_unit, 0)
@@ -336,6 +341,8 @@ def in_chains(traces: Sequence[AgentTrace]) -> list[AgentTrace]:
     A response id that several turns have ties nothing.
     """
     found = list(traces)
+    if not any(call.previous_response_id for trace in found for call in trace.model_calls):
+        return found
     before = _chained(found)
     answered = {x.response_id for place in before.values() for x in found[place].model_calls}
     for place in sorted({*before, *before.values()}):

@@ -11,7 +11,6 @@ How a fact is found that depends on an attribute: the span is read again without
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from spanscore.dialects.forms.truncation import is_damaged, mended
@@ -30,7 +29,7 @@ from spanscore.dialects.losses import (
     lost,
     strings,
 )
-from spanscore.model.span import LogRecord, Span, Value
+from spanscore.model.span import LogRecord, Span, Value, changed
 from spanscore.model.step import Message, MessageFact, Step, StepFact
 
 # of a trace whose cut attributes are looked at one by one: of the others all facts count as damaged
@@ -178,7 +177,7 @@ def _with_marked_values(step: Step) -> Step:
 
 
 def _with(step: Step, facts: Iterable[StepFact]) -> Step:
-    return replace(step, damaged=step.damaged.union(facts))
+    return changed(step, damaged=step.damaged.union(facts))
 
 
 def _all_damaged(step: Step) -> Step:
@@ -232,7 +231,7 @@ def _with_losses(step: Step, loss: _Loss, rereader: Rereader) -> Step:
     if is_dropped:
         facts.update(_of_lists(step, rereader, loss.dropped))
         step = _without_calls(step)
-    step = replace(
+    step = changed(
         step, input=_with_empty_damaged(step.input), output=_with_empty_damaged(step.output)
     )
     return _with(step, facts)
@@ -270,8 +269,8 @@ def _without_calls(step: Step) -> Step:
         or any(x.calls for x in step.output)
     ):
         return step
-    return replace(
-        step, output=tuple(replace(x, damaged=x.damaged | {"calls"}) for x in step.output)
+    return changed(
+        step, output=tuple(changed(x, damaged=x.damaged | {"calls"}) for x in step.output)
     )
 
 
@@ -280,7 +279,7 @@ def _with_empty_damaged(messages: tuple[Message, ...] | None) -> tuple[Message, 
     if messages is None:
         return None
     return tuple(
-        replace(message, damaged=_ALL_OF_MESSAGE) if _is_empty(message) else message
+        changed(message, damaged=_ALL_OF_MESSAGE) if _is_empty(message) else message
         for message in messages
     )
 
@@ -392,7 +391,7 @@ def _differing_message(message: Message, left: Message) -> Message:
         ("calls", message.calls, left.calls),
         ("results", message.results, left.results),
     )
-    return replace(
+    return changed(
         message, damaged=frozenset(parts.union(name for name, one, other in pairs if one != other))
     )
 
@@ -424,4 +423,4 @@ def _split(key: str) -> tuple[str, str, str]:
 
 
 def _changed(step: Step, field: str, value: Any) -> Step:
-    return replace(step, **{field: value})
+    return changed(step, **{field: value})

@@ -3,7 +3,7 @@
 import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from spanscore.dialects import keys
@@ -17,7 +17,7 @@ from spanscore.dialects.forms.structure import (
     text,
 )
 from spanscore.model.json import dumps
-from spanscore.model.span import Attributes, Link, LogRecord, Scope, Span, Value
+from spanscore.model.span import Attributes, Link, LogRecord, Scope, Span, Value, changed
 from spanscore.model.step import Message
 
 Part: TypeAlias = tuple[list[Span], list[LogRecord]]
@@ -188,7 +188,7 @@ def span_of(
 
 def around(span: Span, ends: Iterable[int]) -> Span:
     """`span`, with the end of the last span inside it."""
-    return replace(span, end_ns=max([span.end_ns, *ends]))
+    return changed(span, end_ns=max([span.end_ns, *ends]))
 
 
 def read_resource(resource: Attributes) -> GivenFacts:
@@ -211,7 +211,7 @@ def read_prompt(prompt: Value) -> Facts:
 
 def under(span: Span, log: LogRecord) -> LogRecord:
     """`log` as a record of `span`."""
-    return replace(log, trace_id=span.trace_id, span_id=span.span_id)
+    return changed(log, trace_id=span.trace_id, span_id=span.span_id)
 
 
 class Calls:

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
 
@@ -13,10 +12,12 @@ from spanscore.dialects.forms.arguments import arguments
 from spanscore.dialects.forms.attachments import without_bytes
 from spanscore.dialects.forms.message_parts import without_thoughts
 from spanscore.dialects.forms.messages import MessageCache
+from spanscore.dialects.forms.repeats import of_one_trace
 from spanscore.dialects.forms.status import ending_of, status_error
 from spanscore.dialects.forms.structure import (
     IDENTIFYING,
     SESSIONS,
+    TOKEN_DETAIL_KEYS,
     USERS,
     Facts,
     add_damaged,
@@ -37,7 +38,7 @@ from spanscore.dialects.registry import Registry, registry
 from spanscore.dialects.span_names import configured
 from spanscore.model.json import Json, dumps
 from spanscore.model.masks import is_masked
-from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value
+from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value, changed
 from spanscore.model.step import Message, Reading, Step, StepFact
 from spanscore.model.trace import Expected, ExpectedTool
 
@@ -164,6 +165,8 @@ _NAMING = (
     | AUTHORED
     | frozenset({keys.SESSION_ID, keys.USER_ID, keys.ENDUSER_ID, keys.GEN_AI_CONVERSATION_ID})
 )
+_STATED = IDENTIFYING | AUTHORED | _OTHER_NAMES | TOKEN_DETAIL_KEYS | {keys.ENDUSER_ID}
+"""What a span of any dialect may have beside its own attributes."""
 _TextField: TypeAlias = Literal["session_id", "user_id", "agent_name", "input_text", "output_text"]
 _HIDEABLE: Final[tuple[tuple[_TextField, tuple[StepFact, ...]], ...]] = (
     ("session_id", ()),  # or all that are hidden would be one
@@ -192,6 +195,11 @@ def read(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> Reading:
     log records are sorted by time. Raises nothing on hostile content; what cannot be read is left
     out, and spans that nobody reads are counted.
     """
+    with of_one_trace():
+        return _read(spans, logs)
+
+
+def _read(spans: Iterable[Span], logs: Iterable[LogRecord]) -> Reading:
     logged, dialects = _by_span(logs), registry()
     known = _unique(spans, dialects)
     claimed = {
@@ -226,7 +234,7 @@ def _with_parts(steps: list[Step], known: Sequence[Span]) -> list[Step]:
     if not any(parts.values()):
         return steps
     return [
-        x if (part := parts.get(x.span.span_id)) is None else replace(x, part=part) for x in steps
+        x if (part := parts.get(x.span.span_id)) is None else changed(x, part=part) for x in steps
     ]
 
 
@@ -265,7 +273,7 @@ def _read_one(dialects: Registry, dialect: Dialect, span: Span, context: Context
     if quirk is NO_QUIRK and not context.logs:
         facts = dialect.read(span, context)
     else:
-        facts = _facts(dialect, span, replace(context, quirk=quirk))
+        facts = _facts(dialect, span, changed(context, quirk=quirk))
     if dialect.by_hand and _may_be_by_hand(span):
         complete(span, context, facts)
     return _step(span, dialect.name, facts)
@@ -279,7 +287,7 @@ def _facts(dialect: Dialect, span: Span, context: Context) -> Facts:
     if context.logs and dialect.restore is not None:
         whole = dialect.restore(span, context.logs)
         if whole is not span:
-            span, context = whole, replace(context, logs=())
+            span, context = whole, changed(context, logs=())
     span = quirk.prepare(span)
     facts = dialect.read(span, context)
     quirk.complete(span, facts)
@@ -314,6 +322,21 @@ def _naming(dialects: Registry, span: Span) -> Facts:
 
 
 def _step(span: Span, dialect: str, facts: Facts) -> Step:
+    if (
+        not span.attributes.keys().isdisjoint(_STATED)
+        or "given_session_id" in facts
+        or configured().session_keys
+    ):
+        _add_stated(span, facts)
+    _hide(facts)
+    _settle_result(span, facts)
+    if facts.get("output"):
+        _settle_output(span.attributes, facts)
+    return Step(span=span, dialect=dialect, **facts)
+
+
+def _add_stated(span: Span, facts: Facts) -> None:
+    """Add what a span of any dialect may state: names, what its author expects, token details."""
     attributes = span.attributes
     given_session = given_user = None
     if "given_session_id" in facts:
@@ -331,10 +354,6 @@ def _step(span: Span, dialect: str, facts: Facts) -> Step:
         add_damaged(facts, *stated.pop("damaged"))
         facts |= stated
     add_token_details(attributes, facts)
-    _hide(facts)
-    _settle_result(span, facts)
-    _settle_output(attributes, facts)
-    return Step(span=span, dialect=dialect, **facts)
 
 
 def _add_ids(span: Span, facts: Facts) -> None:
@@ -369,7 +388,7 @@ def _settle_output(attributes: Attributes, facts: Facts) -> None:
     split = [without_thoughts(x.text) if x.text and not x.reasoning else None for x in output]
     if any(split):
         facts["output"] = tuple(
-            x if found is None else replace(x, text=found[0], reasoning=found[1])
+            x if found is None else changed(x, text=found[0], reasoning=found[1])
             for x, found in zip(output, split, strict=True)
         )
 

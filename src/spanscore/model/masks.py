@@ -4,7 +4,7 @@ import re
 
 from spanscore.model.json import Json, dumps
 
-_MASK = re.compile(
+_IN_BRACKETS = re.compile(
     r"""
     [\[<](?:REDACTED|FILTERED|MASKED|ELIDED)(?:[\s:_-][^\]>]{0,60})?[\]>]
     # of a kind, as Presidio and LLM Guard write them
@@ -13,7 +13,12 @@ _MASK = re.compile(
         | [A-Z]+_(?:ID|NUMBER|ADDRESS|NAME|CARD|CODE|KEY|DATE)
         | [A-Z]+(?:_[A-Z]+)*_(?=\d)
     )(?:_?\d+)?[\]>]
-    | (?<=\w)\*{3,}\w?@(?=\w) # of an address, whose domain was left
+    """,
+    re.VERBOSE,
+)
+_ASTERISKS = re.compile(
+    r"""
+    (?<=\w)\*{3,}\w?@(?=\w) # of an address, whose domain was left
     | (?<=\S[ ])\*{4,}(?!\*) | (?<!\*)\*{4,}(?=\d) # of a number, whole or but for its end
     """,
     re.VERBOSE,
@@ -27,9 +32,13 @@ def is_masked(text: str) -> bool:
     >>> is_masked("Cancel order [ORDER_ID_1]."), is_masked("Cancel ****."), is_masked("See [1].")
     (True, True, False)
     """
-    if "***" not in text and _BEGINNING.search(text) is None:
+    if "***" in text and _ASTERISKS.search(text) is not None:
+        return True
+    if _BEGINNING.search(text) is None:
         return False
-    return any(x["kind"] is None or f"</{x['kind']}" not in text for x in _MASK.finditer(text))
+    return any(
+        x["kind"] is None or f"</{x['kind']}" not in text for x in _IN_BRACKETS.finditer(text)
+    )
 
 
 _HIDDEN_STRING = re.compile(r'"\*{3,}"')

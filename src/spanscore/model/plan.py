@@ -45,6 +45,8 @@ _BULLET = re.compile(
     r" \t]*)?(?![-*_=#])(\S[^\n]*)$",
     re.MULTILINE,
 )
+_MAY_LIST = re.compile(r"[\n\[{)]|1.*2")
+"""What a text has that lists steps in ASCII."""
 _PAIR = re.compile(r"[*_]*[^:：]{1,40}[:：]\s*\S")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff"
 _TWO_WORDS = re.compile(rf"[^\W\d_][\W\d_]+[^\W\d_]|[{_UNSPACED}]{{4}}")
@@ -85,6 +87,8 @@ def announced_steps(text: str) -> tuple[str, ...]:
     ()
     """
     text = text[:_MAX_CHARS]
+    if text.isascii() and not _MAY_LIST.search(text):
+        return ()
     for look in (_in_json, _numbered, _bulleted):
         steps = _trimmed(look(text))
         if len(steps) >= LEAST_STEPS:

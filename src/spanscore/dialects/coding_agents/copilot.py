@@ -3,13 +3,12 @@ text.
 """
 
 import re
-from dataclasses import replace
 
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import CAPTURE, ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.structure import Facts, identity, opened
 from spanscore.model.json import Json
-from spanscore.model.span import Span
+from spanscore.model.span import Span, changed
 from spanscore.model.step import Message
 
 _USER = "enduser.pseudo.id"  # a digest of the user's account
@@ -38,7 +37,7 @@ def read(span: Span, context: Context) -> Facts:
 def _as_written(message: Message) -> Message:
     if message.role != "user" or message.text is None or not message.text.startswith("<"):
         return message
-    return replace(message, text=_ADDED.sub("", message.text))
+    return changed(message, text=_ADDED.sub("", message.text))
 
 
 def _without_repetition(value: Json) -> Json:

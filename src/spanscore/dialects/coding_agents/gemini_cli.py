@@ -6,7 +6,6 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from spanscore.dialects import keys
@@ -38,7 +37,7 @@ from spanscore.dialects.log_turns import (
     span_of,
     under,
 )
-from spanscore.model.span import Attributes, Link, LogRecord, Span, Value
+from spanscore.model.span import Attributes, Link, LogRecord, Span, Value, changed
 from spanscore.model.step import Message, ToolResult
 
 QWEN = "qwen-code"
@@ -107,8 +106,8 @@ def _turn(unit: str, received: Sequence[Span], logs: Sequence[LogRecord]) -> Par
     )
     first = next((x for x in spans if x.recorded), None)
     if first is not None:
-        root = replace(root, links=(Link(first.trace_id, first.span_id),))
-    spans = [x if x.parent_span_id else replace(x, parent_span_id=root.span_id) for x in spans]
+        root = changed(root, links=(Link(first.trace_id, first.span_id),))
+    spans = [x if x.parent_span_id else changed(x, parent_span_id=root.span_id) for x in spans]
     return [root, *spans], [under(root, opening), *_placed(spans, logs)]
 
 
@@ -195,7 +194,7 @@ _ACKNOWLEDGED = "Got it. Thanks for the context!"
 def read(span: Span, context: Context) -> Facts:
     """The facts of a prompt, or of a call of a model, tool or agent."""
     records = {event(x): x.attributes for x in reversed(context.logs)}
-    facts = semconv.read(span, replace(context, logs=())) if span.recorded else _from_record(span)
+    facts = semconv.read(span, changed(context, logs=())) if span.recorded else _from_record(span)
     if facts["kind"] == "tool":
         _read_tool(span.attributes, records, facts)
     elif facts["kind"] == "model":
@@ -271,7 +270,7 @@ def _conversation(messages: Sequence[Message]) -> tuple[Message, ...]:
     if messages and messages[0].role == "user" and _INTRODUCTION.match(messages[0].text or ""):
         messages = messages[2 if messages[1:2] and messages[1].text == _ACKNOWLEDGED else 1 :]
     opened_results = (
-        replace(x, results=tuple(map(_result, x.results))) if x.results else x for x in messages
+        changed(x, results=tuple(map(_result, x.results))) if x.results else x for x in messages
     )
     return tuple(x for x in map(_without_context, opened_results) if x is not None)
 
@@ -284,7 +283,7 @@ def _without_context(message: Message) -> Message | None:
     if message.role != "user" or message.text is None or not message.text.startswith(_CONTEXT[0]):
         return message
     own = message.text.partition(_CONTEXT[1])[2].removeprefix("\n")
-    return replace(message, text=own) if own.strip() else None
+    return changed(message, text=own) if own.strip() else None
 
 
 def _result(result: ToolResult) -> ToolResult:
@@ -292,9 +291,9 @@ def _result(result: ToolResult) -> ToolResult:
     if not isinstance(value, dict) or len(value) != 1:
         return result
     if "output" in value:
-        return replace(result, value=_trusted(value["output"]))
+        return changed(result, value=_trusted(value["output"]))
     if "error" in value:
-        return replace(result, value=value["error"], error=failure(value["error"]))
+        return changed(result, value=value["error"], error=failure(value["error"]))
     return result
 
 

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from spanscore.dialects import keys
@@ -10,7 +9,7 @@ from spanscore.dialects.forms.messages import with_blocks
 from spanscore.dialects.forms.structure import as_object, objects, structure
 from spanscore.dialects.log_turns import LogTurns, Part, Unit, around, name_of, span_of, under
 from spanscore.model.json import dumps
-from spanscore.model.span import Attributes, LogRecord, Span, Value, record
+from spanscore.model.span import Attributes, LogRecord, Span, Value, changed, record
 
 _DETAILS, _CHOICE = keys.GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS, keys.GEN_AI_CHOICE
 _MAX_BARE = 200
@@ -80,7 +79,7 @@ def with_moved(
                 if isinstance(x.get("content"), str)
             ]
             moved_back |= _moved_back(contents, names, span.attributes, is_model=is_model)
-    return replace(span, attributes={**moved_back, **span.attributes}) if moved_back else span
+    return changed(span, attributes={**moved_back, **span.attributes}) if moved_back else span
 
 
 def _moved_back(
@@ -183,7 +182,7 @@ def _span(unit: str, log: LogRecord, attributes: Attributes) -> Span:
     span = span_of(unit, name_of(log), log, identity=log.span_id)
     session = log.attributes.get(keys.SESSION_ID)
     named: Attributes = {} if session is None else {keys.SESSION_ID: session}
-    return replace(span, attributes={**named, **attributes})
+    return changed(span, attributes={**named, **attributes})
 
 
 def _placed(
@@ -204,7 +203,7 @@ def _placed(
         if parent is None:
             yield span
         else:
-            inside[parent].append(replace(span, parent_span_id=made[parent].span_id))
+            inside[parent].append(changed(span, parent_span_id=made[parent].span_id))
     for span_id in outer:
         yield _begun(made[span_id], inside[span_id])
         yield from inside[span_id]
@@ -214,7 +213,7 @@ def _begun(span: Span, inside: Iterable[Span]) -> Span:
     """`span`, with the beginning of the first span inside it."""
     spans = list(inside)
     first = min([span.start_ns, *(x.start_ns for x in spans)])
-    return replace(around(span, (x.end_ns for x in spans)), start_ns=first)
+    return changed(around(span, (x.end_ns for x in spans)), start_ns=first)
 
 
 def _given(body: Mapping[str, Any]) -> str | None:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from spanscore.dialects.forms.structure import (
     structure,
 )
 from spanscore.model.json import Json, printed
+from spanscore.model.span import changed
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 
@@ -265,11 +265,11 @@ def without_envelopes(facts: Facts, *, objects: bool = False) -> None:
 
 
 def _opened(message: Message, names: set[str], *, objects: bool) -> Message:
-    calls = tuple(replace(x, call_id=_given_id(x.call_id, names)) for x in message.calls)
+    calls = tuple(changed(x, call_id=_given_id(x.call_id, names)) for x in message.calls)
     values = (response_content(x.value, objects=objects) for x in message.results)
     given = (_given_id(x.call_id, names) for x in message.results)
     results = tuple(map(ToolResult, given, values, (x.error for x in message.results)))
-    return replace(message, calls=calls, results=results)
+    return changed(message, calls=calls, results=results)
 
 
 def _given_id(identity: str | None, names: set[str]) -> str | None:
@@ -291,7 +291,7 @@ def with_results(messages: Sequence[Message]) -> Iterator[Message]:
         may_answer = pending > 0 and message.role == "user" and not message.results
         found = _gemini_objects(message.text or "") if may_answer else []
         if found and len(found) == pending:
-            yield replace(
+            yield changed(
                 message, role="tool", text=None, results=tuple(ToolResult(None, x) for x in found)
             )
         else:

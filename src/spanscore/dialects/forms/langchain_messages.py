@@ -5,14 +5,14 @@ come messages in their order, here `(Message("user", "Hi"),)`, or None where it 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects.forms.messages import TYPES, message
+from spanscore.dialects.forms.repeats import once
 from spanscore.dialects.forms.structure import as_list, as_object
 from spanscore.dialects.forms.tool_results import fields_of
 from spanscore.model.json import printed
-from spanscore.model.span import Attributes
+from spanscore.model.span import Attributes, changed
 from spanscore.model.step import Message
 
 _ROLES = TYPES | {"developer": "system", "function": "tool", "FunctionMessage": "tool"}
@@ -37,7 +37,7 @@ def state_messages(state: object) -> tuple[Message, ...] | None:
         return None
     if len(items) == 1 and isinstance(items[0], list):  # a batch of one conversation
         items = items[0]
-    found = [_message(x) for x in items]
+    found = [once(_message, x, "user") for x in items]
     return _answered(tuple(x for x in found if x is not None)) if any(found) or not items else None
 
 
@@ -84,7 +84,7 @@ def _answered(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     if answer is None:
         return messages
     left = tuple(x for x in requesting.calls if x is not answer)
-    remaining = (replace(requesting, calls=left),) if left or requesting.text else ()
+    remaining = (changed(requesting, calls=left),) if left or requesting.text else ()
     return (
         *messages[:at],
         *remaining,
@@ -120,12 +120,12 @@ def _of_generation(generation: dict[str, Any]) -> Any:
     return {**beside, **fields} if lacks_text else message
 
 
-def _message(item: object) -> Message | None:
+def _message(item: object, default_role: str) -> Message | None:
     fields, kind = fields_of(item)
     if not fields or ("content" not in fields and "tool_calls" not in fields):
         return None
     given = fields.get("role")
-    role = _ROLES.get(kind, given if isinstance(given, str) else "user")
+    role = _ROLES.get(kind, given if isinstance(given, str) else default_role)
     beside = as_object(fields.get("additional_kwargs"))
     calls = fields.get("tool_calls") or beside.get("tool_calls")
     content = fields.get("content")
@@ -221,7 +221,7 @@ def without_hand_back(messages: tuple[Message, ...] | None) -> tuple[Message, ..
     if messages is None or not made_up:
         return messages
     remaining = (x for x in messages if not x.results or x.results[0].call_id not in made_up)
-    return tuple(replace(x, calls=()) if _hands_back(x) else x for x in remaining)
+    return tuple(changed(x, calls=()) if _hands_back(x) else x for x in remaining)
 
 
 def _hands_back(message: Message) -> bool:

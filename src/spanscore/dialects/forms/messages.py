@@ -20,6 +20,7 @@ from spanscore.dialects.forms.message_parts import (
     stated_error,
     without_thoughts,
 )
+from spanscore.dialects.forms.repeats import once
 from spanscore.dialects.forms.structure import (
     WHOLE_STRING,
     Facts,
@@ -111,7 +112,11 @@ def _one(item: Any, default_role: str) -> Message | None:
     """One message of a list, where it is no plain one; None for what is none, as the definition of
     a tool.
     """
-    return message(item, default_role) if definition(item) is None else None
+    return once(_of_list, item, default_role)
+
+
+def _of_list(item: object, default_role: str) -> Message | None:
+    return _message(item, default_role) if definition(item) is None else None
 
 
 def _contains_messages(parsed: Any) -> bool:
@@ -187,6 +192,10 @@ def is_item(value: Mapping[str, Any]) -> bool:
 
 def message(item: object, default_role: str) -> Message | None:
     """One message, or None where `item` is none."""
+    return once(_message, item, default_role)
+
+
+def _message(item: object, default_role: str) -> Message | None:
     role, parts = _read(item, default_role)
     return None if role is None else parts.message(role)
 

@@ -7,14 +7,13 @@ has none. Its tools and its instructions are read in the same way.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from spanscore.dialects.forms import langchain_messages
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.messages import definition, is_message, messages, system_text
 from spanscore.dialects.forms.structure import as_object, is_address, objects, structure
-from spanscore.model.span import Value
+from spanscore.model.span import Value, changed
 from spanscore.model.step import Message
 from spanscore.model.trace import Tool
 
@@ -210,15 +209,15 @@ def with_reasoning(flat: tuple[Message, ...] | None, body: Value) -> tuple[Messa
     thought = None
     if answer and len(answer) == 1 and answer[0].text == flat[0].text:
         thought = answer[0].reasoning
-    return (replace(flat[0], reasoning=thought),) if thought else flat
+    return (changed(flat[0], reasoning=thought),) if thought else flat
 
 
 def without_gaps(message: Message) -> Message:
     """The message with the arguments that were left out because there were none."""
     if all(x.arguments is not None for x in message.calls):
         return message
-    return replace(
-        message, calls=tuple(replace(x, arguments=x.arguments or {}) for x in message.calls)
+    return changed(
+        message, calls=tuple(changed(x, arguments=x.arguments or {}) for x in message.calls)
     )
 
 

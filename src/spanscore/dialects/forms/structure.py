@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
 import orjson
 
+from spanscore.dialects.forms.repeats import lately
 from spanscore.dialects.keys import (
     GEN_AI_USAGE_CACHE_CREATION_INPUT_TOKENS,
     GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
@@ -151,6 +152,7 @@ _MAX_REPEATED_CHARS = 4096
 _MAX_NUMBER_CHARS = 40
 _MAX_ELEMENTS = 10_000  # of an array that was cut; the parts of no conversation are more
 _WORDS = frozenset({"true", "false", "null"})
+_FIRST_OF_WORDS = "tfnNI"  # NaN and Infinity too
 _MAX_WORD_CHARS = max(map(len, _WORDS))
 _ESCAPE, _ESCAPED = re.compile(r"\\(.)", re.DOTALL), frozenset("\n\\'\"abfnrtvxuUN01234567")
 _MEMBER = re.compile(r'[\s,]*"([^"\\]{1,256})"\s*:\s*(?=\S)')
@@ -209,6 +211,12 @@ def plain_structure(value: Value) -> tuple[Any, bool]:
     """What `structure` gives, as a plain tuple: messages are read by the hundred thousand."""
     if not isinstance(value, str):
         return None if isinstance(value, bytes) else value, False
+    return lately(_plain_structure, value)
+
+
+def _plain_structure(value: str) -> tuple[Any, bool]:
+    if value[:1].isalpha() and value[0] not in _FIRST_OF_WORDS:  # to fail to parse it takes longer
+        return _not_json(value)
     try:
         parsed = loads(value)
     except ValueError:
@@ -273,6 +281,14 @@ def opened(value: Any, *, scalars: bool = True) -> Json:
     """
     if not isinstance(value, str):
         return None if isinstance(value, bytes) else value
+    return lately(_opened if scalars else _opened_structure, value)
+
+
+def _opened_structure(value: str) -> Json:
+    return _opened(value, scalars=False)
+
+
+def _opened(value: str, *, scalars: bool = True) -> Json:
     stripped = value.strip()
     if not stripped or not _may_be_json(stripped, scalars=scalars):
         return value
@@ -358,17 +374,16 @@ def _too_deep(text: str, parsed: object) -> bool:
     """
     if len(text) <= 2 * MAX_DEPTH or text.count("[") + text.count("{") <= MAX_DEPTH:
         return False
-    level, depth = [parsed], 0
-    while level and depth <= MAX_DEPTH:
-        level = [child for node in level for child in _children(node)]
+    level, depth = [parsed] if isinstance(parsed, dict | list) else [], 0
+    while level and depth < MAX_DEPTH:
+        level = [
+            child
+            for node in level
+            for child in (node.values() if type(node) is dict else node)
+            if type(child) is dict or type(child) is list
+        ]
         depth += 1
-    return bool(level)
-
-
-def _children(node: Any) -> Any:
-    if isinstance(node, dict):
-        return node.values()
-    return node if isinstance(node, list) else ()
+    return any(level)
 
 
 _MAX_PATH = 12  # the deepest key of any dialect has seven parts
@@ -617,12 +632,12 @@ TOKEN_DETAILS: Final[Mapping[TokenDetail, tuple[str, ...]]] = {
 }
 """The attributes of each: the conventions', what emitters write in their place, OpenInference's."""
 
-_DETAIL_KEYS = frozenset(key for listed in TOKEN_DETAILS.values() for key in listed)
+TOKEN_DETAIL_KEYS = frozenset(key for listed in TOKEN_DETAILS.values() for key in listed)
 
 
 def add_token_details(attributes: Mapping[str, Any], facts: Facts) -> None:
     """Add the numbers of cached and reasoning tokens that are recorded."""
-    if attributes.keys().isdisjoint(_DETAIL_KEYS):
+    if attributes.keys().isdisjoint(TOKEN_DETAIL_KEYS):
         return
     for fact, listed in TOKEN_DETAILS.items():
         if (found := first_count(attributes, listed)) is not None:

@@ -1,7 +1,6 @@
 """Tool results recorded as chat messages."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects.forms.arguments import failure
@@ -12,6 +11,7 @@ from spanscore.dialects.forms.tool_results import (
     provider_answer,
     stated_answer,
 )
+from spanscore.model.span import changed
 from spanscore.model.step import Step
 
 _STATED = frozenset({"content", "tool_call_id", "status"})
@@ -59,7 +59,7 @@ def _stated(step: Step) -> Step:
     if inside is None:
         return step
     has_own_error = step.error is not None and step.error != failure(step.result)
-    return replace(step, result=inside.value, error=step.error if has_own_error else inside.error)
+    return changed(step, result=inside.value, error=step.error if has_own_error else inside.error)
 
 
 def _unrequested(step: Step) -> Step:
@@ -80,4 +80,4 @@ def _opened(step: Step, named: str) -> Step:
     inside = provider_answer(step.result, named) or answering(step.result, named)
     if inside is None or inside.call_id != named:
         return step
-    return replace(step, result=inside.value, call_id=named, error=step.error or inside.error)
+    return changed(step, result=inside.value, call_id=named, error=step.error or inside.error)

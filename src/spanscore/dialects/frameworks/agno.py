@@ -5,7 +5,6 @@ as Agno has it.
 """
 
 import re
-from dataclasses import replace
 from typing import Any, Final, Literal
 
 from spanscore.dialects import keys
@@ -24,7 +23,7 @@ from spanscore.dialects.forms.structure import (
     text,
 )
 from spanscore.model.json import Json
-from spanscore.model.span import Span, Value
+from spanscore.model.span import Span, Value, changed
 from spanscore.model.step import Message, ToolResult
 
 _OPENINFERENCE = "openinference.instrumentation.agno"
@@ -137,7 +136,7 @@ def _with_errors(message: Message, failed: dict[object, str]) -> Message:
         )
         for result in message.results
     )
-    return replace(message, results=tuple(results))
+    return changed(message, results=tuple(results))
 
 
 QUIRKS = (

@@ -3,7 +3,6 @@ delivers to a team.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects import keys
@@ -27,7 +26,7 @@ from spanscore.dialects.forms.structure import (
     unprinted,
 )
 from spanscore.model.json import printed
-from spanscore.model.span import Span
+from spanscore.model.span import Span, changed
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 
@@ -124,7 +123,7 @@ def _complete_model(span: Span, facts: Facts) -> None:
 def _completed(message: Message, item: dict[str, Any]) -> Message:
     functions = [structure(x).value for x in elements(item.get("function"))]
     results = tuple(_result(x) for x in functions if isinstance(x, dict))
-    return _with_thought(replace(message, results=results or message.results), item.get("thought"))
+    return _with_thought(changed(message, results=results or message.results), item.get("thought"))
 
 
 def _with_thought(message: Message, thought: object) -> Message:
@@ -132,8 +131,8 @@ def _with_thought(message: Message, thought: object) -> Message:
     if not isinstance(thought, str) or not thought:
         return message
     if message.calls and message.text is None:
-        return replace(message, text=thought)
-    return replace(message, reasoning=thought)
+        return changed(message, text=thought)
+    return changed(message, reasoning=thought)
 
 
 def _printed_text(span: Span) -> str | None:

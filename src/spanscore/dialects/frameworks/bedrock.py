@@ -3,7 +3,6 @@ twice each.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
@@ -11,7 +10,7 @@ from spanscore.dialects.dialect import OPENTELEMETRY_EVENTS, ContentSwitch, Cont
 from spanscore.dialects.forms import provider_bodies, tool_results
 from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.structure import Facts, change_messages, structure
-from spanscore.model.span import Span
+from spanscore.model.span import Span, changed
 from spanscore.model.step import Message, ToolResult
 
 _JOINED = keys.LLM_OUTPUT_MESSAGES_0_MESSAGE_CONTENT
@@ -49,7 +48,7 @@ def _without_repetitions(messages: Sequence[Message]) -> Iterator[Message]:
         fresh = [x for x in each.results if x.call_id is None or x.call_id not in known_ids]
         known_ids.update(x.call_id for x in fresh)
         if fresh or not each.results or each.text is not None:
-            yield replace(
+            yield changed(
                 each,
                 results=tuple(
                     ToolResult(x.call_id, tool_results.content_of_blocks(x.value), x.error)
@@ -72,7 +71,7 @@ def complete_openinference(span: Span, facts: Facts) -> None:
         return
     answer = produced[0].text or ""
     if answer.endswith("\n"):
-        facts["output"] = (replace(produced[0], text=answer.rstrip("\n") or None),)
+        facts["output"] = (changed(produced[0], text=answer.rstrip("\n") or None),)
 
 
 def complete_openllmetry(_span: Span, facts: Facts) -> None:
@@ -89,7 +88,7 @@ def _with_thought(printed: Message) -> Message:
     thought = message({"content": [structure(first).value]}, "assistant")
     if thought is None:
         return printed
-    return replace(printed, text=rest or None, reasoning=thought.reasoning)
+    return changed(printed, text=rest or None, reasoning=thought.reasoning)
 
 
 QUIRKS = (

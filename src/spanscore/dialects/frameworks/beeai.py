@@ -1,13 +1,12 @@
 """BeeAI's events and answering tool in OpenInference's spans."""
 
 import json
-from dataclasses import replace
 
 from spanscore.dialects import keys
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms.structure import Facts, literal, object_at
 from spanscore.model.json import printed
-from spanscore.model.span import STATUS_ERROR, Span
+from spanscore.model.span import STATUS_ERROR, Span, changed
 from spanscore.model.step import Message
 from spanscore.model.trace import RequestedCall
 
@@ -60,17 +59,17 @@ def _first_of_several(call: RequestedCall) -> RequestedCall:
         first, _ = _DECODER.raw_decode(given)
     except (ValueError, RecursionError):
         return call
-    return replace(call, arguments=first)
+    return changed(call, arguments=first)
 
 
 def _answered(message: Message) -> Message:
     """The message with its answer as text instead of a call."""
-    message = replace(message, calls=tuple(map(_first_of_several, message.calls)))
+    message = changed(message, calls=tuple(map(_first_of_several, message.calls)))
     answers = [x.arguments for x in message.calls if x.name == _FINAL_ANSWER]
     response = answers[-1].get("response") if answers and isinstance(answers[-1], dict) else None
     if response is None:
         return message
-    return replace(
+    return changed(
         message,
         text=printed(response),
         calls=tuple(x for x in message.calls if x.name != _FINAL_ANSWER),

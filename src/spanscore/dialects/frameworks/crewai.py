@@ -1,7 +1,6 @@
 """CrewAI's agents, tools and tasks."""
 
 import re
-from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects import keys
@@ -22,7 +21,7 @@ from spanscore.dialects.forms.structure import (
     text,
     unprinted,
 )
-from spanscore.model.span import Span, Value
+from spanscore.model.span import Span, Value, changed
 from spanscore.model.step import Message
 from spanscore.model.trace import Tool
 
@@ -84,7 +83,7 @@ def _with_bare_names(messages: tuple[Message, ...] | None) -> tuple[Message, ...
     if not any(x.calls for x in messages or ()):
         return messages
     return tuple(
-        replace(x, calls=tuple(replace(y, name=_bare(y.name)) for y in x.calls))
+        changed(x, calls=tuple(changed(y, name=_bare(y.name)) for y in x.calls))
         for x in messages or ()
     )
 

@@ -1,6 +1,5 @@
 """Google's Genkit: actions with a subtype, their input and output as JSON."""
 
-from dataclasses import replace
 from typing import Any, Final
 
 from spanscore.dialects import keys
@@ -21,7 +20,7 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
 )
-from spanscore.model.span import Span, Value
+from spanscore.model.span import Span, Value, changed
 from spanscore.model.step import Message, StepKind
 
 _TYPE, _SUBTYPE = "genkit:type", "genkit:metadata:subtype"
@@ -144,7 +143,7 @@ def _with_text(answer: tuple[Message, ...] | None, raw: Any) -> tuple[Message, .
     if not answer or len(answer) > 1 or not answer[0].calls or answer[0].text is not None:
         return answer
     messages = messages_of(raw, "assistant") if isinstance(raw, dict) and "choices" in raw else None
-    return (replace(answer[0], text=messages[0].text),) if messages else answer
+    return (changed(answer[0], text=messages[0].text),) if messages else answer
 
 
 def _produced(usage: dict[str, Any]) -> int | None:

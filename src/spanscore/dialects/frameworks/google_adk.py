@@ -5,7 +5,6 @@ of Gemini's API.
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from spanscore.dialects import keys
@@ -47,7 +46,7 @@ from spanscore.dialects.forms.structure import (
 )
 from spanscore.dialects.log_turns import LogTurns, Part, Unit, in_order, span_of, under
 from spanscore.model.json import Json, printed
-from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span
+from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, changed
 from spanscore.model.step import Message, Step, StepFact
 from spanscore.model.trace import RequestedCall
 
@@ -100,7 +99,7 @@ def by_its_author(message: Message) -> Message:
     repeated = (
         message.role == "user" and message.text is not None and message.text.startswith(_RETOLD)
     )
-    return replace(message, role="assistant") if repeated else message
+    return changed(message, role="assistant") if repeated else message
 
 
 def waits(result: Json) -> bool:
@@ -208,13 +207,13 @@ def read(span: Span, context: Context) -> Facts:
         return _read(span, context)
     shown = {key: x for key, x in span.attributes.items() if key not in _CONTENT or x != _HIDDEN}
     return _completed(
-        _read(replace(span, attributes=shown), context), _read_openinference(span, context)
+        _read(changed(span, attributes=shown), context), _read_openinference(span, context)
     )
 
 
 def _read_openinference(span: Span, context: Context) -> Facts:
     quirk = OPENINFERENCE if span.scope.name in OPENINFERENCE.scopes else NO_QUIRK
-    facts = openinference.read(span, replace(context, quirk=quirk))
+    facts = openinference.read(span, changed(context, quirk=quirk))
     quirk.complete(span, facts)
     return facts
 
@@ -368,7 +367,7 @@ def _with_results(steps: Sequence[Step]) -> list[Step]:
         _TYPESCRIPT in str(x.span.attributes.get(_RESPONSE)) and not _is_java(x) for x in steps
     ):
         return list(steps)
-    return [replace(x, result=_listed(x.result)) if x.kind == "tool" else x for x in steps]
+    return [changed(x, result=_listed(x.result)) if x.kind == "tool" else x for x in steps]
 
 
 def _is_java(step: Step) -> bool:
@@ -378,9 +377,9 @@ def _is_java(step: Step) -> bool:
 def _without_stand_ins(step: Step) -> Step:
     attributes = step.span.attributes
     if _GIVEN in attributes and keys.GEN_AI_TOOL_CALL_ARGUMENTS not in attributes:
-        step = replace(step, arguments=None)
+        step = changed(step, arguments=None)
     if _RETURNED in attributes and keys.GEN_AI_TOOL_CALL_RESULT not in attributes:
-        step = replace(step, result=None, has_result=False)
+        step = changed(step, result=None, has_result=False)
     return step
 
 
@@ -443,14 +442,14 @@ def _of_agent(span: Span, log: LogRecord) -> Span:
     """The span without what model calls wrote into it; the user is in their records alone."""
     recorded = {**log.attributes, **span.attributes}
     own = {key: x for key, x in recorded.items() if key in _OF_AGENT}
-    return replace(span, attributes={**own, keys.GEN_AI_OPERATION_NAME: "invoke_agent"})
+    return changed(span, attributes={**own, keys.GEN_AI_OPERATION_NAME: "invoke_agent"})
 
 
 def _call(unit: str, about: Span, log: LogRecord) -> Span:
     call = span_of(unit, log.event_name, log, identity=f"{about.span_id} {log.time_ns}")
     model = about.attributes.get(keys.GEN_AI_REQUEST_MODEL)
     named = {keys.GEN_AI_OPERATION_NAME: _GENERATION, keys.GEN_AI_REQUEST_MODEL: model}
-    return replace(call, parent_span_id=about.span_id, attributes=named)
+    return changed(call, parent_span_id=about.span_id, attributes=named)
 
 
 DIALECT = Dialect(
@@ -520,7 +519,7 @@ def _answering(agent: Step, steps: Sequence[Step]) -> Step:
         return agent
     # what came after the result would have been given it
     later = [x for x in steps if x.kind in _ASKED and _began(x) >= tool.span.end_ns]
-    return agent if later else replace(agent, output_text=printed(tool.result))
+    return agent if later else changed(agent, output_text=printed(tool.result))
 
 
 def _began(step: Step) -> int:

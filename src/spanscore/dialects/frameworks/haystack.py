@@ -3,7 +3,6 @@ returned, as JSON.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects import keys
@@ -26,7 +25,7 @@ from spanscore.dialects.forms.structure import (
     text,
 )
 from spanscore.model.json import Json
-from spanscore.model.span import Attributes, Span
+from spanscore.model.span import Attributes, Span, changed
 from spanscore.model.step import Message, Step, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 
@@ -84,7 +83,7 @@ def refine_trace(steps: Sequence[Step]) -> list[Step]:
     """
     own = [x for x in steps if x.kind == "agent" and x.span.scope.name == _OPENINFERENCE]
     if not own:
-        return [replace(x, kind="agent") if _returned_agent(x) else x for x in steps]
+        return [changed(x, kind="agent") if _returned_agent(x) else x for x in steps]
     by_id = {x.span.span_id: x for x in steps}
     inside = {x.span.span_id: [x] for x in own}
     for agent in own if len(own) > 1 else ():
@@ -106,7 +105,7 @@ def _summed(step: Step, agents: Sequence[Step]) -> Step:
         return step
     given = [x.input_tokens for x in agents if x.input_tokens is not None]
     produced = [x.output_tokens for x in agents if x.output_tokens is not None]
-    return replace(
+    return changed(
         step,
         input_tokens=sum(given) if given else None,
         output_tokens=sum(produced) if produced else None,

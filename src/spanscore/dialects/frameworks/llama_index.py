@@ -3,7 +3,6 @@ as span events.
 """
 
 import re
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from spanscore.dialects import keys
@@ -27,7 +26,7 @@ from spanscore.dialects.forms.structure import (
     text,
 )
 from spanscore.model.json import Json
-from spanscore.model.span import STATUS_ERROR, Attributes, Span
+from spanscore.model.span import STATUS_ERROR, Attributes, Span, changed
 from spanscore.model.step import Message
 
 _OPENINFERENCE = "openinference.instrumentation.llama_index"
@@ -123,8 +122,8 @@ def _answer_of_tool(item: dict[str, Any], beside: dict[str, Any]) -> Message | N
     answer = message(fields, "user")
     if answer is None:
         return None
-    return replace(
-        answer, results=tuple(replace(x, value=evaluated(x.value)) for x in answer.results)
+    return changed(
+        answer, results=tuple(changed(x, value=evaluated(x.value)) for x in answer.results)
     )
 
 

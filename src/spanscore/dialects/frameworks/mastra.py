@@ -5,7 +5,6 @@ version sent it.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from spanscore.dialects import keys
@@ -37,7 +36,7 @@ from spanscore.dialects.forms.structure import (
     text,
 )
 from spanscore.model.json import Json, dumps, printed
-from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.span import Attributes, Span, Value, changed
 from spanscore.model.step import Message, Step, StepKind
 from spanscore.model.trace import Tool
 
@@ -224,7 +223,7 @@ def _cleaned(given: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
     if given is None:
         return None
     return tuple(
-        replace(
+        changed(
             message,
             text=_without_mentions(message),
             calls=tuple(x for x in message.calls if _TOO_DEEP not in (x.name, x.arguments)),
@@ -299,7 +298,7 @@ def _with_thoughts(answer: tuple[Message, ...] | None, body: Any) -> tuple[Messa
     ):
         return answer
     thoughts = [x.reasoning for x in messages_of(body, "assistant") or () if x.reasoning]
-    return (replace(answer[0], reasoning="\n".join(thoughts)), *answer[1:]) if thoughts else answer
+    return (changed(answer[0], reasoning="\n".join(thoughts)), *answer[1:]) if thoughts else answer
 
 
 def _described(body: Any) -> tuple[Tool, ...] | None:
@@ -307,7 +306,7 @@ def _described(body: Any) -> tuple[Tool, ...] | None:
     listed = as_object(body).get("tools")
     found = tools(listed) if isinstance(listed, list) and listed else None
     return found and tuple(
-        x if _is_schema(x.parameters) else replace(x, parameters=None) for x in found
+        x if _is_schema(x.parameters) else changed(x, parameters=None) for x in found
     )
 
 
@@ -363,7 +362,7 @@ def refine_trace(steps: Sequence[Step]) -> list[Step]:
 def _answering(run: Step) -> Step:
     returned = _answer_text(structure(_recorded(run.span.attributes, "output", _OUTPUTS)).value)
     is_known = run.output or run.output_text is not None or "output" in run.damaged
-    return run if is_known or not returned else replace(run, output_text=returned)
+    return run if is_known or not returned else changed(run, output_text=returned)
 
 
 def _with_titles_aside(steps: Sequence[Step]) -> Sequence[Step]:
@@ -385,7 +384,7 @@ def _with_titles_aside(steps: Sequence[Step]) -> Sequence[Step]:
     for _ in range(_LEVELS_IN_LOOP if aside else 0):
         aside.update([x.span.span_id for x in steps if x.span.parent_span_id in aside])
     if aside:
-        return [replace(x, kind="other") if x.span.span_id in aside else x for x in steps]
+        return [changed(x, kind="other") if x.span.span_id in aside else x for x in steps]
     return steps
 
 
@@ -409,7 +408,7 @@ def _as_written(step: Step, texts: Sequence[str]) -> Step:
     written = next((x for x in (_ending(text, answer) for text in texts) if x is not None), None)
     if not step.output or written is None:
         return step
-    return replace(step, output=(*step.output[:-1], replace(step.output[-1], text=written)))
+    return changed(step, output=(*step.output[:-1], changed(step.output[-1], text=written)))
 
 
 def _ending(text: str, answer: str) -> str | None:

@@ -3,7 +3,6 @@ reprs for parts.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from spanscore.dialects import keys
@@ -21,7 +20,7 @@ from spanscore.dialects.forms.structure import (
     opened_repr,
     structure,
 )
-from spanscore.model.span import LogRecord, Span, Value
+from spanscore.model.span import LogRecord, Span, Value, changed
 from spanscore.model.step import Message
 
 _PYTHON = "openinference.instrumentation.openai_agents"
@@ -61,8 +60,8 @@ def complete_openllmetry(_span: Span, facts: Facts) -> None:
 
 
 def _with_results(printed: Message) -> Message:
-    return replace(
-        printed, results=tuple(replace(x, value=evaluated(x.value)) for x in printed.results)
+    return changed(
+        printed, results=tuple(changed(x, value=evaluated(x.value)) for x in printed.results)
     )
 
 
@@ -98,7 +97,7 @@ def _filled(flat: Message, item: Any) -> Message:
     complete = message(item, "assistant") if _is_bare(flat) else None
     if complete is None:
         return flat
-    return replace(flat, text=complete.text, reasoning=complete.reasoning)
+    return changed(flat, text=complete.text, reasoning=complete.reasoning)
 
 
 _SCOPE = "opentelemetry.instrumentation.openai_agents"  # Traceloop's too

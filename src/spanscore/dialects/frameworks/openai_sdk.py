@@ -1,13 +1,12 @@
 """OpenAI's SDK in OpenInference's and OpenLLMetry's spans."""
 
-from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms import arguments
 from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.structure import Facts, change_messages, structure
-from spanscore.model.span import Span
+from spanscore.model.span import Span, changed
 from spanscore.model.step import Message
 
 _SCOPE = "@traceloop/instrumentation-openai"
@@ -84,7 +83,7 @@ def _with_reasons(printed: Message) -> Message:
         {"type": "reasoning", "summary": structure(printed.reasoning).value}, "assistant"
     )
     if summary is not None and summary.reasoning:
-        return replace(printed, reasoning=summary.reasoning)
+        return changed(printed, reasoning=summary.reasoning)
     return printed
 
 

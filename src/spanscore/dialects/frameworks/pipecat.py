@@ -3,7 +3,6 @@ names of its own.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -12,7 +11,7 @@ from spanscore.dialects.dialect import Context, Dialect
 from spanscore.dialects.forms.arguments import tools
 from spanscore.dialects.forms.structure import Facts, add_damaged, identity
 from spanscore.model.json import Json
-from spanscore.model.span import Span, Value
+from spanscore.model.span import Span, Value, changed
 from spanscore.model.step import Message, MessageFact, Step, StepKind, ToolResult
 
 _SCOPES = ("pipecat", "pipecat.turn")
@@ -60,7 +59,7 @@ def refine_trace(steps: Sequence[Step]) -> list[Step]:
     completed = {x.span.span_id: x for x in with_calls(models)}
     found = [completed.get(x.span.span_id, x) for x in steps]
     return [
-        replace(x, kind="other") if x.kind == "agent" and x.span.span_id in going_on else x
+        changed(x, kind="other") if x.kind == "agent" and x.span.span_id in going_on else x
         for x in found
     ]
 
@@ -72,7 +71,7 @@ def _with_names(steps: Sequence[Step]) -> Sequence[Step]:
         return steps
     session_id, user_id = conversations[0].session_id, conversations[0].user_id
     return [
-        replace(x, session_id=x.session_id or session_id, user_id=x.user_id or user_id)
+        changed(x, session_id=x.session_id or session_id, user_id=x.user_id or user_id)
         for x in steps
     ]
 
@@ -121,7 +120,7 @@ def with_results(
     if not words and _FAILS not in raw and _MISSES not in raw:
         return messages
     return tuple(
-        replace(x, results=_results(x.results, words)) if x.results else x for x in messages
+        changed(x, results=_results(x.results, words)) if x.results else x for x in messages
     )
 
 
@@ -137,9 +136,9 @@ def with_calls(models: Sequence[Step]) -> list[Step]:
         text = next((x.text for x in step.output or () if x.text), None)
         calls = tuple(call for message in _added(step, after) for call in message.calls)
         if calls:
-            found[at] = replace(step, output=(Message("assistant", text, calls=calls),))
+            found[at] = changed(step, output=(Message("assistant", text, calls=calls),))
         elif "input" in after.damaged:  # it may have contained some
-            found[at] = replace(step, output=(Message("assistant", text, damaged=_CALLS),))
+            found[at] = changed(step, output=(Message("assistant", text, damaged=_CALLS),))
     return found
 
 
@@ -163,7 +162,7 @@ def _alike(one: Message, other: Message) -> bool:
 
 
 def _results(results: tuple[ToolResult, ...], words: Sequence[str]) -> tuple[ToolResult, ...]:
-    known = [replace(x, error=str(x.value)) if _is_failure(x.value, words) else x for x in results]
+    known = [changed(x, error=str(x.value)) if _is_failure(x.value, words) else x for x in results]
     return tuple(x for x in known if x.error or x.value not in words)
 
 

@@ -4,7 +4,6 @@ of its own.
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects import keys
@@ -31,7 +30,7 @@ from spanscore.dialects.forms.structure import (
     text,
 )
 from spanscore.model.json import printed
-from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.span import Attributes, Span, Value, changed
 from spanscore.model.step import Message, StepKind
 from spanscore.model.trace import RequestedCall, Tool
 
@@ -217,7 +216,7 @@ def _hides(attributes: Attributes) -> bool:
 def _leave_out_hidden(facts: Facts) -> None:
     """Forget results that only seem to be null, since what a tool returned was left out too."""
     add_damaged(facts, "input", "output")
-    change_messages(facts, lambda x: replace(x, results=()) if x.results else x)
+    change_messages(facts, lambda x: changed(x, results=()) if x.results else x)
 
 
 def _kind_by_name(span: Span) -> StepKind:
@@ -314,7 +313,7 @@ def _conversation(attributes: Attributes) -> tuple[Message, ...] | None:
 
 def _with_role(message: Message) -> Message:
     """A message with the usual role: the first versions have the kind of the message there."""
-    return replace(message, role="assistant") if message.role.startswith("model-") else message
+    return changed(message, role="assistant") if message.role.startswith("model-") else message
 
 
 def _read_model(attributes: Attributes, facts: Facts) -> None:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -24,7 +23,7 @@ from spanscore.dialects.forms.structure import (
     text,
 )
 from spanscore.model.json import Json, printed
-from spanscore.model.span import Attributes, Span
+from spanscore.model.span import Attributes, Span, changed
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 
@@ -88,7 +87,7 @@ def _with_plain_role(message: Message) -> Message:
     if not message.role.startswith(_PRINTED_ROLE):
         return message
     role = message.role.removeprefix(_PRINTED_ROLE)
-    return replace(message, role=role.lower().replace("_", "-"))
+    return changed(message, role=role.lower().replace("_", "-"))
 
 
 def _complete_agent(span: Span, facts: Facts) -> None:
@@ -182,7 +181,7 @@ def _remembered(given: Sequence[Message]) -> Iterator[Message]:
 
 
 def _requesting(message: Message, text: str, calls: tuple[RequestedCall, ...]) -> Message:
-    return _answered(replace(message, role="assistant", text=text or None, calls=calls))
+    return _answered(changed(message, role="assistant", text=text or None, calls=calls))
 
 
 def _calls(listed: Any) -> tuple[RequestedCall, ...]:
@@ -199,9 +198,9 @@ def _parts(message: Message, calls: Sequence[RequestedCall]) -> Iterator[Message
         return
     before, *tasks = f"\n{message.text or ''}".split(f"\n{_ASKED}")
     if before:
-        yield from _results(replace(message, text=before.removeprefix("\n")), calls)
+        yield from _results(changed(message, text=before.removeprefix("\n")), calls)
     for task in tasks:
-        yield from _results(replace(message, text=task), calls)
+        yield from _results(changed(message, text=task), calls)
 
 
 def _results(message: Message, calls: Sequence[RequestedCall]) -> Iterator[Message]:
@@ -211,12 +210,12 @@ def _results(message: Message, calls: Sequence[RequestedCall]) -> Iterator[Messa
     text, error = _without_error(message.text or "")
     if not text.startswith(_OBSERVED):
         if text or error is None:
-            yield replace(message, text=text)
+            yield changed(message, text=text)
     elif any(x.name != _FINAL_ANSWER for x in calls) or not calls:
         results = _observed(text.removeprefix(_OBSERVED).removeprefix("\n"), calls)
-        yield replace(message, role="tool", text=None if results else text, results=results)
+        yield changed(message, role="tool", text=None if results else text, results=results)
     if error is not None:
-        yield from _failing(replace(message, role="tool", text=error))
+        yield from _failing(changed(message, role="tool", text=error))
 
 
 def _without_error(text: str) -> tuple[str, str | None]:
@@ -248,7 +247,7 @@ def _failing(message: Message) -> Iterator[Message]:
     else:
         yield Message("assistant", calls=(call,))
         failed = ToolResult(None, error, error, name=call.name)
-        yield replace(message, text=None, results=(failed,))
+        yield changed(message, text=None, results=(failed,))
 
 
 def _failed_call(error: str) -> tuple[RequestedCall | None, str]:
@@ -269,7 +268,7 @@ def _answered(message: Message) -> Message:
     answer: Any = answers[-1]
     if isinstance(answer, dict) and answer.keys() == {"answer"}:
         answer = answer["answer"]
-    return replace(
+    return changed(
         message,
         text=printed(answer),
         calls=tuple(x for x in message.calls if x.name != _FINAL_ANSWER),

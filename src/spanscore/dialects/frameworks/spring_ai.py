@@ -4,7 +4,6 @@ without roles.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -14,7 +13,7 @@ from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, result, tools
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import Facts, first_text, identity, opened, text
-from spanscore.model.span import Attributes, LogRecord, Span
+from spanscore.model.span import Attributes, LogRecord, Span, changed
 from spanscore.model.step import Message, Step, StepKind
 from spanscore.model.trace import Tool
 
@@ -68,7 +67,7 @@ def _unfold(chains: Sequence[Sequence[Step]], known: dict[str, Step]) -> None:
         above.update((x.span.span_id, chain[0].span.parent_span_id) for x in chain)
         last_outputs[_text(chain[0].output)] = chain[-1].output
         for step, inside in pairwise(chain):
-            known[step.span.span_id] = replace(
+            known[step.span.span_id] = changed(
                 step,
                 output=_without(step.output, inside.output),
                 input_tokens=None,
@@ -79,9 +78,9 @@ def _unfold(chains: Sequence[Sequence[Step]], known: dict[str, Step]) -> None:
     for span_id, step in known.items() if chains else ():
         if step.span.parent_span_id in above:
             parent_id = above[step.span.parent_span_id]
-            known[span_id] = replace(step, span=replace(step.span, parent_span_id=parent_id))
+            known[span_id] = changed(step, span=changed(step.span, parent_span_id=parent_id))
         elif step.kind == "agent" and step.output and _text(step.output) in last_outputs:
-            known[span_id] = replace(step, output=last_outputs[_text(step.output)])
+            known[span_id] = changed(step, output=last_outputs[_text(step.output)])
 
 
 def _without(
@@ -139,7 +138,7 @@ def _rises(calls: Sequence[Step], *, at_least_doubled: bool) -> bool:
 
 def _subtract(calls: Sequence[Step], known: dict[str, Step]) -> None:
     for before, step in pairwise(calls):
-        known[step.span.span_id] = replace(
+        known[step.span.span_id] = changed(
             known[step.span.span_id],
             input_tokens=(step.input_tokens or 0) - (before.input_tokens or 0),
             output_tokens=(step.output_tokens or 0) - (before.output_tokens or 0),

@@ -1,7 +1,6 @@
 """Strands Agents: the semantic conventions or OpenInference's, and Bedrock's content blocks."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects import keys
@@ -22,7 +21,7 @@ from spanscore.dialects.forms.structure import (
     text,
 )
 from spanscore.model.json import Json
-from spanscore.model.span import Attributes, Span
+from spanscore.model.span import Attributes, Span, changed
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import Tool
 
@@ -63,7 +62,7 @@ def _read_processed(span: Span, context: Context) -> Facts:
     """The facts of a span that OpenInference's span processor rewrote: the events are gone, and of
     the tools on offer only the names are the agent's.
     """
-    facts = openinference.read(span, replace(context, quirk=_PROCESSED))
+    facts = openinference.read(span, changed(context, quirk=_PROCESSED))
     reason = text(span.attributes.get(_FINISH_REASON))
     facts["finish_reasons"] = (reason,) if reason else ()
     if facts["kind"] == "agent":
@@ -94,12 +93,12 @@ def _unblocked(message: Message) -> Message:
     """A message with its results as a tool's span has them."""
     if not any(isinstance(x.value, (list, dict)) for x in message.results):
         return message
-    return replace(message, results=tuple(map(_unblocked_result, message.results)))
+    return changed(message, results=tuple(map(_unblocked_result, message.results)))
 
 
 def _unblocked_result(result: ToolResult) -> ToolResult:
     value = _value(result.value)
-    return replace(result, value=value, error=None if result.error is None else failure(value))
+    return changed(result, value=value, error=None if result.error is None else failure(value))
 
 
 def _value(returned: Json) -> Json:
@@ -121,7 +120,7 @@ def _read_agent(span: Span, facts: Facts) -> None:
         facts["output"] = facts["output_text"] = None
     elif produced := facts.get("output"):
         facts["output"] = tuple(
-            replace(x, text=x.text and x.text.removesuffix("\n")) for x in produced
+            changed(x, text=x.text and x.text.removesuffix("\n")) for x in produced
         )
     elif answer := facts.get("output_text"):
         facts["output_text"] = answer.removesuffix("\n")

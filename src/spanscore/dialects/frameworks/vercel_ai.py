@@ -3,7 +3,6 @@ version 7 on.
 """
 
 import re
-from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects import keys
@@ -29,7 +28,7 @@ from spanscore.dialects.forms.structure import (
     text,
 )
 from spanscore.model.json import Json
-from spanscore.model.span import Attributes, Span
+from spanscore.model.span import Attributes, Span, changed
 from spanscore.model.step import Message
 
 _SCOPE, _OPERATION = "ai", "ai.operationId"
@@ -136,7 +135,7 @@ def _damage_misread_lists(attributes: Attributes, facts: Facts) -> None:
     if not isinstance(listed, list) or not given or len(listed) != len(given):
         return
     facts["input"] = tuple(
-        replace(message, text=None, damaged=message.damaged | {"text"})
+        changed(message, text=None, damaged=message.damaged | {"text"})
         if message.role == "user" and _is_misread_list(item)
         else message
         for message, item in zip(given, listed, strict=True)
@@ -157,7 +156,7 @@ def _without_parts(span: Span) -> Span:
     remaining = {
         key: value for key, value in span.attributes.items() if key != keys.GEN_AI_OUTPUT_MESSAGES
     }
-    return replace(span, attributes=remaining)
+    return changed(span, attributes=remaining)
 
 
 def _read_call(attributes: Attributes, context: Context, facts: Facts) -> None:

@@ -4,7 +4,6 @@ a turn.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from spanscore.dialects import keys
@@ -26,7 +25,7 @@ from spanscore.dialects.forms.structure import (
     text,
 )
 from spanscore.model.json import Json
-from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.span import Attributes, Span, Value, changed
 from spanscore.model.step import Message, Step, StepKind
 from spanscore.model.trace import Tool
 
@@ -152,7 +151,7 @@ def refine_trace(steps: Sequence[Step]) -> list[Step]:
         inside[_agent_above(step, known)].append(step)
     summed = {x.span.span_id: _tokens(x, inside) for x in inside[""] if x.kind == "agent"}
     return [
-        replace(
+        changed(
             step,
             input_tokens=summed[step.span.span_id][0],
             output_tokens=summed[step.span.span_id][1],
@@ -165,7 +164,7 @@ def refine_trace(steps: Sequence[Step]) -> list[Step]:
 
 def _with_tokens(model: Step) -> Step:
     attributes = model.span.attributes
-    return replace(
+    return changed(
         model,
         input_tokens=first_count(attributes, _GIVEN),
         output_tokens=first_count(attributes, _PRODUCED),

@@ -4,7 +4,6 @@ as spans inside.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from spanscore.dialects import keys
@@ -19,7 +18,7 @@ from spanscore.dialects.forms.decorated_calls import (
     read_recorded,
 )
 from spanscore.dialects.forms.structure import Facts, first_text, indexed, opened, structure, text
-from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.span import Attributes, Span, Value, changed
 from spanscore.model.step import Message, Step, StepKind, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 
@@ -110,7 +109,7 @@ def _with_results(message: Message) -> Message:
     if message.role != "user" or not text.startswith(_RESULT) or not text.endswith("]"):
         return message
     values = text.removeprefix(_RESULT).removesuffix("]").split(f"] {_RESULT}")
-    return replace(message, text=None, results=tuple(ToolResult(None, opened(x)) for x in values))
+    return changed(message, text=None, results=tuple(ToolResult(None, opened(x)) for x in values))
 
 
 def _recorded(attributes: Attributes) -> tuple[Value, Value]:
@@ -171,8 +170,8 @@ def _with_calls(model: Step, requested: Sequence[Step]) -> Step:
         if x.tool_name is not None
     )
     if any("arguments" in x.damaged for x in requested):
-        last = replace(last, damaged=last.damaged | {"calls"})
-    return replace(model, output=(*earlier, replace(last, calls=calls)))
+        last = changed(last, damaged=last.damaged | {"calls"})
+    return changed(model, output=(*earlier, changed(last, calls=calls)))
 
 
 DIALECT = Dialect(

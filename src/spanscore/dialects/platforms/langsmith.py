@@ -3,7 +3,6 @@ of JSON.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from spanscore.dialects import keys
@@ -29,7 +28,7 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
 )
-from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.span import Attributes, Span, Value, changed
 from spanscore.model.step import Step, StepKind
 
 _KIND = "langsmith.span.kind"
@@ -147,7 +146,7 @@ def refine_trace(steps: Sequence[Step]) -> Sequence[Step]:
     hidden: dict[str, Any] = {} if _INPUTS in shown else {"arguments": None}
     if _OUTPUTS not in shown:
         hidden |= {"result": None, "has_result": False}
-    return [replace(x, **hidden) if x.kind == "tool" else x for x in steps]
+    return [changed(x, **hidden) if x.kind == "tool" else x for x in steps]
 
 
 DIALECT = Dialect(

@@ -4,7 +4,6 @@ of a provider.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from spanscore.dialects import keys
@@ -25,7 +24,7 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
 )
-from spanscore.model.span import Attributes, LogRecord, Span
+from spanscore.model.span import Attributes, LogRecord, Span, changed
 from spanscore.model.step import Message
 from spanscore.model.trace import RequestedCall
 
@@ -91,7 +90,7 @@ def _read_model(attributes: Attributes, logs: Sequence[LogRecord], facts: Facts)
         facts["output"] = produced
     output = facts.get("output")
     if output and not output[-1].calls and (calls := tuple(_called(attributes))):
-        facts["output"] = (*output[:-1], replace(output[-1], calls=calls))
+        facts["output"] = (*output[:-1], changed(output[-1], calls=calls))
     if facts.get("tools") is None:
         listed = next(filter(None, (indexed(attributes, x) for x in _TOOLS)), None)
         facts["tools"] = None if listed is None else tools(listed)
@@ -112,7 +111,7 @@ def _of_last_call(span: Span) -> Span:
     recorded = list(attributes)
     earlier = {x for x in recorded[: recorded.index(keys.GEN_AI_OUTPUT_MESSAGES)] if _CALL.match(x)}
     remaining = {key: value for key, value in attributes.items() if key not in earlier}
-    return replace(span, attributes=remaining) if earlier else span
+    return changed(span, attributes=remaining) if earlier else span
 
 
 def _called(attributes: Attributes) -> Iterator[RequestedCall]:

@@ -4,7 +4,6 @@ text.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from spanscore.dialects import keys
@@ -36,7 +35,7 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
 )
-from spanscore.model.span import Attributes, Event, Span, Value
+from spanscore.model.span import Attributes, Event, Span, Value, changed
 from spanscore.model.step import Message, MessageFact, StepKind
 
 _TYPE, _SCOPE = "mlflow.spanType", "mlflow.tracing.provider"
@@ -167,7 +166,7 @@ def _with_blocks_opened(given: tuple[Message, ...] | None) -> tuple[Message, ...
     assistant.
     """
     return given and tuple(
-        replace(message, text=_block_text(message.text))
+        changed(message, text=_block_text(message.text))
         if message.role == "assistant" and _BLOCK in (message.text or "")
         else message
         for message in given
@@ -348,7 +347,7 @@ def complete_model(streamed: Chunks, facts: Facts) -> None:
             recorded, streamed_messages, streamed, facts["finish_reasons"]
         )
     else:
-        facts["output"] = tuple(replace(x, damaged=_LOST) for x in streamed_messages)
+        facts["output"] = tuple(changed(x, damaged=_LOST) for x in streamed_messages)
         add_damaged(facts, "output")
 
 
@@ -374,11 +373,11 @@ def _with_streamed_calls(
     """The text as MLflow combined it, with the calls that the chunks still contain."""
     calls = tuple(call for x in streamed_messages for call in x.calls)
     *earlier, last = recorded
-    last = replace(last, text=last.text or None)
+    last = changed(last, text=last.text or None)
     has_requested = any("tool" in x or x == "function_call" for x in reasons)
     if streamed.is_damaged or (has_requested and not _begins_before_calls(streamed)):
-        last = replace(last, damaged=last.damaged | {"calls"})
-    return (*earlier, replace(last, calls=calls) if len(calls) > len(last.calls) else last)
+        last = changed(last, damaged=last.damaged | {"calls"})
+    return (*earlier, changed(last, calls=calls) if len(calls) > len(last.calls) else last)
 
 
 def _begins_before_calls(streamed: Chunks) -> bool:

@@ -1,6 +1,5 @@
 """Netra: its decorators' spans, and models' calls as messages of JSON."""
 
-from dataclasses import replace
 from typing import Any, Final
 
 from spanscore.dialects import keys
@@ -20,7 +19,7 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
 )
-from spanscore.model.span import Span
+from spanscore.model.span import Span, changed
 from spanscore.model.step import StepKind
 
 _TYPE = "netra.span.type"
@@ -39,7 +38,7 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of a decorated function's span, or of a model call's."""
     kind = _KINDS.get(str(span.attributes.get(_TYPE)))
     if kind is None:
-        facts = openllmetry.read(span, replace(context, quirk=_INDEXED))
+        facts = openllmetry.read(span, changed(context, quirk=_INDEXED))
         facts["finish_reasons"] = tuple(
             str(reason)
             for key, reason in span.attributes.items()

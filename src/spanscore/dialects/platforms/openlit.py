@@ -6,7 +6,6 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from spanscore.dialects import keys
@@ -33,7 +32,7 @@ from spanscore.dialects.forms.structure import (
 from spanscore.dialects.forms.tool_results import tool_output
 from spanscore.dialects.forms.truncation import is_cut_or_redacted
 from spanscore.dialects.log_turns import LogTurns, Part, Unit, span_of, under
-from spanscore.model.span import Attributes, LogRecord, Span
+from spanscore.model.span import Attributes, LogRecord, Span, changed
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall
 
@@ -202,7 +201,7 @@ def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Itera
         call = span_of(
             unit, semconv.DETAILS, first, identity=span_id, parent=places.around(first.time_ns)
         )
-        found.append(replace(call, attributes={_OPERATION: first.attributes.get(_OPERATION)}))
+        found.append(changed(call, attributes={_OPERATION: first.attributes.get(_OPERATION)}))
         left += [under(call, x) for x in records]
     yield found, left
 
@@ -301,10 +300,10 @@ def _read_gemini(span: Span, context: Context) -> Facts:
 
 def _unprinted(message: Message) -> Message:
     content = None if message.calls and message.text == "None" else message.text
-    return replace(
+    return changed(
         message,
         text=content,
-        results=tuple(replace(x, value=evaluated(x.value)) for x in message.results),
+        results=tuple(changed(x, value=evaluated(x.value)) for x in message.results),
     )
 
 

@@ -1,13 +1,12 @@
 """traceAI (Future AGI): OpenInference's attributes under names of the conventions."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from spanscore.dialects import keys
 from spanscore.dialects.conventions import openinference
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.structure import Facts
-from spanscore.model.span import LogRecord, Span
+from spanscore.model.span import LogRecord, Span, changed
 
 _KIND = "gen_ai.span.kind"
 _NAMES = {
@@ -45,7 +44,7 @@ def read(span: Span, context: Context) -> Facts:
     may_repeat = span.dropped_attributes_count or any(x.startswith(_MESSAGES) for x in named)
     if span.attributes.get(_KIND) == "LLM" and may_repeat:
         named = {key: value for key, value in named.items() if key not in _FIRST_TEXTS}
-    return openinference.read(replace(span, attributes=named), context)
+    return openinference.read(changed(span, attributes=named), context)
 
 
 def _renamed(key: str) -> str:

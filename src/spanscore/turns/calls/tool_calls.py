@@ -2,11 +2,11 @@
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from spanscore.model.json import Json, printed
-from spanscore.model.span import record
+from spanscore.model.span import changed, record
 from spanscore.model.step import Message, Step
 from spanscore.model.trace import RequestedCall, Tool
 from spanscore.turns.basis import conversation
@@ -125,7 +125,7 @@ def leave_to_requesters(calls: Iterable[Call], turn: TurnSteps) -> None:
             continue
         is_inside = turn.tree.place(request.step).agents > turn.tree.place(ran.step).agents
         if is_inside or (request.step.agent_name and not ran.step.agent_name):
-            call.ran = replace(ran, agent=None)
+            call.ran = changed(ran, agent=None)
 
 
 class InterruptedCalls:

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from enum import Enum, auto
 from itertools import chain, islice
 from typing import Any, Literal, TypeAlias
 
 from spanscore.model.json import dumps
-from spanscore.model.span import record
+from spanscore.model.span import changed, record
 from spanscore.model.step import Message, Step, StepFact
 from spanscore.model.trace import TOKEN_DETAILS
 from spanscore.turns.basis import conversation
@@ -268,13 +267,13 @@ def merged(step: Step, other: Step) -> Step:
     """
     filled = _fill(step, other, MODEL_FACTS)
     if _has_more_calls(other.input, filled.input):
-        filled = replace(filled, input=other.input)
+        filled = changed(filled, input=other.input)
     if _has_more_calls(other.output, filled.output):
-        filled = replace(filled, output=other.output)
+        filled = changed(filled, output=other.output)
     missed: dict[str, Any] = {
         x: getattr(other, x) for x in _COUNTS if getattr(filled, x) == 0 and getattr(other, x)
     }
-    return replace(filled, **missed) if missed else filled
+    return changed(filled, **missed) if missed else filled
 
 
 def merged_tools(step: Step, other: Step) -> Step:
@@ -285,7 +284,7 @@ def merged_tools(step: Step, other: Step) -> Step:
         damaged = filled.damaged.difference({"result"}).union(
             other.damaged.intersection({"result"})
         )
-        filled = replace(filled, result=other.result, has_result=True, damaged=damaged)
+        filled = changed(filled, result=other.result, has_result=True, damaged=damaged)
     return filled
 
 
@@ -334,14 +333,14 @@ def _fill(step: Step, other: Step, facts: Mapping[str, StepFact | None]) -> Step
     if not found:
         return step
     taken = {fact for field in found if (fact := facts[field]) is not None}
-    filled = replace(step, **found)
+    filled = changed(step, **found)
     if taken.isdisjoint(step.damaged) and taken.isdisjoint(other.damaged):
         return filled
     if filled.input_tokens is None or filled.output_tokens is None:
         taken.discard("tokens")
     if "output" in found and not _has_all_output(step, other):
         taken.discard("output")
-    return replace(
+    return changed(
         filled, damaged=step.damaged.difference(taken).union(other.damaged.intersection(taken))
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from spanscore.model.span import record
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import AgentTrace
 from spanscore.threads import cached_property
@@ -49,7 +50,7 @@ class Join(NamedTuple):
     since: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class TraceFragment:
     """A trace that may be a part of a turn of which other traces have parts too.
 
@@ -195,6 +196,8 @@ class ReadTrace:
     @cached_property
     def last(self) -> TurnSteps:
         """The steps of its last turn."""
+        if len(self._turns) == 1:
+            return self.first
         return TurnSteps(self._turns[-1][1], self.tree)
 
     @cached_property

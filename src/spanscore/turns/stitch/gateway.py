@@ -4,11 +4,10 @@ import re
 from bisect import bisect_left, insort_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from spanscore.model.span import record
+from spanscore.model.span import changed, record
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import TOKEN_DETAILS
 from spanscore.turns.basis.tree import MAX_SKEW_NS, Tree
@@ -374,10 +373,10 @@ def _completed(reading: Reading, pairs: Sequence[tuple[Step, Step]]) -> Reading:
         span_id = one.span.span_id
         added = {**shared, **_added(known[span_id], other)}
         if added:
-            steps[span_id] = replace(steps[span_id], **added)
-            known[span_id] = replace(known[span_id], **added)
+            steps[span_id] = changed(steps[span_id], **added)
+            known[span_id] = changed(known[span_id], **added)
             other_reports.setdefault(span_id, other)
-    return replace(
+    return changed(
         reading,
         steps=tuple(steps[x.span.span_id] for x in reading.steps),
         other_reports=other_reports,

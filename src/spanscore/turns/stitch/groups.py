@@ -4,10 +4,10 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import ClassVar, Protocol
 
 from spanscore.errors import shortened
+from spanscore.model.span import changed
 from spanscore.turns.stitch.fragment import Clue, Join, ReadTrace, TraceFragment
 
 _MAX_PARTS = 1000
@@ -103,7 +103,7 @@ class Groups:
         for part in aside:
             repeated = repeats[part.trace_id]
             del self._group_of[part.trace_id]
-            self._repeating.append(replace(part, repeats=repeated))
+            self._repeating.append(changed(part, repeats=repeated))
             self._note(Join(part.trace_id, repeated, reason, since))
 
     def groups(self) -> list[Group]:
@@ -115,7 +115,7 @@ class Groups:
         found = {id(other): self._in_order(other.parts) for other in self.groups()}
         for part in self._repeating:
             group = self._group_of[part.repeats or ""]
-            found[id(group)].append(replace(part, joins=tuple(self._joins[part.trace_id])))
+            found[id(group)].append(changed(part, joins=tuple(self._joins[part.trace_id])))
         return sorted(found.values(), key=lambda x: order(x[0]))
 
     def _in_order(self, members: Iterable[TraceFragment]) -> list[TraceFragment]:
@@ -127,7 +127,7 @@ class Groups:
 
     def _as_joined(self, part: TraceFragment) -> TraceFragment:
         within, joins = self.within.get(part.trace_id, ""), self._joins.get(part.trace_id)
-        return replace(part, within=within, joins=tuple(joins or ())) if within or joins else part
+        return changed(part, within=within, joins=tuple(joins or ())) if within or joins else part
 
     def _note(self, join: Join) -> None:
         self._joins[join.trace_id].append(join)

@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from graphlib import TopologicalSorter
 from inspect import isabstract
@@ -10,7 +9,7 @@ from itertools import chain
 from types import ModuleType
 
 from spanscore import discovery
-from spanscore.model.span import Span
+from spanscore.model.span import Span, changed
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import AgentTrace
 from spanscore.turns.basis.tool_boundary import digest
@@ -100,7 +99,7 @@ class Stitching:
     def _with_keys(self, part: TraceFragment) -> TraceFragment:
         offers = frozenset(key for reason in self._reasons for key in reason.offers(part))
         seeks = frozenset(key for reason in self._reasons for key in reason.seeks(part))
-        return replace(part, offers=offers, seeks=seeks)
+        return changed(part, offers=offers, seeks=seeks)
 
 
 def _fragment(trace: ReadTrace, clues: Mapping[type[Clue], Clue]) -> TraceFragment:
@@ -206,7 +205,7 @@ def _with_runs(
 
 def _run(requester: Span, trace_id: str, spans: Sequence[Span]) -> Span:
     """A span that was never sent, for the tool call in which a trace ran."""
-    return replace(
+    return changed(
         requester,
         span_id=digest(f"{trace_id} {requester.span_id}")[:16],
         name="tool",
@@ -223,7 +222,7 @@ def _run(requester: Span, trace_id: str, spans: Sequence[Span]) -> Span:
 
 def _moved(step: Step, placed: Mapping[str, Span], within: Mapping[str, str]) -> Step:
     session_id = None if step.span.trace_id in within else step.session_id
-    return replace(step, span=placed.get(step.span.span_id, step.span), session_id=session_id)
+    return changed(step, span=placed.get(step.span.span_id, step.span), session_id=session_id)
 
 
 def _agent_without_model_calls(readings: Sequence[Reading]) -> Span | None:
@@ -252,7 +251,7 @@ def _placed(
         is_beside = above is not around and 0 < above.end_ns <= span.start_ns
         parent_id = above.parent_span_id if is_beside else above.span_id
         if parent_id in known:
-            placed[span.span_id] = replace(span, parent_span_id=parent_id)
+            placed[span.span_id] = changed(span, parent_span_id=parent_id)
     return placed
 
 
@@ -289,7 +288,7 @@ class UnmatchedContinuations:
             return trace
         if not _is_open(trace):
             return trace
-        return replace(trace, damaged=tuple(sorted(_OF_LATER_PARTS.union(trace.damaged))))
+        return changed(trace, damaged=tuple(sorted(_OF_LATER_PARTS.union(trace.damaged))))
 
 
 def _is_open(trace: AgentTrace) -> bool:

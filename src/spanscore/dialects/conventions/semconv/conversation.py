@@ -1,7 +1,6 @@
 """Events and messages of model and agent spans."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from spanscore.dialects import keys
@@ -16,6 +15,7 @@ from spanscore.dialects.forms.messages import (
     system_text,
     with_blocks,
 )
+from spanscore.dialects.forms.repeats import once
 from spanscore.dialects.forms.structure import (
     REFERENCE_SUFFIX,
     Facts,
@@ -27,7 +27,7 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
 )
-from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.span import Attributes, Span, Value, changed
 from spanscore.model.step import Message, StepFact, ToolResult
 
 Events: TypeAlias = list[tuple[str, Mapping[str, Any]]]
@@ -53,12 +53,16 @@ EVENTS = frozenset({DETAILS, CHOICE, PROMPT, COMPLETION, *ROLES_OF_EVENTS})
 def events_of(span: Span, context: Context) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Name and payload of the span's events and log records."""
     for event in span.events:
-        yield event.name, _payload(None, event.attributes)
+        yield event.name, once(_payload_of_event, event.attributes, "")
     for log in context.logs:
         yield from moved(span, log)
         # LiteLLM writes it with an underscore
         name = log.event_name or log.attributes.get("event_name")
         yield str(name), _payload(log.body, log.attributes)
+
+
+def _payload_of_event(attributes: Attributes, _role: str) -> Mapping[str, Any]:
+    return _payload(None, attributes)
 
 
 def _payload(body: Value, attributes: Attributes) -> Mapping[str, Any]:
@@ -210,14 +214,18 @@ def _from_events(events: Events, given: Messages, produced: Messages) -> tuple[M
         elif name == COMPLETION:
             chosen += messages(payload.get(keys.GEN_AI_COMPLETION), "assistant").messages or ()
         elif name == CHOICE:
-            chosen += _event_messages(_choice(payload), "assistant")
+            chosen += once(_chosen, payload, "assistant")
         elif name in ROLES_OF_EVENTS:
-            inputs += _event_messages(payload, ROLES_OF_EVENTS[name])
+            inputs += once(_event_messages, payload, ROLES_OF_EVENTS[name])
     if given.messages is None and inputs:
         given = Messages(_with_results_left_out(inputs), given.damaged)
     if produced.messages is None and chosen:
         produced = Messages(tuple(chosen), produced.damaged)
     return given, produced
+
+
+def _chosen(payload: Mapping[str, Any], role: str) -> list[Message]:
+    return _event_messages(_choice(payload), role)
 
 
 def _choice(payload: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -252,8 +260,8 @@ def _event_messages(payload: Mapping[str, Any], role: str) -> list[Message]:
         and read_message.results
         and payload.get("content", payload.get("parts")) is None
     ):
-        unshown = tuple(replace(x, shown=False) for x in read_message.results)
-        read_message = replace(read_message, results=unshown)
+        unshown = tuple(changed(x, shown=False) for x in read_message.results)
+        read_message = changed(read_message, results=unshown)
     return [] if read_message is None else [read_message]
 
 
@@ -265,8 +273,8 @@ def _with_results_left_out(messages: list[Message]) -> tuple[Message, ...]:
     has_content = any(x.text is not None for x in messages) or any(x.shown for x in results)
     if not has_content or all(x.shown for x in results):
         return tuple(messages)
-    return tuple(replace(x, results=tuple(map(_empty_where_unshown, x.results))) for x in messages)
+    return tuple(changed(x, results=tuple(map(_empty_where_unshown, x.results))) for x in messages)
 
 
 def _empty_where_unshown(result: ToolResult) -> ToolResult:
-    return result if result.shown else replace(result, value="", shown=True)
+    return result if result.shown else changed(result, value="", shown=True)

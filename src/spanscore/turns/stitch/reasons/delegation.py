@@ -45,7 +45,7 @@ class DelegatingCall(NamedTuple):
     span_id: str
     times: Times
     questions: frozenset[bytes]
-    answers: frozenset[bytes]
+    answers: frozenset[bytes] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,14 +104,14 @@ class DelegationIndex:
 
 
 def hints_of(
-    reading: Reading, traces: Sequence[AgentTrace], *, has_answers: bool = False
+    reading: Reading, traces: Sequence[AgentTrace], *, answers: bool = False
 ) -> DelegationHints | None:
     """The texts of a trace, of which `traces` are the turns; None where there are none.
 
-    What calls returned, which a join needs and an index does not, is left out unless `has_answers`.
+    The index needs no `answers` of calls, only what joins traces does.
     """
     asked = _asked(traces[0]) if len(traces) == 1 else None
-    calls = tuple(islice(_delegating(reading, traces, has_answers), _MAX_CALLS))
+    calls = tuple(islice(_delegating(reading, traces, answers=answers), _MAX_CALLS))
     return DelegationHints(asked=asked, calls=calls) if asked or calls else None
 
 
@@ -124,7 +124,7 @@ def _asked(trace: AgentTrace) -> tuple[bytes, bytes, Times] | None:
 
 
 def _delegating(
-    reading: Reading, traces: Sequence[AgentTrace], has_answers: bool
+    reading: Reading, traces: Sequence[AgentTrace], *, answers: bool
 ) -> Iterator[DelegatingCall]:
     """The calls that returned something, but for those whose spans show what was done."""
     around_work = _around_work(reading)
@@ -134,12 +134,10 @@ def _delegating(
             span_id = call.span_id or first
             if span_id and call.result is not None and call.span_id not in around_work:
                 times = call.started_ns or 0, call.ended_ns or trace.ended_ns
-                answers = _answers(call.result) if has_answers else frozenset()
-                yield DelegatingCall(span_id, times, _hashes(call.arguments), answers)
-
-
-def _answers(result: Json) -> frozenset[bytes]:
-    return _hashes(result) | {_hashed(dumps(result))}
+                returned = frozenset[bytes]()
+                if answers:
+                    returned = _hashes(call.result) | {_hashed(dumps(call.result))}
+                yield DelegatingCall(span_id, times, _hashes(call.arguments), returned)
 
 
 def _around_work(reading: Reading) -> set[str]:
@@ -192,7 +190,7 @@ class Delegation(Reason):
 
     def clue(self, trace: ReadTrace) -> DelegationHints | None:
         """Its question and its tool calls."""
-        return hints_of(trace.reading, trace.traces, has_answers=True)
+        return hints_of(trace.reading, trace.traces, answers=True)
 
     def offers(self, part: TraceFragment) -> Iterable[str]:
         """Its question."""
