@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from spanscore.judge import provider, redaction
-from spanscore.judge.secrets import Rule
+from spanscore.judge.redaction import Rule
 from spanscore.model.options import ByteSize, Duration, Options, duration_ns
 
 _RESERVED = re.compile(
