@@ -354,10 +354,19 @@ class Purse:
     """
 
     def __init__(
-        self, budget: Budget, clock_ns: Callable[[], int], keep: Keep | None = None
+        self,
+        budget: Budget,
+        clock_ns: Callable[[], int],
+        keep: Keep | None = None,
+        *,
+        stands_behind: bool = False,
     ) -> None:
-        """`keep` is waited for with each reservation; None: what is booked need not survive."""
+        """`keep` is waited for with each reservation; None: what is booked need not survive.
+
+        Calls that it pays for `stands_behind` all others in a model's queue.
+        """
         self.budget = budget
+        self.stands_behind = stands_behind
         self._keep = keep
         self._clock_ns = clock_ns
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

@@ -1,4 +1,4 @@
-"""The pace of one model's calls, and retries.
+"""The pace of one model's calls.
 
 The rate is a fixed point of small steps: each call that is sent raises it a little, each refusal
 lowers it by a few percent, so that it settles where about one call in fifty is refused (stochastic
@@ -13,11 +13,8 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from itertools import count
-from typing import TypeVar
 
-from spanscore import retry
-from spanscore.judge.provider import NOTHING_STATED, CallError, Quota, RateLimits, read
+from spanscore.judge.provider import NOTHING_STATED, Quota, RateLimits
 
 _LEAST_CUT = 0.03
 """Part of the rate that a single refusal takes away."""
@@ -48,6 +45,15 @@ _PAUSE_SHARE = 0.1
 that opens again is found after a tenth more than it was closed.
 """
 _NEARLY_USED_UP = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The world's part in waiting; tests replace it. `chance` gives numbers in [0, 1)."""
+
+    clock_ns: Callable[[], int] = time.time_ns
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    chance: Callable[[], float] = random.random
 
 
 @dataclass(slots=True)
@@ -285,94 +291,3 @@ class Pace:
             rate -= most / _LIMIT_S if most > 1.0 else 0.0
         self._credit = min(most, self._credit + max(now_ns - self._credited_ns, 0) / 1e9 * rate)
         self._credited_ns = now_ns
-
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """`timeout_s` bounds one call, `max_elapsed_s` all calls for an answer and the waits after
-    failed ones together.
-    """
-
-    max_retries: int
-    timeout_s: float
-    initial_interval_s: float
-    max_interval_s: float
-    max_elapsed_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """The world's part in retrying; tests replace it. `chance` gives numbers in [0, 1)."""
-
-    clock_ns: Callable[[], int] = time.time_ns
-    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
-    chance: Callable[[], float] = random.random
-
-
-def may_pass(error: CallError) -> bool:
-    """Whether the same call may succeed later: 408, 409, 429, any 5xx, a time-out, no
-    connection.
-    """
-    if error.hopeless or error.refused:
-        return False
-    return error.timed_out or retry.may_pass(error.status)
-
-
-def wait_s(
-    error: CallError, tried: int, elapsed_s: float, now_ns: int, policy: Policy, chance: float
-) -> float | None:
-    """Seconds to wait before the next try, after `tried` failed ones; None: give up.
-
-    Exponential backoff of which half is random ("equal jitter"), so that clients that failed
-    together do not come back together, and never sooner than Retry-After. A wait that would end
-    past `max_elapsed_s` is not begun.
-    """
-    if tried > policy.max_retries or not may_pass(error):
-        return None
-    backoff_s = retry.backoff_s(
-        tried, policy.initial_interval_s, 0.5 * chance, longest_s=policy.max_interval_s
-    )
-    wait = max(backoff_s, read(error.headers, now_ns).retry_after_s or 0.0)
-    return wait if elapsed_s + wait < policy.max_elapsed_s else None
-
-
-@dataclass(slots=True)
-class Used:
-    """How much of `max_elapsed_s` the calls for one answer have used up: time in calls, and waits
-    after failed ones.
-
-    Time in which a call waits for its turn, since its provider takes no more at present, is not
-    part of it.
-    """
-
-    seconds: float = 0.0
-
-
-async def retrying(
-    call: Callable[[float], Awaitable[T]],
-    policy: Policy,
-    timing: Timing,
-    used: Used,
-    again: Callable[[], None] = lambda: None,
-) -> T:
-    """What `call(timeout_s)` gives, tried again as `wait_s` says. Raises the last CallError.
-
-    `call` adds its own time to `used`; `again` is called before each retry.
-    """
-    for tried in count(1):
-        left_s = policy.max_elapsed_s - used.seconds
-        if left_s <= 0:
-            raise CallError(f"no time left of {policy.max_elapsed_s:g} s", timed_out=True)
-        try:
-            return await call(min(policy.timeout_s, left_s))
-        except CallError as error:
-            wait = wait_s(error, tried, used.seconds, timing.clock_ns(), policy, timing.chance())
-            if wait is None:
-                raise
-            used.seconds += wait
-            await timing.sleep(wait)
-            again()
-    raise AssertionError("count() never ends")
