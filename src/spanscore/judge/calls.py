@@ -1,6 +1,7 @@
 """One call of a model, paid for and retried."""
 
 import math
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
@@ -17,13 +18,12 @@ from spanscore.errors import (
     JudgeUnavailableError,
 )
 from spanscore.judge.answer import response_format
-from spanscore.judge.budget import Need, Purse, Reservation
+from spanscore.judge.budget import Need, Purse, Reservation, SharedLimits, open_purse
 from spanscore.judge.config import Config
 from spanscore.judge.pace import Timing
 from spanscore.judge.port import AnswerT, Prompt
 from spanscore.judge.provider import CallError, Completion, Message, Provider, read
 from spanscore.judge.queues import Lane, Place, Queues
-from spanscore.judge.shared_limits import SharedLimits, open_purse
 from spanscore.judge.transcript import estimate_tokens
 from spanscore.model.score import JudgeUsage
 from spanscore.telemetry import Meter, declared
@@ -197,7 +197,8 @@ class Caller:
 
         What is cancelled is not counted: it ended in no way of the provider's.
         """
-        model, started_ns, outcome = asking.model, self._timing.clock_ns(), ""
+        model, outcome = asking.model, ""
+        started_s, started_ns = time.monotonic(), self._timing.clock_ns()
         asking.usage += JudgeUsage(calls=1)
         form = asking.response_format
         try:
@@ -212,9 +213,9 @@ class Caller:
             outcome = "ok"
             return completion
         finally:
-            took_s = (self._timing.clock_ns() - started_ns) / 1e9
-            asking.used_s += took_s
+            asking.used_s += (self._timing.clock_ns() - started_ns) / 1e9
             if outcome:
+                took_s = time.monotonic() - started_s
                 self._meter.add(declared.JUDGE_CALLS, model=model, outcome=outcome)
                 self._meter.observe(
                     declared.JUDGE_CALL_DURATION, took_s, model=model, outcome=outcome

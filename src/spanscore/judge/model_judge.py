@@ -26,14 +26,13 @@ from spanscore.judge.answer import (
     schema_of,
     schema_text,
 )
-from spanscore.judge.budget import Budget, Keep, Purse
+from spanscore.judge.budget import Budget, Keep, Purse, SharedLimits
 from spanscore.judge.cache import Cache, SingleFlight, content_key
 from spanscore.judge.calls import Asking, Caller
 from spanscore.judge.config import Config
 from spanscore.judge.pace import Timing
 from spanscore.judge.port import Answer, AnswerT, Judge, Prompt, Relayed
 from spanscore.judge.provider import Completion, Message, Provider
-from spanscore.judge.shared_limits import SharedLimits
 from spanscore.model.score import JudgeUsage
 from spanscore.telemetry import Meter, declared
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from pydantic import SecretStr
 
 from spanscore.judge import provider
+from spanscore.judge.budget import SharedLimits, patiently
 from spanscore.judge.config import Config
 from spanscore.judge.pace import Pace, Timing
 from spanscore.judge.provider import CallError, Completion, RateLimits, read
-from spanscore.judge.shared_limits import SharedLimits, patiently
 from spanscore.telemetry import Complaints
 
 _OVERLOADED = frozenset({429, 529})
