@@ -171,10 +171,8 @@ class Pace:
         """The part of `wait_s` that the provider asked for, or stated: for how many seconds it
         takes no such call.
         """
-        closed_s = max((self._closed_until_ns - now_ns) / 1e9, 0.0)
-        return (
-            closed_s if self._tokens is None else max(closed_s, self._tokens.wait_s(tokens, now_ns))
-        )
+        of_tokens_s = self._tokens.wait_s(tokens, now_ns) if self._tokens else 0.0
+        return max((self._closed_until_ns - now_ns) / 1e9, of_tokens_s, 0.0)
 
     def refused_s(self, now_ns: int) -> float:
         """For how many seconds every call that ended was refused; 0 where the last one was
@@ -208,17 +206,24 @@ class Pace:
         """A call of so many tokens was answered."""
         self._pause_s = 0.0
         self._refused_since_ns = None
-        self._ended(now_ns, tokens, limits)
+        self.failed(now_ns, tokens, limits)
 
     def failed(self, now_ns: int, tokens: float = 0.0, limits: RateLimits = NOTHING_STATED) -> None:
         """A call ended for a reason that has nothing to do with the rate."""
-        self._ended(now_ns, tokens, limits)
+        self._in_flight -= 1
+        self._in_flight_tokens = max(self._in_flight_tokens - tokens, 0.0)
+        if limits.tokens is not None:
+            self._tokens = _Bucket(limits.tokens, now_ns, self._in_flight_tokens)
+        elif self._tokens is not None:
+            self._tokens.in_flight = self._in_flight_tokens
+        if self.rate_per_s is None and limits.requests is not None:
+            self._take_over(limits.requests, now_ns)
 
     def refused(
         self, sent_ns: int, now_ns: int, tokens: float = 0.0, limits: RateLimits = NOTHING_STATED
     ) -> None:
         """A call that was sent at `sent_ns` was refused because there were too many."""
-        self._ended(now_ns, tokens, limits)
+        self.failed(now_ns, tokens, limits)
         self._refused_since_ns = self._refused_since_ns or now_ns
         after_s = limits.retry_after_s or 0.0
         # Whole seconds are rounded up: others may be accepted a second before the one that was
@@ -260,16 +265,6 @@ class Pace:
         # above 1: longer without a refusal than is usual at the limit
         quiet = self._goal_share * self._sent
         return min(self._goal_share * _LEAST_CUT * max(1.0, quiet**3), _SEARCHING_STEP)
-
-    def _ended(self, now_ns: int, tokens: float, limits: RateLimits) -> None:
-        self._in_flight -= 1
-        self._in_flight_tokens = max(self._in_flight_tokens - tokens, 0.0)
-        if limits.tokens is not None:
-            self._tokens = _Bucket(limits.tokens, now_ns, self._in_flight_tokens)
-        elif self._tokens is not None:
-            self._tokens.in_flight = self._in_flight_tokens
-        if self.rate_per_s is None and limits.requests is not None:
-            self._take_over(limits.requests, now_ns)
 
     def _take_over(self, quota: Quota, now_ns: int) -> None:
         """Begin with the stated rate once little of the limit is left."""
