@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from spanscore.evaluation.inquiry import Case, Inquiry
 from spanscore.evaluation.judgement import fused
+from spanscore.judge.transcript import render
 from spanscore.metrics import Judged, Question
 from spanscore.model.score import Failure
 
@@ -27,6 +28,7 @@ class Waiting(Judged):
 
 def test_a_question_about_no_call_ends_in_a_failure(make_trace, scripted):
     case = Case(Waiting(), make_trace(tool_calls=()))
-    asyncio.run(asyncio.wait_for(fused([case], Inquiry(scripted(), None, 4096)), 10))
+    inquiry = Inquiry(scripted(), case.subject, render, 4096)
+    asyncio.run(asyncio.wait_for(fused([case], inquiry), 10))
     assert isinstance(case.outcome, Failure)
     assert "has a question left to ask" in case.outcome.message

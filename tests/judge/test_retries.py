@@ -2,16 +2,16 @@
 
 import pytest
 
-from spanscore.judge.pace import Policy, may_pass, wait_s
+from spanscore.judge.calls import may_pass, wait_s
+from spanscore.judge.config import Config
 from spanscore.judge.provider import CallError
 
-POLICY = Policy(
-    max_retries=3, timeout_s=60, initial_interval_s=1, max_interval_s=5, max_elapsed_s=100
-)
+BACKOFF = {"initial_interval": "1s", "max_interval": "5s", "max_elapsed_time": "100s"}
+CONFIG = Config.model_validate({"max_retries": 3, "backoff": BACKOFF})
 
 
 def wait(error, tried=1, elapsed_s=0.0, chance=1.0):
-    return wait_s(error, tried, elapsed_s, 0, POLICY, chance)
+    return wait_s(error, tried, elapsed_s, 0, CONFIG, chance)
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529, None])
@@ -33,9 +33,9 @@ def test_the_wait_doubles_up_to_its_bound():
 
 
 def test_the_wait_is_bounded():
-    policy = Policy(100, 60, 1, 5, 1000)
+    config = CONFIG.model_copy(update={"max_retries": 100})
 
-    assert wait_s(CallError("x", status=500), 90, 0.0, 0, policy, 1.0) == 5
+    assert wait_s(CallError("x", status=500), 90, 0.0, 0, config, 1.0) == 5
 
 
 def test_half_of_the_wait_is_random():

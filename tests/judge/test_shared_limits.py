@@ -8,13 +8,12 @@ import pytest
 from virtual_time import run, timing
 
 from spanscore.errors import BudgetExhaustedError, JudgeUnavailableError, RetryableError
-from spanscore.judge.budget import Budget, Need, Purse
+from spanscore.judge.budget import Budget, Need, Purse, SharedBudget, SharedPurse, open_purse
 from spanscore.judge.config import Budget as Limits
 from spanscore.judge.config import Config
 from spanscore.judge.pace import Pace, Timing
 from spanscore.judge.provider import Completion
 from spanscore.judge.queues import Lane, Queues
-from spanscore.judge.shared_limits import SharedBudget, SharedPurse, open_purse
 from spanscore.model.spending import Spending, Standing
 
 DAY_NS = 86400 * 10**9

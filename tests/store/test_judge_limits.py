@@ -17,10 +17,9 @@ from spanscore.errors import (
     PermanentError,
     RetryableError,
 )
-from spanscore.judge.budget import Need
+from spanscore.judge.budget import Need, SharedBudget, SharedPurse
 from spanscore.judge.config import Budget
 from spanscore.judge.pace import Timing
-from spanscore.judge.shared_limits import SharedBudget, SharedPurse
 from spanscore.model.spending import Spending
 from spanscore.store import connections, stored_rows
 from spanscore.store.config import Config
@@ -118,7 +117,7 @@ def test_a_server_that_is_killed_leaves_its_reservations_and_holds_up_no_other(s
         "from spanscore.judge.budget import Need\n"
         "from spanscore.judge.config import Budget\n"
         "from spanscore.judge.pace import Timing\n"
-        "from spanscore.judge.shared_limits import SharedBudget, SharedPurse\n"
+        "from spanscore.judge.budget import SharedBudget, SharedPurse\n"
         "from spanscore.store.judge_limits import JudgeLimits\n"
         "limits = JudgeLimits(sys.argv[1])\n"
         "purse = SharedPurse(SharedBudget(Budget(max_tokens=100)), Timing(), limits)\n"

@@ -6,20 +6,18 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel
 
 from spanscore.evaluation.outcomes import Attempt, named
 from spanscore.evaluation.questions import (
-    Batch,
     Call,
     Item,
     Questions,
     Reading,
     dealt,
     distinct,
-    listed,
     prompt_hash,
 )
 from spanscore.judge import Config, Estimate, estimate
@@ -27,7 +25,7 @@ from spanscore.judge.port import Judge, Prompt, RemembersAnswers
 from spanscore.judge.redaction import redacted
 from spanscore.judge.transcript import BYTES_PER_TOKEN, Refit, Renderer, Transcript
 from spanscore.metrics import Judged, OfCalls, Question
-from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score
+from spanscore.model.score import Evaluator, JudgeUsage, Outcome, Score
 from spanscore.model.trace import AgentTrace, Session
 
 
@@ -78,11 +76,6 @@ class Case:
             return Evaluator("CODE", self.metric.name, self.metric.version)
         hashed = prompt_hash(tuple(self._planned), self.model, pictures=self._sees_pictures)
         return Evaluator("LLM", "judge", self.metric.version, model=self.model, prompt_hash=hashed)
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether the judge gave no usable answer."""
-        return self.outcome is None or isinstance(self.outcome, Failure)
 
     @property
     def unanswered(self) -> list[Question]:
@@ -195,163 +188,8 @@ def drawn(count: int, most: int | None, seed: str) -> Sequence[int]:
     return sorted(random.Random(seed).sample(range(count), most))  # noqa: S311 - no secret: the same sample each time
 
 
-class _RememberingJudge(Judge, RemembersAnswers, Protocol):
-    """A judge that can be asked, and that remembers its answers."""
-
-
 LEAST_TOKENS = 1000
 """No transcript is made shorter than that for a judge that could not read a longer one."""
-
-
-class Transcripts:
-    """`subject` for reading: whole, or with some tool calls shown in full, and shorter once it was
-    found too long.
-
-    `earlier` are the turns of its session before it. Rendering takes milliseconds: call it in a
-    thread.
-    """
-
-    def __init__(
-        self, subject: AgentTrace | Session, render: Renderer, earlier: Sequence[AgentTrace] = ()
-    ) -> None:
-        self._subject = subject
-        self._render = render
-        self._earlier = earlier
-        self._max_tokens: int | None = None
-        self._whole: Transcript | None = None
-        self._refit: Refit | None = None
-
-    @property
-    def tenant(self) -> str:
-        """Whose the subject is."""
-        return self._subject.tenant
-
-    def showing(self, focus: Collection[int] = ()) -> Transcript:
-        """The subject, with the tool calls at the places `focus` as whole as there is room for."""
-        if self._whole is None:
-            self._whole = self._rendered(())
-        return self._whole if self._whole.shown_calls.issuperset(focus) else self._rendered(focus)
-
-    def shorten(self, transcript: Transcript) -> bool:
-        """Take it that `transcript` was too long: those to come are half as long.
-
-        False: they cannot be shorter.
-        """
-        longest = transcript.tokens // 2
-        if longest < LEAST_TOKENS:
-            return False
-        if self._max_tokens is None or longest < self._max_tokens:
-            self._max_tokens, self._whole = longest, None
-        return True
-
-    def call(self, items: Sequence[Item], transcript: Transcript) -> Call:
-        """The call that asks for `items` about `transcript`."""
-        calls = (self._subject.tool_calls if isinstance(self._subject, AgentTrace) else None) or ()
-        places = [item.place for item in items if item.place is not None]
-        return Call(
-            tuple(items), {x: listed(calls[x].name, transcript.call_numbers[x]) for x in places}
-        )
-
-    def _rendered(self, focus: Collection[int]) -> Transcript:
-        render = self._refit or functools.partial(
-            self._render, self._subject, earlier=self._earlier
-        )
-        if self._max_tokens is None:
-            found = render(focus=focus or None)
-        else:
-            found = render(focus=focus or None, max_tokens=self._max_tokens)
-        self._refit = found.again
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Inquiry:
-    """A judge, what it is asked about, and the longest answer in tokens that it may give.
-
-    `sample`: which of several answers to the same questions this is; `is_reused`: that several
-    calls will read the same transcript.
-    """
-
-    judge: Judge
-    transcripts: Transcripts
-    max_output_tokens: int
-    sample: int = 0
-    is_reused: bool = False
-
-    async def transcript(self, focus: Collection[int] = ()) -> Transcript:
-        """See `Transcripts.showing`."""
-        return await asyncio.to_thread(self.transcripts.showing, focus)
-
-    async def ask(
-        self,
-        call: Call,
-        transcript: Transcript,
-        quotes: Mapping[str, str],
-        objection: str,
-        models: Sequence[str],
-    ) -> tuple[Reading, str, JudgeUsage]:
-        """What the judge answers, which model did, and what that cost. Raises JudgeError."""
-        redacted = {name: transcript.redact(text) for name, text in quotes.items()}
-
-        def prompt(part: Call) -> Prompt:
-            made = part.prompt(transcript.text, redacted, objection)
-            return replace(
-                made,
-                sample=self.sample,
-                tenant=self.transcripts.tenant,
-                pictures=transcript.pictures,
-                is_reused=self.is_reused,
-            )
-
-        if len(call.questions) > 1 and not objection and isinstance(self.judge, RemembersAnswers):
-            return await _ask_for_the_rest(self.judge, call, prompt, models)
-        answer = await self.judge.ask(prompt(call), call.schema, models=models)
-        return call.read(answer.value), answer.model, answer.usage
-
-
-async def _ask_for_the_rest(
-    judge: _RememberingJudge, call: Call, prompt: Callable[[Call], Prompt], models: Sequence[str]
-) -> tuple[Reading, str, JudgeUsage]:
-    """As `Inquiry.ask`, of several questions: those that were answered before, with whatever
-    others, are not asked.
-    """
-    parts = call.by_question
-    whole, *kept = await judge.recall(
-        [(prompt(x), x.schema) for x in (call, *parts)], models=models
-    )
-    if whole is not None:
-        return call.read(whole.value), whole.model, whole.usage
-    known: dict[Item, Any] = {}
-    models_of: dict[Item, str] = {}
-    for part, found in zip(parts, kept, strict=True):
-        if found is not None:
-            answers = part.read(found.value).answers
-            known |= answers
-            models_of |= dict.fromkeys(answers, found.model)
-    # what rests on a known answer is asked when that can be quoted
-    met = {item.question.key for item in known}
-    rest = Call(
-        tuple(x for x in call.items if x not in known and met.isdisjoint(x.question.needs)),
-        call.listed,
-    )
-    usage = JudgeUsage(cached=1 if known else 0)
-    if not rest.items:
-        return Reading(known, {}, models_of), next(iter(models_of.values())), usage
-    answer = await judge.ask(prompt(rest), rest.schema, models=models)
-    reading = rest.read(answer.value)
-    if not answer.usage.cached:
-        made = [
-            (prompt(part), value)
-            for part in parts
-            if (value := part.answered(reading.answers)) is not None
-        ]
-        await judge.remember(made, answer.model)
-    return (
-        Reading({**known, **reading.answers}, reading.problems, models_of),
-        answer.model,
-        answer.usage + usage,
-    )
-
 
 _LATER = "(what the judge answers before)"
 
@@ -373,58 +211,168 @@ class PlannedCall:
     placeholders: int
 
 
-class Planner:
-    """Plans the calls about what `transcripts` show, with answers of `max_output_tokens` at most.
-
-    Repairs, second askings and the calls of a judge that cannot read or write as much left out,
-    these are the calls.
+class Inquiry:
+    """A judge, and the subject that it is asked about: whole, or with some tool calls shown in
+    full, and shorter once it was found too long.
     """
 
-    def __init__(self, transcripts: Transcripts, max_output_tokens: int) -> None:
-        self._transcripts = transcripts
-        self._max_output_tokens = max_output_tokens
+    def __init__(
+        self,
+        judge: Judge,
+        subject: AgentTrace | Session,
+        render: Renderer,
+        max_output_tokens: int,
+        *,
+        earlier: Sequence[AgentTrace] = (),
+        sample: int = 0,
+        is_reused: bool = False,
+    ) -> None:
+        """`max_output_tokens` is the longest answer; `earlier` are the turns of the session before.
 
-    def staged(self, cases: Sequence[Case]) -> list[PlannedCall]:
-        """The calls of `judging.staged` for each case."""
-        return [
-            call
-            for case in cases
-            for number, stage in enumerate(case.metric.stages, start=1)
-            for call in self._calls([case], number, stage)
-        ]
+        `sample`: which of several answers to the same questions this is; `is_reused`: that several
+        calls will read the same transcript.
+        """
+        self.max_output_tokens = max_output_tokens
+        self._judge = judge
+        self._subject = subject
+        self._render: Refit = functools.partial(render, subject, earlier=earlier)
+        self._sample = sample
+        self._is_reused = is_reused
+        self._max_tokens: int | None = None
+        self._whole: Transcript | None = None
 
-    def fused(self, cases: Sequence[Case]) -> list[PlannedCall]:
-        """The calls of `judging.fused` for cases that ask the same models."""
-        stages = at_once(cases, in_stages(cases), self._max_output_tokens)
-        return [
-            call
-            for number, questions in enumerate(stages, start=1)
-            for call in self._calls(cases, number, questions)
-        ]
+    async def transcript(self, focus: Collection[int] = ()) -> Transcript:
+        """`showing`, in a thread."""
+        return await asyncio.to_thread(self.showing, focus)
 
-    def _calls(self, cases: Sequence[Case], stage: int, questions: Questions) -> list[PlannedCall]:
-        batches = dealt(items_of(cases, questions), self._max_output_tokens)
-        return [self._planned(cases, stage, batch) for batch in batches]
+    def showing(self, focus: Collection[int] = ()) -> Transcript:
+        """The subject, with the tool calls at the places `focus` as whole as there is room for.
 
-    def _planned(self, cases: Sequence[Case], stage: int, batch: Batch) -> PlannedCall:
-        transcript = self._transcripts.showing(batch.places)
-        call = self._transcripts.call(batch.items, transcript)
-        asking = [case for case in cases if any(map(case.has_question, call.questions))]
-        own = {x.key for x in call.questions}
-        needed = Counter(x for question in call.questions for x in question.needs if x not in own)
-        quotes = dict.fromkeys(needed, _LATER)
-        for case in asking if needed else ():
-            quotes |= {
-                name: text or _LATER for name, text in case.metric.quotes(case.subject, {}).items()
-            }
-        return PlannedCall(
-            tuple(case.metric.name for case in asking),
-            stage,
-            replace(call.prompt(transcript.text, quotes), pictures=transcript.pictures),
-            call.schema,
-            asking[0].models,
-            placeholders=max(needed.values(), default=0),
+        It takes milliseconds.
+        """
+        if self._whole is None:
+            self._whole = self._rendered(())
+        return self._whole if self._whole.shown_calls.issuperset(focus) else self._rendered(focus)
+
+    def shorten(self, transcript: Transcript) -> bool:
+        """Take it that `transcript` was too long: those to come are half as long.
+
+        False: they cannot be shorter.
+        """
+        longest = transcript.tokens // 2
+        if longest < LEAST_TOKENS:
+            return False
+        if self._max_tokens is None or longest < self._max_tokens:
+            self._max_tokens, self._whole = longest, None
+        return True
+
+    def call(self, items: Sequence[Item], transcript: Transcript) -> Call:
+        """The call that asks for `items` about `transcript`."""
+        calls = (self._subject.tool_calls if isinstance(self._subject, AgentTrace) else None) or ()
+        places = [item.place for item in items if item.place is not None]
+        return Call(tuple(items), {x: (transcript.call_numbers[x], calls[x].name) for x in places})
+
+    async def ask(
+        self,
+        call: Call,
+        transcript: Transcript,
+        quotes: Mapping[str, str],
+        objection: str,
+        models: Sequence[str],
+    ) -> tuple[Reading, str, JudgeUsage]:
+        """What the judge answers, which model did, and what that cost. Raises JudgeError."""
+        redacted = {name: transcript.redact(text) for name, text in quotes.items()}
+
+        def prompt(part: Call) -> Prompt:
+            made = part.prompt(transcript.text, redacted, objection)
+            return replace(
+                made,
+                sample=self._sample,
+                tenant=self._subject.tenant,
+                pictures=transcript.pictures,
+                is_reused=self._is_reused,
+            )
+
+        if len(call.questions) > 1 and not objection and isinstance(self._judge, RemembersAnswers):
+            return await self._ask_for_the_rest(self._judge, call, prompt, models)
+        answer = await self._judge.ask(prompt(call), call.schema, models=models)
+        return call.read(answer.value), answer.model, answer.usage
+
+    async def _ask_for_the_rest(
+        self,
+        memory: RemembersAnswers,
+        call: Call,
+        prompt: Callable[[Call], Prompt],
+        models: Sequence[str],
+    ) -> tuple[Reading, str, JudgeUsage]:
+        """As `ask`, of several questions: those that were answered before, with whatever others,
+        are not asked.
+        """
+        parts = call.by_question
+        asked = [(prompt(x), x.schema) for x in (call, *parts)]
+        whole, *kept = await memory.recall(asked, models=models)
+        if whole is not None:
+            return call.read(whole.value), whole.model, whole.usage
+        known: dict[Item, Any] = {}
+        models_of: dict[Item, str] = {}
+        for part, found in zip(parts, kept, strict=True):
+            if found is not None:
+                answers = part.read(found.value).answers
+                known |= answers
+                models_of |= dict.fromkeys(answers, found.model)
+        # what rests on a known answer is asked when that can be quoted
+        met = {item.question.key for item in known}
+        left = [x for x in call.items if x not in known and met.isdisjoint(x.question.needs)]
+        usage = JudgeUsage(cached=1 if known else 0)
+        if not left:
+            return Reading(known, {}, models_of), next(iter(models_of.values())), usage
+        rest = Call(tuple(left), call.steps)
+        answer = await self._judge.ask(prompt(rest), rest.schema, models=models)
+        reading = rest.read(answer.value)
+        if not answer.usage.cached:
+            values = [(part, part.answered(reading.answers)) for part in parts]
+            made = [(prompt(part), value) for part, value in values if value is not None]
+            await memory.remember(made, answer.model)
+        found_by_now = Reading({**known, **reading.answers}, reading.problems, models_of)
+        return found_by_now, answer.model, answer.usage + usage
+
+    def planned(
+        self, cases: Sequence[Case], stage: int, questions: Questions
+    ) -> Iterator[PlannedCall]:
+        """The calls for these questions of cases that ask the same models.
+
+        Repairs, second askings and the calls of a judge that cannot read or write as much are left
+        out.
+        """
+        for batch in dealt(items_of(cases, questions), self.max_output_tokens):
+            transcript = self.showing(batch.places)
+            call = self.call(batch.items, transcript)
+            asking = [case for case in cases if any(map(case.has_question, call.questions))]
+            own = {x.key for x in call.questions}
+            needed = Counter(x for asked in call.questions for x in asked.needs if x not in own)
+            quotes = dict.fromkeys(needed, _LATER)
+            for case in asking if needed else ():
+                given = case.metric.quotes(case.subject, {})
+                quotes |= {name: text or _LATER for name, text in given.items()}
+            prompt = call.prompt(transcript.text, quotes)
+            yield PlannedCall(
+                tuple(case.metric.name for case in asking),
+                stage,
+                replace(prompt, pictures=transcript.pictures),
+                call.schema,
+                asking[0].models,
+                placeholders=max(needed.values(), default=0),
+            )
+
+    def _rendered(self, focus: Collection[int]) -> Transcript:
+        shown = focus or None
+        found = (
+            self._render(focus=shown)
+            if self._max_tokens is None
+            else self._render(focus=shown, max_tokens=self._max_tokens)
         )
+        self._render = found.again or self._render
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from spanscore.errors import JudgeAnswerError, JudgeTooLongError
@@ -10,8 +11,6 @@ from spanscore.evaluation.inquiry import (
     Case,
     Inquiry,
     PlannedCall,
-    Planner,
-    Transcripts,
     at_once,
     in_stages,
     items_of,
@@ -38,9 +37,11 @@ class Judging:
         self, judge: Judge, config: Config, render: Renderer, slots: asyncio.Semaphore
     ) -> None:
         self._judge = judge
-        self._config = config
         self._render = render
         self._slots = slots
+        self._is_staged = config.plan == "staged"
+        self._max_calls = config.max_verdicts
+        self._max_output_tokens = config.max_output_tokens
 
     async def settled(
         self,
@@ -56,12 +57,13 @@ class Judging:
         `sample` says which of several answers is wanted.
         """
         cases = self._cases(metrics, subject)
-        transcripts = Transcripts(subject, self._render, earlier)
         inquiry = Inquiry(
             self._judge,
-            transcripts,
-            self._config.max_output_tokens,
-            sample,
+            subject,
+            self._render,
+            self._max_output_tokens,
+            earlier=earlier,
+            sample=sample,
             is_reused=self._takes_several(cases),
         )
         with Attempt("rendering the transcript") as attempt:
@@ -71,12 +73,9 @@ class Judging:
                 case.outcome = attempt.outcome
             return cases
         async with asyncio.TaskGroup() as group:
-            if self._config.plan == "fused":
-                for sharing in by_models(cases):
-                    group.create_task(self._bounded(partial(fused, sharing, inquiry)))
-            else:
-                for case in cases:
-                    group.create_task(self._bounded(partial(staged, case, inquiry)))
+            for sharing in self._sharing(cases):
+                judged = partial(staged, sharing[0]) if self._is_staged else partial(fused, sharing)
+                group.create_task(self._bounded(partial(judged, inquiry)))
         transcript = await inquiry.transcript()
         for case in cases:
             case.note(transcript.metadata)
@@ -89,23 +88,35 @@ class Judging:
         earlier: Sequence[AgentTrace] = (),
     ) -> list[PlannedCall]:
         """The calls of `settled`, without making them."""
-        cases = self._cases(metrics, subject)
-        planner = Planner(
-            Transcripts(subject, self._render, earlier), self._config.max_output_tokens
-        )
-        if self._config.plan == "staged":
-            return planner.staged(cases)
-        return [call for sharing in by_models(cases) for call in planner.fused(sharing)]
+        cases, most = self._cases(metrics, subject), self._max_output_tokens
+        inquiry = Inquiry(self._judge, subject, self._render, most, earlier=earlier)
+        found: list[PlannedCall] = []
+        for sharing in self._sharing(cases):
+            stages: Sequence[Questions] = sharing[0].metric.stages
+            if not self._is_staged:
+                stages = at_once(sharing, in_stages(sharing), most)
+            for number, questions in enumerate(stages, start=1):
+                found += inquiry.planned(sharing, number, questions)
+        return found
 
     def _cases(self, metrics: Sequence[Judged], subject: AgentTrace | Session) -> list[Case]:
-        return [Case(metric, subject, max_calls=self._config.max_verdicts) for metric in metrics]
+        return [Case(metric, subject, max_calls=self._max_calls) for metric in metrics]
+
+    def _sharing(self, cases: Sequence[Case]) -> list[list[Case]]:
+        """The cases in groups that share calls: those that ask the same models, or each alone."""
+        if self._is_staged:
+            return [[case] for case in cases]
+        groups: dict[tuple[str, ...], list[Case]] = {}
+        for case in cases:
+            groups.setdefault(case.models, []).append(case)
+        return list(groups.values())
 
     def _takes_several(self, cases: Sequence[Case]) -> bool:
         """Whether several calls will read the same transcript."""
-        if self._config.plan == "staged":
+        if self._is_staged:
             return sum(len(case.metric.stages) for case in cases) > 1
         asked = (x for case in cases for question in case.unanswered for x in case.items(question))
-        return len(dealt([*dict.fromkeys(asked)], self._config.max_output_tokens)) > 1
+        return len(dealt([*dict.fromkeys(asked)], self._max_output_tokens)) > 1
 
     async def _bounded(self, judged: Callable[[], Awaitable[None]]) -> None:
         """Wait for a place, and only then begin: who is cancelled before leaves nothing behind that
@@ -150,14 +161,6 @@ async def fused(cases: Sequence[Case], inquiry: Inquiry) -> None:
         await answer(unsettled, items_of(unsettled, questions), inquiry)
 
 
-def by_models(cases: Sequence[Case]) -> list[list[Case]]:
-    """The cases in groups that ask the same models."""
-    groups: dict[tuple[str, ...], list[Case]] = {}
-    for case in cases:
-        groups.setdefault(case.models, []).append(case)
-    return list(groups.values())
-
-
 _MAX_PROBLEMS = 5
 _BE_BRIEF = "It was cut off before it was complete. Be brief."
 
@@ -173,9 +176,7 @@ async def answer(cases: Sequence[Case], items: Sequence[Item], inquiry: Inquiry)
         batch = pending.popleft()
         wanted = _answerable(batch.items, items, cases)
         if wanted:
-            found = await _Asking(
-                cases, inquiry, Batch(wanted, batch.is_repeat, batch.objection)
-            ).made()
+            found = await _Asking(cases, inquiry, replace(batch, items=wanted)).made()
             pending.extendleft(reversed(found))
 
 
@@ -209,45 +210,32 @@ class _Asking:
     def __init__(self, cases: Sequence[Case], inquiry: Inquiry, batch: Batch) -> None:
         self._inquiry = inquiry
         self._batch = batch
-        self._cases = [
-            case
-            for case in cases
-            if any(True for item in batch.items for _ in _asking([case], item))
-        ]
+        needed = {id(case) for item in batch.items for case in _asking(cases, item)}
+        self._cases = [case for case in cases if id(case) in needed]
 
     async def made(self) -> list[Batch]:
         """Make the call. Returns the batches that follow it."""
+        batch = self._batch
         with Attempt("rendering the transcript") as rendering:
-            transcript = await self._inquiry.transcript(self._batch.places)
+            transcript = await self._inquiry.transcript(batch.places)
         if rendering.outcome is not None:
             return self._settled(rendering)
-        hidden = tuple(
-            x
-            for x in self._batch.items
-            if x.place is not None and x.place not in transcript.shown_calls
-        )
-        if hidden:
-            return self._without(hidden)
-        return await self._call(transcript)
-
-    def _without(self, hidden: tuple[Item, ...]) -> list[Batch]:
-        """The batches in place of one that the transcript has no room for: nothing of what it does
-        not show.
-        """
-        if hidden != self._batch.items:
-            shown = tuple(item for item in self._batch.items if item not in set(hidden))
-            return [
-                Batch(shown, self._batch.is_repeat, self._batch.objection),
-                Batch(hidden, self._batch.is_repeat),
-            ]
-        if len(hidden) > 1:
-            return list(self._batch.halves())
+        hidden = set(batch.places) - transcript.shown_calls
+        if not hidden:
+            return await self._call(transcript)
+        # nothing is asked of what the transcript has no room for
+        kept = tuple(x for x in batch.items if x.place not in hidden)
+        rest = tuple(x for x in batch.items if x.place in hidden)
+        if kept:
+            return [replace(batch, items=kept), replace(batch, items=rest, objection="")]
+        if len(rest) > 1:
+            return batch.halves()
         for case in self._cases:
-            case.take({hidden[0]: None})
+            case.take({rest[0]: None})
         return []
 
     async def _call(self, transcript: Transcript) -> list[Batch]:
-        call = self._inquiry.transcripts.call(self._batch.items, transcript)
+        call = self._inquiry.call(self._batch.items, transcript)
         with Attempt(f"asking for {', '.join(x.metric.name for x in self._cases)}") as attempt:
             quotes: dict[str, str] = {}
             for case in self._cases:
@@ -261,15 +249,13 @@ class _Asking:
             case.usage += usage
         if attempt.outcome is None:
             return self._taken(reading, model)
-        if isinstance(attempt.error, JudgeTooLongError) and self._inquiry.transcripts.shorten(
-            transcript
-        ):
+        error = attempt.error
+        is_too_long = isinstance(error, JudgeTooLongError)
+        if is_too_long and self._inquiry.shorten(transcript):
             return [self._batch]
-        if _is_too_much(attempt.error) and (
-            less := self._less(is_in_parts=issubclass(call.schema, Parts))
-        ):
-            return less
-        return self._settled(attempt)
+        is_too_much = is_too_long or (isinstance(error, JudgeAnswerError) and error.cut_off)
+        less = self._less(is_in_parts=issubclass(call.schema, Parts)) if is_too_much else []
+        return less or self._settled(attempt)
 
     def _settled(self, attempt: Attempt) -> list[Batch]:
         for case in self._cases:
@@ -281,7 +267,7 @@ class _Asking:
         nothing less.
         """
         if len(self._batch.items) > 1:
-            return list(self._batch.halves())
+            return self._batch.halves()
         # else the judge has shown the model its error itself
         if is_in_parts and not self._batch.is_repeat:
             return [Batch(self._batch.items, is_repeat=True, objection=_BE_BRIEF)]
@@ -297,14 +283,10 @@ class _Asking:
         rest = [Batch(cut, self._batch.is_repeat)] if cut else []
         if problems and self._batch.is_repeat:
             return [*self._refused(problems), *rest]
-        return [
-            *(
-                [Batch(tuple(problems), is_repeat=True, objection=_objection(problems))]
-                if problems
-                else []
-            ),
-            *rest,
-        ]
+        texts = dict.fromkeys(f"{item.question.key}: {x.problem}" for item, x in problems.items())
+        objection = " ".join(list(texts)[:_MAX_PROBLEMS])
+        again = [Batch(tuple(problems), is_repeat=True, objection=objection)] if problems else []
+        return again + rest
 
     def _give(self, reading: Reading, model: str) -> None:
         """Give each case the answers to its own questions."""
@@ -320,21 +302,9 @@ class _Asking:
     def _refused(self, problems: Mapping[Item, Invalid]) -> list[Batch]:
         """Fail the cases that need what got no valid answer twice."""
         for item, problem in problems.items():
+            why = (
+                f"The judge gave no valid answer on {item.question.key}, not even when asked again"
+            )
             for case in _asking(self._cases, item):
-                problem_text = (
-                    f"The judge gave no valid answer on {item.question.key}, not even when asked"
-                    " again"
-                )
-                case.outcome = outcome_of(JudgeAnswerError(f"{problem_text}: {problem.problem}"))
+                case.outcome = outcome_of(JudgeAnswerError(f"{why}: {problem.problem}"))
         return []
-
-
-def _is_too_much(error: Exception | None) -> bool:
-    return isinstance(error, JudgeTooLongError) or (
-        isinstance(error, JudgeAnswerError) and error.cut_off
-    )
-
-
-def _objection(problems: Mapping[Item, Invalid]) -> str:
-    texts = dict.fromkeys(f"{item.question.key}: {x.problem}" for item, x in problems.items())
-    return " ".join(list(texts)[:_MAX_PROBLEMS])

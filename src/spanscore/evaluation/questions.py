@@ -4,7 +4,7 @@ import functools
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from string import Template
 from typing import Any
 
@@ -40,16 +40,6 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """A tool call as a question names it: the number of its step in the transcript, and the tool's
-    name.
-    """
-
-    number: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class Reading:
     """What an answer gives: the valid answers, and what is wrong with each item that has none.
 
@@ -67,11 +57,12 @@ class Call:
 
     The answer to a single question that has a model of its own is that model; else it is an object
     with one member for each question, by its key, and that member is a list where the question is
-    about tool calls one by one. `listed` are those calls by their place.
+    about tool calls one by one. `steps` are the numbers of those calls in the transcript and the
+    names of their tools, by their place.
     """
 
     items: tuple[Item, ...]
-    listed: Mapping[int, Listed]
+    steps: Mapping[int, tuple[int, str]]
 
     @property
     def questions(self) -> Questions:
@@ -89,7 +80,7 @@ class Call:
         found: dict[Question, list[Item]] = {}
         for item in self.items:
             found.setdefault(item.question, []).append(item)
-        return [Call(tuple(items), self.listed) for items in found.values()]
+        return [Call(tuple(items), self.steps) for items in found.values()]
 
     def answered(self, answers: Mapping[Item, Any]) -> BaseModel | None:
         """The answer to this call of a single question, made of `answers`; None where one of its
@@ -111,14 +102,13 @@ class Call:
 
         `objection`: what was wrong with the answer before.
         """
-        places = [item.place for item in self.items if item.place is not None]
-        calls = "\n".join(
-            f"step {x.number}: {x.name}" for x in map(self.listed.__getitem__, places)
-        )
-        fenced = {
-            name: fence(text)
-            for name, text in {**quotes, **({"calls": calls} if calls else {})}.items()
-        }
+        steps = [self.steps[item.place] for item in self.items if item.place is not None]
+        shown = [
+            f"step {number}: {' '.join(name.split())[:_MAX_NAME_CHARACTERS]}"
+            for number, name in steps
+        ]
+        calls = {"calls": "\n".join(shown)} if shown else {}
+        fenced = {name: fence(text) for name, text in {**quotes, **calls}.items()}
         questions = self.questions
         asked = {x.key for x in questions}
         texts = [_filled(x, fenced, asked) for x in questions]
@@ -145,10 +135,8 @@ class Call:
                 values |= dict.fromkeys(own, value)
             else:
                 values |= self._by_call(own, value, cut_off=was_cut_off(answer))
-        valid = {item: value for item, value in values.items() if not isinstance(value, Invalid)}
-        return Reading(
-            valid, {item: value for item, value in values.items() if isinstance(value, Invalid)}
-        )
+        problems = {item: x for item, x in values.items() if isinstance(x, Invalid)}
+        return Reading({x: values[x] for x in values if x not in problems}, problems)
 
     def _by_call(
         self, items: Sequence[Item], given: Sequence[Any], *, cut_off: bool
@@ -160,24 +148,19 @@ class Call:
         for element in given:
             if not isinstance(element, Invalid):
                 by_number.setdefault(element.call, []).append(element)
-        numbers = [self.listed[item.place or 0].number for item in items]
-        stray = [f"There is no step {x} in the list." for x in by_number if x not in set(numbers)][
-            :_MAX_STRAY
-        ]
-        invalid = [x.problem for x in given if isinstance(x, Invalid)][:_MAX_STRAY]
+        numbers = [self.steps[item.place or 0][0] for item in items]
+        stray = [f"There is no step {x} in the list." for x in by_number if x not in numbers]
+        invalid = [x.problem for x in given if isinstance(x, Invalid)]
         for item, number in zip(items, numbers, strict=True):
             found = by_number.get(number, [])
             if len(found) == 1:
                 yield item, found[0]
             elif found:
-                yield (
-                    item,
-                    Invalid(
-                        f"Step {number} was answered {len(found)} times; give one answer for it."
-                    ),
-                )
+                problem = f"Step {number} was answered {len(found)} times; give one answer for it."
+                yield item, Invalid(problem)
             else:
-                problem = " ".join((f"Step {number} was not answered.", *stray, *invalid))
+                missing = f"Step {number} was not answered."
+                problem = " ".join((missing, *stray[:_MAX_STRAY], *invalid[:_MAX_STRAY]))
                 yield item, Invalid(problem, cut_off)
 
 
@@ -198,11 +181,6 @@ def _may_be_moot(question: Question, asked: Collection[str]) -> bool:
     return bool(question.moot) and any(x in asked for x in question.needs)
 
 
-def listed(name: str, number: int) -> Listed:
-    """A tool call with its name on one line, shortened to be listed."""
-    return Listed(number, " ".join(name.split())[:_MAX_NAME_CHARACTERS])
-
-
 def quoted(answers: Answers) -> dict[str, str]:
     """Answers as templates quote them: a text as it is, a list numbered, anything else as JSON."""
     return {
@@ -215,11 +193,11 @@ def prompt_hash(calls: tuple[Questions, ...], model: str | None, *, pictures: bo
     """16 hex digits over all that decides how `calls` are judged: instructions, templates, schemas,
     the model, and whether it sees pictures.
     """
-    questions_of_calls = [
+    asked = [
         [[x.key, x.text, TypeAdapter(x.answer).json_schema()] for x in questions]
         for questions in calls
     ]
-    return digest([INSTRUCTIONS, questions_of_calls, model, *(["pictures"] if pictures else [])])
+    return digest([INSTRUCTIONS, asked, model, *(["pictures"] if pictures else [])])
 
 
 def digest(content: Any) -> str:
@@ -239,17 +217,11 @@ def distinct(questions: Iterable[Question]) -> Questions:
     return tuple(found.values())
 
 
-def _stands_alone(questions: Questions) -> bool:
-    if len(questions) != 1 or questions[0].of_calls:
-        return False
-    only = questions[0].answer
-    return isinstance(only, type) and issubclass(only, BaseModel)
-
-
 @functools.lru_cache(maxsize=256)  # which questions share a call depends on what the trace lacks
 def _schema(questions: Questions) -> type[BaseModel]:
-    if _stands_alone(questions):
-        alone: type[BaseModel] = questions[0].answer
+    first, *others = questions
+    alone: Any = first.answer
+    if not (others or first.of_calls) and isinstance(alone, type) and issubclass(alone, BaseModel):
         return alone
     keys = {x.key for x in questions}
     fields = {x.key: x.answer | None if _may_be_moot(x, keys) else x.answer for x in questions}
@@ -292,13 +264,10 @@ class Batch:
         """The places of the tool calls that it is about."""
         return tuple(item.place for item in self.items if item.place is not None)
 
-    def halves(self) -> tuple["Batch", "Batch"]:
+    def halves(self) -> list["Batch"]:
         """The same in two calls; of at least two items."""
         middle = len(self.items) // 2
-        return (
-            Batch(self.items[:middle], self.is_repeat, self.objection),
-            Batch(self.items[middle:], self.is_repeat, self.objection),
-        )
+        return [replace(self, items=x) for x in (self.items[:middle], self.items[middle:])]
 
 
 def dealt(items: Sequence[Item], max_output_tokens: int) -> list[Batch]:

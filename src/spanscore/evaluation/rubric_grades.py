@@ -1,7 +1,7 @@
 """A session graded by the rubric."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -78,22 +78,15 @@ class Grading:
     async def _averaged(
         self, rubric: Rubric, session: Session, expected: Expected, judge: Judge
     ) -> list[Graded]:
-        def show(longest: int) -> Transcript:
-            return _rendered(session, self._render, longest, expected)
+        show = partial(_rendered, session, self._render, expected)
 
-        samples = (
-            self._sampled(
-                partial(_by_judge, rubric, session, judge, show, self._longest, expected), sample
-            )
-            for sample in range(self._samples)
-        )
-        return averaged(rubric, await asyncio.gather(*samples))
+        async def sampled(sample: int) -> list[Graded]:
+            async with self._slots:
+                return await _by_judge(
+                    rubric, session, judge, show, self._longest, expected, sample
+                )
 
-    async def _sampled(
-        self, judged: Callable[[int], Awaitable[list[Graded]]], sample: int
-    ) -> list[Graded]:
-        async with self._slots:
-            return await judged(sample)
+        return averaged(rubric, await asyncio.gather(*map(sampled, range(self._samples))))
 
     def planned(self, rubric: Rubric, session: Session) -> list[PlannedCall]:
         """The call that the judge would get, once for each sample, and of a cascade as if it left
@@ -121,10 +114,8 @@ def _measurable(
     rubric: Rubric, session: Session
 ) -> tuple[tuple[Criterion, ...], dict[str, Outcome]]:
     """The criteria on which `session` can be scored, and by id why it cannot on the others."""
-    skips: dict[str, Outcome] = {}
-    for criterion in rubric.criteria:
-        if (skip := criterion.unmeasurable(session)) is not None:
-            skips[criterion.id] = skip
+    found = {x.id: x.unmeasurable(session) for x in rubric.criteria}
+    skips: dict[str, Outcome] = {name: skip for name, skip in found.items() if skip is not None}
     return tuple(x for x in rubric.criteria if x.id not in skips), skips
 
 
@@ -168,15 +159,10 @@ async def _by_judge(
         outcomes |= dict.fromkeys((x.id for x in criteria), attempt.outcome)
     hashed = prompt_hash(criteria, expected.kinds, model, pictures=has_pictures)
     evaluator = Evaluator("LLM", "judge", Overall.version, model=model, prompt_hash=hashed)
-    unanswered = (
-        _invalid(findings, criterial.OUTCOMES) if criterial.OUTCOMES in findings.problems else None
-    )
-    return _graded(
-        rubric,
-        session,
-        expected,
-        Findings(outcomes, findings.verdicts, evaluator, attempt.usage, unanswered),
-    )
+    name = criterial.OUTCOMES
+    unanswered = _invalid(findings, name) if name in findings.problems else None
+    found = Findings(outcomes, findings.verdicts, evaluator, attempt.usage, unanswered)
+    return _graded(rubric, session, expected, found)
 
 
 async def _answers_of(
@@ -205,7 +191,7 @@ async def _answers_of(
             attempt.usage += spent_on(error)
 
 
-def _rendered(session: Session, render: Renderer, longest: int, expected: Expected) -> Transcript:
+def _rendered(session: Session, render: Renderer, expected: Expected, longest: int) -> Transcript:
     """`session` for reading, in as many of the `longest` tokens as what is `expected` leaves.
 
     Raises InputError where that takes more than half of them: of what was recorded too little would
@@ -291,47 +277,35 @@ def _graded(
     rubric: Rubric, session: Session, expected: Expected, findings: Findings
 ) -> list[Graded]:
     """The scores that the run gives: each criterion's, then the overall one."""
+    outcomes, usage, evaluator = findings.outcomes, findings.usage, findings.evaluator
     answered = [
-        x.id
-        for x in rubric.criteria
-        if not isinstance(findings.outcomes[x.id], Skip) or findings.usage.calls
+        x.id for x in rubric.criteria if not isinstance(outcomes[x.id], Skip) or usage.calls
     ]
-    costs = (
-        dict(zip(answered, shares(findings.usage, len(answered)), strict=True)) if answered else {}
-    )
+    costs = dict(zip(answered, shares(usage, len(answered)), strict=True)) if answered else {}
     threshold = float(criterial.ACCEPTABLE) if rubric.threshold is None else rubric.threshold
-    found = [
-        Graded(
-            x.criterion.metric,
-            criterial.RubricMetric.scale,
-            threshold,
-            Measured(
-                _described(findings.outcomes[x.criterion.id], x.criterion, x.weight, session),
-                findings.evaluator,
-                costs.get(x.criterion.id, JudgeUsage()),
-            ),
-        )
-        for x in rubric.weighted
-    ]
+    found = []
+    for criterion, weight in ((x.criterion, x.weight) for x in rubric.weighted):
+        outcome = _described(outcomes[criterion.id], criterion, weight, session)
+        measured = Measured(outcome, evaluator, costs.get(criterion.id, JudgeUsage()))
+        found.append(Graded(criterion.metric, criterial.RubricMetric.scale, threshold, measured))
     if rubric.gives(OVERALL):
         least = rubric.pass_threshold if rubric.threshold is None else rubric.threshold
         whole = overall(rubric, expected, findings, least)
-        found.append(Graded(OVERALL, Overall.scale, least, Measured(whole, findings.evaluator)))
+        found.append(Graded(OVERALL, Overall.scale, least, Measured(whole, evaluator)))
     return [x for x in found if rubric.gives(x.metric)]
 
 
 def _described(outcome: Outcome, criterion: Criterion, weight: float, session: Session) -> Outcome:
     if not isinstance(outcome, Score):
         return outcome
+    turns = outcome.metadata["turns"]
     facts = {
         "display_name": criterion.display_name,
         "tier": criterion.tier,
         "weight": weight,
         "type": criterion.kind,
         **outcome.metadata,
-        "turn_trace_ids": [
-            session.traces[index].trace_ids[0] for index in outcome.metadata["turns"]
-        ],
+        "turn_trace_ids": [session.traces[index].trace_ids[0] for index in turns],
     }
     if criterion.kind == "binary":
         facts["passed"] = outcome.label == "pass"
@@ -355,11 +329,10 @@ def _averaged(rubric: Rubric, samples: Sequence[Graded]) -> Graded:
     outcome = combined(outcomes, first.scale)
     if isinstance(outcome, Score):
         scored = [x for x in outcomes if isinstance(x, Score)]
-        outcome = (
-            _of_whole(outcome, scored, first)
-            if first.metric == OVERALL
-            else _of_criterion(outcome, rubric, first)
-        )
+        is_whole = first.metric == OVERALL
+        found = _of_whole(outcome, scored, first) if is_whole else _of_one(outcome, rubric, first)
+        label, facts = found
+        outcome = replace(outcome, label=label, metadata={**outcome.metadata, **facts})
     usage = sum((x.measured.usage for x in samples), JudgeUsage())
     return first._replace(measured=Measured(outcome, _evaluator(samples), usage))
 
@@ -376,18 +349,19 @@ def _evaluator(samples: Sequence[Graded]) -> Evaluator:
     return replace(first, model=named(models), prompt_hash=prompt_hash)
 
 
-def _of_criterion(mean: Score, rubric: Rubric, graded: Graded) -> Outcome:
+def _of_one(mean: Score, rubric: Rubric, graded: Graded) -> tuple[str | None, dict[str, Any]]:
+    """The label of a criterion's mean, and what it changes in the metadata."""
     criterion = next(x for x in rubric.criteria if x.metric == graded.metric)
     label = criterion.label(round(mean.value))
-    passed = {"passed": label == "pass"} if "passed" in mean.metadata else {}
-    return replace(mean, label=label, metadata={**mean.metadata, **passed})
+    return label, {"passed": label == "pass"} if "passed" in mean.metadata else {}
 
 
-def _of_whole(mean: Score, samples: Sequence[Score], graded: Graded) -> Outcome:
+def _of_whole(
+    mean: Score, samples: Sequence[Score], graded: Graded
+) -> tuple[str | None, dict[str, Any]]:
+    """The same of the whole rubric's."""
     if mean.metadata["decided_by"] == "threshold":
         passed = graded.threshold is not None and reaches(mean.value, graded.threshold)
     else:
         passed = 2 * sum(x.label == "pass" for x in samples) > len(samples)
-    return replace(
-        mean, label="pass" if passed else "fail", metadata={**mean.metadata, "passed": passed}
-    )
+    return "pass" if passed else "fail", {"passed": passed}

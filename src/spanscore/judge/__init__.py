@@ -8,13 +8,13 @@ from pydantic import BaseModel
 
 from spanscore.errors import ConfigError
 from spanscore.judge.answer import schema_text
+from spanscore.judge.budget import SharedLimits
 from spanscore.judge.cache import Cache, FileCache, MemoryCache, RecordedJudge, default_path
 from spanscore.judge.config import CacheConfig, Config
 from spanscore.judge.litellm import LiteLLM
 from spanscore.judge.model_judge import ModelJudge, nobody_to_ask
 from spanscore.judge.port import Answer, Judge, Prompt
 from spanscore.judge.redaction import redact
-from spanscore.judge.shared_limits import SharedLimits
 from spanscore.judge.transcript import Renderer, estimate_tokens, render
 from spanscore.lazy_imports import require_litellm
 from spanscore.telemetry import Meter

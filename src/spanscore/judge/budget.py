@@ -1,18 +1,38 @@
-"""The budget of judging: reserved before, corrected after."""
+"""The budget of judging: reserved before, corrected after; by one process or by several servers."""
 
 import asyncio
+import copy
 import math
+import threading
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from functools import partial
+from typing import Final, Protocol, TypeAlias, TypeVar
+from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from spanscore.errors import BudgetExhaustedError
+from spanscore.errors import (
+    BudgetExhaustedError,
+    JudgeError,
+    JudgeUnavailableError,
+    PermanentError,
+    RetryableError,
+)
 from spanscore.judge import config
+from spanscore.judge.pace import Timing
+from spanscore.model.spending import Spending, Standing
 
 _MAX_TENANTS: Final = 1000
 _OTHERS: Final = "\n"  # no tenant has this name
+_PATIENCE_NS: Final = 30 * 10**9
+"""For how long the database is tried before a call fails."""
+_WAIT_FOR_OTHERS_NS: Final = 60 * 10**9
+"""For how long a call waits at most for what other servers' calls may turn out not to cost."""
+_LOOK_EVERY_S: Final = 1.0
+
+T = TypeVar("T")
 
 
 class Shares:
@@ -44,10 +64,7 @@ class Shares:
         """Begin a new window, in which a share is kept for whoever has spent in the one that
         ends.
         """
-        self.total = 0
-        self._spent = defaultdict(
-            float, {name: 0.0 for name, spent in self._spent.items() if spent > 0}
-        )
+        self.load((), [name for name, spent in self._spent.items() if spent > 0])
 
     def add(self, tenant: str, amount: float) -> None:
         """A tenant has spent so much more, or less where it is negative."""
@@ -107,8 +124,6 @@ class Shares:
 Keep: TypeAlias = Callable[[], Awaitable[None]]
 """Returns when all that is booked by now would survive a kill."""
 
-_WINDOW_NS = {"hour": 3600 * 10**9, "day": 86400 * 10**9}
-
 
 @dataclass(frozen=True, slots=True)
 class Need:
@@ -147,30 +162,33 @@ class Reservation:
 class Budget:
     """The ledger of the current window, in which each tenant has a share.
 
-    Not for use from several threads.
+    May be used from several threads.
     """
 
     key = "judge.budget"
     """What its limits are called in messages."""
 
     def __init__(self, limits: config.Budget) -> None:
-        self._limits = limits
+        self._window_ns: int | None = limits.window_ns
+        self._period = f" for this {limits.per}"
         self._window = -1
         self._tokens, self._usd = Shares("tokens", limits.max_tokens), Shares("usd", limits.max_usd)
         self._limited = [x for x in (self._tokens, self._usd) if x.limit < math.inf]
         self._open: set[Reservation] = set()
+        self._lock = threading.RLock()
 
     @property
     def counts_usd(self) -> bool:
         """Whether a call's cost must be known before it is made."""
-        return self._limits.max_usd is not None
+        return self._usd in self._limited
 
     def left(self, now_ns: int) -> dict[str, tuple[float, float]]:
         """What is left of each limit and the limit itself, by unit; nothing where there is no
         limit.
         """
-        self._turn_to(now_ns)
-        return {x.unit: (x.limit - x.total, x.limit) for x in self._limited}
+        with self._lock:
+            self._turn_to(now_ns)
+            return {x.unit: (x.limit - x.total, x.limit) for x in self._limited}
 
     def affordable_output(self, need: Need, now_ns: int, tenant: str = "") -> int:
         """The longest output, at most `need.most_output`, that a tenant can pay for; negative: not
@@ -210,24 +228,18 @@ class Budget:
         BudgetExhaustedError.
         """
         output = self.affordable_output(need, now_ns, tenant)
-        if output >= need.most_output:
-            return self.book(need, need.most_output, now_ns, tenant)
-        still_open = self.open_for(tenant)
-        if awaited := still_open if awaited is None else awaited & still_open:
-            return awaited
-        return self.book(need, max(output, need.least_output), now_ns, tenant)
+        if output < need.most_output:
+            still_open = self.open_for(tenant)
+            if awaited := still_open if awaited is None else awaited & still_open:
+                return awaited
+            output = max(output, need.least_output)
+        reserved = self.reserve(need.input_tokens + output, need.usd(output), now_ns, tenant)
+        reserved.output_tokens = output
+        return reserved
 
     def has_open(self, reservations: set[Reservation]) -> bool:
         """Whether all of these calls are still under way."""
         return reservations <= self._open
-
-    def book(self, need: Need, output_tokens: int, now_ns: int, tenant: str = "") -> Reservation:
-        """`reserve` for a call whose output is held to `output_tokens`."""
-        reserved = self.reserve(
-            need.input_tokens + output_tokens, need.usd(output_tokens), now_ns, tenant
-        )
-        reserved.output_tokens = output_tokens
-        return reserved
 
     def reserve(self, tokens: int, usd: float, now_ns: int, tenant: str = "") -> Reservation:
         """Book a call's largest possible cost.
@@ -247,10 +259,11 @@ class Budget:
 
     def settle(self, reservation: Reservation, tokens: int, usd: float) -> None:
         """Replace what was reserved by what the call did cost."""
-        if reservation.window == self._window:
-            self._spend(tokens - reservation.tokens, usd - reservation.usd, reservation.tenant)
-        reservation.tokens, reservation.usd = tokens, usd
-        self.close(reservation)
+        with self._lock:
+            if reservation.window == self._window:
+                self._spend(tokens - reservation.tokens, usd - reservation.usd, reservation.tenant)
+            reservation.tokens, reservation.usd = tokens, usd
+            self.close(reservation)
 
     def close(self, reservation: Reservation) -> None:
         """Nothing more is learnt of what the call did cost: what was reserved stands."""
@@ -270,19 +283,19 @@ class Budget:
         self._usd.add(tenant, usd)
 
     def _window_at(self, now_ns: int) -> int:
-        return now_ns // _WINDOW_NS[self._limits.per]
+        return now_ns // self._window_ns if self._window_ns else 0
 
     def _check(self, shares: Shares, wanted: float, now_ns: int) -> None:
         limit, spent = shares.limit, shares.total
         if spent + wanted <= limit:
             return
-        key = f"{self.key}.max_{shares.unit}"
+        key = f"{self.key}.max_{shares.unit} = {limit:g}"
         if wanted > limit:
             raise BudgetExhaustedError(
-                f"{key} = {limit:g} is less than one call may take ({wanted:g}); raise it"
+                f"{key} is less than one call may take ({wanted:g}); raise it"
             )
         raise BudgetExhaustedError(
-            f"{key} = {limit:g}{self._period()} is spent ({spent:g}); {self._remedy(now_ns)}"
+            f"{key}{self._period} is spent ({spent:g}); {self._remedy(now_ns)}"
         )
 
     def _check_share(self, shares: Shares, wanted: float, now_ns: int, tenant: str) -> None:
@@ -296,25 +309,18 @@ class Budget:
                 f"the tenant's share of {key} is {share:g}, less than one call may take"
                 f" ({wanted:g}); raise it"
             )
+        why = f"the tenant's share of {key}{self._period} is {share:g}, of which {spent:g} is spent"
         if spent + wanted <= share:  # others spent of it before this tenant came
-            why = f"what is left of {key}{self._period()} is kept for other tenants"
-        else:
-            why = (
-                f"the tenant's share of {key}{self._period()} is {share:g}, of which {spent:g} is"
-                " spent"
-            )
+            why = f"what is left of {key}{self._period} is kept for other tenants"
         raise BudgetExhaustedError(
             f"{why}, and one call may take {wanted:g}; {self._remedy(now_ns)}"
         )
 
-    def _period(self) -> str:
-        """The window, as messages name it."""
-        return f" for this {self._limits.per}"
-
     def _remedy(self, now_ns: int) -> str:
         """What helps where a limit is spent."""
-        window_ns = _WINDOW_NS[self._limits.per]
-        left_min = -(-(window_ns - now_ns % window_ns) // (60 * 10**9))
+        if self._window_ns is None:
+            return "raise it and retry"
+        left_min = -(-(self._window_ns - now_ns % self._window_ns) // (60 * 10**9))
         return f"the next begins in {left_min} min"
 
 
@@ -326,7 +332,7 @@ class TotalBudget(Budget):
     def __init__(self, limits: config.Budget, tokens: int = 0, usd: float = 0.0) -> None:
         """`tokens` and `usd` were spent before. Of `limits`, `per` does not count."""
         super().__init__(limits)
-        self._window = 0
+        self._window_ns, self._period, self._window = None, "", 0
         self._tokens.total, self._usd.total = tokens, usd
 
     @property
@@ -335,15 +341,6 @@ class TotalBudget(Budget):
         were given up.
         """
         return int(self._tokens.total), self._usd.total
-
-    def _window_at(self, _now_ns: int) -> int:
-        return 0
-
-    def _period(self) -> str:
-        return ""
-
-    def _remedy(self, _now_ns: int) -> str:
-        return "raise it and retry"
 
 
 class Purse:
@@ -354,10 +351,19 @@ class Purse:
     """
 
     def __init__(
-        self, budget: Budget, clock_ns: Callable[[], int], keep: Keep | None = None
+        self,
+        budget: Budget,
+        clock_ns: Callable[[], int],
+        keep: Keep | None = None,
+        *,
+        stands_behind: bool = False,
     ) -> None:
-        """`keep` is waited for with each reservation; None: what is booked need not survive."""
+        """`keep` is waited for with each reservation; None: what is booked need not survive.
+
+        Calls that it pays for `stands_behind` all others in a model's queue.
+        """
         self.budget = budget
+        self.stands_behind = stands_behind
         self._keep = keep
         self._clock_ns = clock_ns
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -374,13 +380,11 @@ class Purse:
         """
         reserved = await self._book(needed, tenant)
         if self._keep is not None:
-            is_kept = False
             try:
                 await self._keep()
-                is_kept = True
-            finally:
-                if not is_kept:  # so the call is not made
-                    self.settle(reserved, 0, 0.0)
+            except BaseException:  # so the call is not made
+                self.settle(reserved, 0, 0.0)
+                raise
         return reserved
 
     def settle(self, reservation: Reservation, tokens: int, usd: float) -> None:
@@ -415,3 +419,240 @@ class Purse:
         if self.budget.has_open(awaited):
             self._settled.clear()
             await self._settled.wait()
+
+
+class SharedLimits(Protocol):
+    """What servers know of each other's calls, in a database.
+
+    Its methods are called in threads. They raise RetryableError and PermanentError.
+    """
+
+    def exchange(
+        self, server: str, window_ns: int, decide: Callable[[Standing], Mapping[str, Spending]]
+    ) -> None:
+        """Write what `decide` gives, in place of what this server has written of these tenants;
+        no other server decides meanwhile.
+
+        Windows are `window_ns` long, and begin by the database's clock.
+        """
+        ...
+
+    def take_slot(self, model: str, interval_s: float) -> float:
+        """Seconds until a call of a model may be made, behind which none follows for
+        `interval_s`.
+        """
+        ...
+
+
+async def patiently(ask: Callable[[], T], timing: Timing) -> T:
+    """What the database answers, in a thread.
+
+    Raises JudgeUnavailableError where it does not for half a minute: nothing is sent without it.
+    """
+    last_ns = timing.clock_ns() + _PATIENCE_NS
+    while True:
+        try:
+            return await asyncio.to_thread(ask)
+        except (RetryableError, PermanentError) as error:
+            if isinstance(error, PermanentError) or timing.clock_ns() >= last_ns:
+                raise JudgeUnavailableError(
+                    f"no model was asked, since what other servers ask is not known: {error}"
+                ) from error
+            await timing.sleep(error.retry_after_s)
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """A call that is to be booked, and what came of that."""
+
+    need: Need
+    tenant: str
+    awaited: set[Reservation] | None
+    begun_ns: int
+    found: Reservation | set[Reservation] | JudgeError | None = None
+
+
+class SharedBudget(Budget):
+    """The budget as it was when the other servers' spending was last read."""
+
+    def __init__(self, limits: config.Budget) -> None:
+        super().__init__(limits)
+        self._own: dict[str, tuple[int, float]] = {}
+        self._others: Mapping[str, Spending] = {}
+        self._changed: set[str] = set()
+
+    @property
+    def window_ns(self) -> int:
+        """How long a window is."""
+        return self._window_ns or 0
+
+    def close(self, reservation: Reservation) -> None:
+        """See `Budget.close`."""
+        with self._lock:
+            super().close(reservation)
+            if reservation.window == self._window:
+                self._changed.add(self._tokens.name(reservation.tenant))
+
+    def decide(
+        self, asked: Collection[_Asked], now_ns: int, standing: Standing
+    ) -> dict[str, Spending]:
+        """Book what fits beside what others have spent; returns what of this server's spending is
+        to be written.
+        """
+        with self._lock:
+            self._load(standing)
+            for x in asked:
+                x.found = self._booked(x, now_ns)
+            changed, self._changed = self._changed, set()
+            return {tenant: self._spending(tenant) for tenant in changed}
+
+    def undo(self, asked: Collection[_Asked], unwritten: Collection[str]) -> None:
+        """Take back what was decided, since it may not have been written."""
+        with self._lock:
+            self._changed.update(unwritten)
+            for x in asked:
+                if isinstance(x.found, Reservation):
+                    self.settle(x.found, 0, 0.0)
+                x.found = None
+
+    def _load(self, standing: Standing) -> None:
+        if standing.window > self._window:
+            self._window = standing.window
+            self._own.clear()
+            self._changed.clear()
+        self._others = standing.others
+        spent = [(name, (x.tokens, x.usd)) for name, x in self._others.items()]
+        spent += self._own.items()
+        for place, shares in enumerate((self._tokens, self._usd)):
+            shares.load(((name, both[place]) for name, both in spent), standing.before)
+
+    def _booked(
+        self, x: _Asked, now_ns: int
+    ) -> Reservation | set[Reservation] | BudgetExhaustedError:
+        try:
+            return self.attempt(x.need, now_ns, x.tenant, x.awaited)
+        except BudgetExhaustedError as error:
+            has_time = now_ns - x.begun_ns < _WAIT_FOR_OTHERS_NS
+            return set() if has_time and self._others_may_free(x) else error
+
+    def _others_may_free(self, x: _Asked) -> bool:
+        """Whether the call fits if what other servers have under way costs nothing."""
+        need = x.need
+        wanted = {
+            "tokens": need.input_tokens + need.least_output,
+            "usd": need.usd(need.least_output),
+        }
+        freed = {
+            "tokens": sum(y.open_tokens for y in self._others.values()),
+            "usd": sum(y.open_usd for y in self._others.values()),
+        }
+        return all(y.spare(x.tenant) + freed[y.unit] >= wanted[y.unit] for y in self._limited)
+
+    def _spending(self, name: str) -> Spending:
+        of_window = [x for x in self._open if x.window == self._window]
+        still_open = [x for x in of_window if self._tokens.name(x.tenant) == name]
+        return Spending(
+            *self._own.get(name, (0, 0.0)),
+            sum(x.tokens for x in still_open),
+            sum(x.usd for x in still_open),
+        )
+
+    def _spend(self, tokens: int, usd: float, tenant: str) -> None:
+        name = self._tokens.name(tenant)
+        super()._spend(tokens, usd, tenant)
+        own_tokens, own_usd = self._own.get(name, (0, 0.0))
+        self._own[name] = own_tokens + tokens, own_usd + usd
+        self._changed.add(name)
+
+    def _window_at(self, _now_ns: int) -> int:
+        return self._window  # the database's clock decides
+
+
+class SharedPurse(Purse):
+    """A purse whose budget other servers spend too.
+
+    Calls that ask while the database is waited for are booked together.
+    """
+
+    def __init__(self, budget: SharedBudget, timing: Timing, limits: SharedLimits) -> None:
+        super().__init__(budget, timing.clock_ns)
+        self._shared = budget
+        self._timing = timing
+        self._limits = limits
+        self._server = uuid4().hex
+        self._asked: list[_Asked] = []
+        self._exchanging = asyncio.Lock()
+
+    async def refresh(self) -> None:
+        """Write what calls did cost, and read what other servers have spent, if that is possible
+        now.
+        """
+        async with self._exchanging:
+            with suppress(RetryableError, PermanentError):
+                await asyncio.to_thread(self._exchange, [])
+
+    async def _attempt(
+        self, need: Need, tenant: str, awaited: set[Reservation] | None, begun_ns: int
+    ) -> Reservation | set[Reservation]:
+        asked = _Asked(need, tenant, awaited, begun_ns)
+        booking = asyncio.ensure_future(self._book_together(asked))
+        try:
+            return await asyncio.shield(booking)
+        except asyncio.CancelledError:
+            booking.add_done_callback(self._give_back)
+            raise
+
+    async def _wait(self, awaited: set[Reservation]) -> None:
+        if awaited:
+            await super()._wait(awaited)
+        else:  # those of other servers
+            await self._timing.sleep(_LOOK_EVERY_S)
+
+    async def _book_together(self, asked: _Asked) -> Reservation | set[Reservation]:
+        self._asked.append(asked)
+        async with self._exchanging:
+            if asked.found is None:
+                batch = [asked, *(x for x in self._asked if x is not asked)]
+                self._asked = []
+                await self._booked_or_failed(batch)
+        if isinstance(asked.found, JudgeError):
+            raise copy.copy(asked.found)
+        assert asked.found is not None  # noqa: S101 - the exchange has found something
+        return asked.found
+
+    async def _booked_or_failed(self, batch: list[_Asked]) -> None:
+        try:
+            await patiently(partial(self._exchange, batch), self._timing)
+        except JudgeUnavailableError as error:
+            for x in batch:
+                x.found = error
+
+    def _exchange(self, asked: list[_Asked]) -> None:
+        """Book calls, in a thread."""
+        written: Mapping[str, Spending] = {}
+
+        def decide(standing: Standing) -> Mapping[str, Spending]:
+            nonlocal written
+            written = self._shared.decide(asked, self._timing.clock_ns(), standing)
+            return written
+
+        try:
+            self._limits.exchange(self._server, self._shared.window_ns, decide)
+        except BaseException:
+            self._shared.undo(asked, written)
+            raise
+
+    def _give_back(self, booking: asyncio.Future[Reservation | set[Reservation]]) -> None:
+        """Nobody waits for this booking any more, so the call is not made."""
+        if booking.cancelled() or booking.exception() is not None:
+            return
+        if isinstance(reserved := booking.result(), Reservation):
+            self.settle(reserved, 0, 0.0)
+
+
+def open_purse(limits: config.Budget, timing: Timing, shared: SharedLimits | None) -> Purse:
+    """What calls are paid from; with `shared`, together with other servers."""
+    has_limit = limits.max_tokens is not None or limits.max_usd is not None
+    if shared is None or not has_limit:
+        return Purse(Budget(limits), timing.clock_ns)
+    return SharedPurse(SharedBudget(limits), timing, shared)

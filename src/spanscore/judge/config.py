@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from spanscore.judge import provider, redaction
-from spanscore.judge.secrets import Rule
+from spanscore.judge.redaction import Rule
 from spanscore.model.options import ByteSize, Duration, Options, duration_ns
 
 _RESERVED = re.compile(
@@ -392,11 +392,16 @@ class Config(Options):
         another one's.
         """
         changes: dict[str, Any] = {"model": model}
-        if self.model not in {None, model}:
-            owner = provider.provider(model)
-            if owner is None or owner != provider.provider(str(self.model)):
-                changes |= {"api_key": None, "api_base": None, "fallback_models": ()}
+        if self.model is not None and not self.serves(model):
+            changes |= {"api_key": None, "api_base": None, "fallback_models": ()}
         return self.model_copy(update=changes)
+
+    def serves(self, model: str) -> bool:
+        """Whether `model` is of the configured model's provider, for whom key and address are."""
+        if self.model is None or model == self.model:
+            return model == self.model
+        owner = provider.provider(model)
+        return owner is not None and owner == provider.provider(self.model)
 
     def or_model(self, model: str | None) -> Self:
         """This configuration; where it names no model, with `model` for one.

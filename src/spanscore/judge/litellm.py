@@ -81,7 +81,7 @@ class LiteLLM:
         if self._lacks_key(model):
             raise CallError(_HOW_TO_GIVE_A_KEY.format(_OPENAI_KEY), status=401, hopeless=True)
         litellm = await asyncio.to_thread(load_litellm)
-        untaken = _UNTAKEN.get(self._known_by(model), frozenset())
+        untaken = self._untaken(model)
         arguments = {
             **self._config.extra,
             **self._credentials(model),
@@ -115,9 +115,8 @@ class LiteLLM:
         """Whether litellm's model list says that `model` can be held to a JSON schema, and it did
         not refuse one.
         """
-        if self._lacks_key(model):  # so it will not be asked
-            return False
-        if "response_format" in _UNTAKEN.get(self._known_by(model), ()):
+        # without a key it will not be asked
+        if self._lacks_key(model) or "response_format" in self._untaken(model):
             return False
         litellm = await asyncio.to_thread(load_litellm)
         return bool(litellm.supports_response_schema(model))
@@ -156,21 +155,15 @@ class LiteLLM:
         """The configured address and key, for models of the configured model's provider: no other
         may see the key.
         """
-        own = self._config.model
-        if own is None or (_provider(load_litellm(), model) or model) != (
-            _provider(load_litellm(), own) or own
-        ):
+        own, key, base = self._config.model, self._config.api_key, self._config.api_base
+        if own is None or _owner(model) != _owner(own):
             return {}
-        key = self._config.api_key
-        given = {
-            "api_base": self._config.api_base,
-            "api_key": key.get_secret_value() if key else None,
-        }
+        given = {"api_base": base, "api_key": key.get_secret_value() if key else None}
         return {name: value for name, value in given.items() if value}
 
-    def _known_by(self, model: str) -> tuple[str | None, str]:
-        """By what it is remembered what `model` does not take: another server's may take it."""
-        return self._config.api_base, model
+    def _untaken(self, model: str) -> frozenset[str]:
+        """What `model` does not take: another server's of the name may take it."""
+        return _UNTAKEN.get((self._config.api_base, model), frozenset())
 
     def _asked(
         self,
@@ -199,8 +192,8 @@ class LiteLLM:
     ) -> dict[str, Any]:
         """The parameters of a call that the model takes."""
         limit = max_output_tokens or self._config.max_output_tokens
-        limits = [{name: limit} for name in _LIMITS if name not in untaken]
-        wanted: dict[str, Any] = {**(limits[0] if limits else {})}
+        taken = [name for name in _LIMITS if name not in untaken]
+        wanted: dict[str, Any] = dict.fromkeys(taken[:1], limit)
         if self._config.sampling_temperature is not None:
             wanted["temperature"] = self._config.sampling_temperature
         if schema is not None:
@@ -218,8 +211,7 @@ class LiteLLM:
             sent.add("system")
         refused = named_parameters(error) & sent
         if refused:
-            key = self._known_by(model)
-            _UNTAKEN[key] = _UNTAKEN.get(key, frozenset()) | refused
+            _UNTAKEN[self._config.api_base, model] = self._untaken(model) | refused
         return bool(refused)
 
     def _completion(
@@ -229,17 +221,18 @@ class LiteLLM:
         content = _words(choice)
         text = content[: self._config.max_output_tokens * _MAX_CHARACTERS_PER_TOKEN]
         usage = getattr(response, "usage", None)
-        tokens_in = _counted(usage, "prompt_tokens") or sum(
-            estimate_tokens(x.content, len(x.pictures)) for x in messages
+        tokens_in, tokens_out = (
+            _counted(usage, "prompt_tokens"),
+            _counted(usage, "completion_tokens"),
         )
-        tokens_out = _counted(usage, "completion_tokens") or estimate_tokens(content)
-        cost = self._cost(litellm, model, tokens_in, tokens_out, usage)
+        tokens_in = tokens_in or sum(estimate_tokens(x.content, len(x.pictures)) for x in messages)
+        tokens_out = tokens_out or estimate_tokens(content)
         finish_reason = str(getattr(choice, "finish_reason", None) or "stop")
         return Completion(
             text,
             tokens_in,
             tokens_out,
-            cost,
+            self._cost(litellm, model, tokens_in, tokens_out, usage),
             cut_off=finish_reason == "length" or len(text) < len(content),
             finish_reason=finish_reason,
             refusal=self._shown(refusal_of(choice)),
@@ -269,23 +262,26 @@ class LiteLLM:
         self, litellm: Any, model: str, error: Any, arguments: Mapping[str, Any]
     ) -> CallError:
         message = _PREFIX.sub(r"\1: ", " ".join(str(error).split()).partition(" Traceback ")[0])
+        codes = _codes(error)
         quota_spent = "insufficient_quota" in str(getattr(error, "body", ""))
         too_long = (
             isinstance(error, litellm.ContextWindowExceededError)
-            or is_too_long(message)
-            or exceeds_context(error)
+            or _TOO_LONG.search(message) is not None
+            or "context_length_exceeded" in codes
         )
-        lacks_key = bool(_NO_KEY.search(message))
+        filtered = isinstance(error, litellm.ContentPolicyViolationError)
+        headers = _lower_case(getattr(error, "litellm_response_headers", None))
+        if _NO_KEY.search(message):
+            how = _without_key(litellm, model)
+            return CallError(how, status=401, headers=headers, hopeless=True)
         return CallError(
-            _without_key(litellm, model)
-            if lacks_key
-            else self._shown(_without_body(message, model, error)),
-            status=401 if lacks_key else getattr(error, "status_code", None),
+            self._shown(_without_body(message, model, error)),
+            status=getattr(error, "status_code", None),
             timed_out=isinstance(error, litellm.Timeout),
-            headers=_lower_case(getattr(error, "litellm_response_headers", None)),
-            hopeless=quota_spent or too_long or lacks_key,
+            headers=headers,
+            hopeless=quota_spent or too_long,
             context_exceeded=too_long,
-            refused=isinstance(error, litellm.ContentPolicyViolationError) or is_filtered(error),
+            refused=filtered or not _FILTER_CODES.isdisjoint(codes),
             adapted=not too_long and self._without(model, error, arguments),
         )
 
@@ -322,28 +318,20 @@ def _led_by(instructions: str, message: Message) -> Message:
 
 
 def _content(litellm: Any, model: str, message: Message) -> Any:
-    """A message as litellm takes it, with its pictures."""
-    texts = _texts(litellm, model, message)
-    if not message.pictures:
-        return texts
-    parts = [{"type": "text", "text": texts}] if isinstance(texts, str) else texts
-    pictures = [{"type": "image_url", "image_url": {"url": x}} for x in message.pictures]
-    return [*parts, {"type": "text", "text": _ABOUT_PICTURES}, *pictures]
-
-
-def _texts(litellm: Any, model: str, message: Message) -> Any:
-    """A message's content as litellm takes it, for Claude with the mark up to which its prompt
-    cache is to keep the prompt.
+    """A message as litellm takes it, with its pictures; for Claude with the mark up to which its
+    prompt cache is to keep the prompt.
 
     Other models' caches find by themselves what prompts have in common, or know no such mark.
     """
-    if not message.reused or not _takes_mark(litellm, model):
-        return message.content
     kept, rest = message.content[: message.reused], message.content[message.reused :]
-    return [
-        {"type": "text", "text": kept, "cache_control": {"type": "ephemeral"}},
-        {"type": "text", "text": rest},
-    ]
+    parts: list[dict[str, Any]] = [{"type": "text", "text": message.content}]
+    if kept and _takes_mark(litellm, model):
+        mark = {"cache_control": {"type": "ephemeral"}}
+        parts = [{"type": "text", "text": kept, **mark}, {"type": "text", "text": rest}]
+    if message.pictures:
+        parts.append({"type": "text", "text": _ABOUT_PICTURES})
+        parts += [{"type": "image_url", "image_url": {"url": x}} for x in message.pictures]
+    return parts if len(parts) > 1 else message.content
 
 
 def _takes_mark(litellm: Any, model: str) -> bool:
@@ -353,21 +341,13 @@ def _takes_mark(litellm: Any, model: str) -> bool:
     if "claude" not in model.lower():
         return False
     provider = _provider(litellm, model)
-    if provider == "bedrock":  # which refuses it for the older ones
-        return (
-            bool(_known_facts(litellm, model).get("supports_prompt_caching"))
-            and "/invoke/" not in model
-        )
-    return provider in _MARKED_PROVIDERS
-
-
-def _known_facts(litellm: Any, model: str) -> Mapping[str, Any]:
-    """What litellm's list contains about a model; nothing where it does not name it."""
-    try:
+    if provider != "bedrock":
+        return provider in _MARKED_PROVIDERS
+    try:  # which refuses it for the older ones
         facts: Mapping[str, Any] = litellm.get_model_info(model)
     except Exception:  # noqa: BLE001 - for an unknown model it raises what differs from version to version
-        return {}
-    return facts
+        return False
+    return bool(facts.get("supports_prompt_caching")) and "/invoke/" not in model
 
 
 def _without_body(text: str, model: str, error: Any) -> str:
@@ -393,12 +373,8 @@ def _without_key(litellm: Any, model: str) -> str:
     for most.
     """
     names = litellm.validate_environment(model)["missing_keys"]
-    variable = (
-        " and ".join(names)
-        if names
-        else "the environment variable that litellm's documentation names for it"
-    )
-    return _HOW_TO_GIVE_A_KEY.format(variable)
+    unnamed = "the environment variable that litellm's documentation names for it"
+    return _HOW_TO_GIVE_A_KEY.format(" and ".join(names) or unnamed)
 
 
 def _provider(litellm: Any, model: str) -> str | None:
@@ -406,6 +382,11 @@ def _provider(litellm: Any, model: str) -> str | None:
         return str(litellm.get_llm_provider(model)[1])
     except litellm.BadRequestError:
         return None
+
+
+def _owner(model: str) -> str:
+    """The model's provider, else itself."""
+    return _provider(load_litellm(), model) or model
 
 
 def _lower_case(headers: Any) -> dict[str, str]:
@@ -436,14 +417,9 @@ def _strings(value: Any) -> list[str]:
     """Every string in a JSON-like value."""
     if isinstance(value, str):
         return [value]
-    children = (
-        value.values()
-        if isinstance(value, Mapping)
-        else value
-        if isinstance(value, list | tuple)
-        else ()
-    )
-    return [text for child in children for text in _strings(child)]
+    children = value.values() if isinstance(value, Mapping) else value
+    is_nested = isinstance(value, Mapping | list | tuple)
+    return [text for child in children for text in _strings(child)] if is_nested else []
 
 
 _TOO_LONG = re.compile(
@@ -480,30 +456,11 @@ def refusal_of(choice: Any) -> str:
     )
 
 
-def is_filtered(error: Any) -> bool:
-    """Whether a content filter refused the prompt, by the provider's error code."""
-    return not _FILTER_CODES.isdisjoint(_codes(error))
-
-
-def exceeds_context(error: Any) -> bool:
-    """Whether the prompt exceeds what the model can read, by the provider's error code."""
-    return "context_length_exceeded" in _codes(error)
-
-
 def _codes(error: Any) -> list[str]:
+    """The provider's codes of an error."""
     body = getattr(error, "body", None)
     codes = (getattr(error, "code", None), body.get("code") if isinstance(body, Mapping) else None)
     return [x for x in codes if isinstance(x, str)]
-
-
-def is_too_long(message: str) -> bool:
-    """Whether an error's message is that the prompt exceeds what the model, or the account, can
-    take at once.
-
-    >>> is_too_long("This model's maximum context length is 8192 tokens.")
-    True
-    """
-    return _TOO_LONG.search(message) is not None
 
 
 def _field(holder: Any, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The pace of one model's calls, and retries.
+"""The pace of one model's calls.
 
 The rate is a fixed point of small steps: each call that is sent raises it a little, each refusal
 lowers it by a few percent, so that it settles where about one call in fifty is refused (stochastic
@@ -13,11 +13,8 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from itertools import count
-from typing import TypeVar
 
-from spanscore import retry
-from spanscore.judge.provider import NOTHING_STATED, CallError, Quota, RateLimits, read
+from spanscore.judge.provider import NOTHING_STATED, Quota, RateLimits
 
 _LEAST_CUT = 0.03
 """Part of the rate that a single refusal takes away."""
@@ -48,6 +45,15 @@ _PAUSE_SHARE = 0.1
 that opens again is found after a tenth more than it was closed.
 """
 _NEARLY_USED_UP = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The world's part in waiting; tests replace it. `chance` gives numbers in [0, 1)."""
+
+    clock_ns: Callable[[], int] = time.time_ns
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    chance: Callable[[], float] = random.random
 
 
 @dataclass(slots=True)
@@ -165,10 +171,8 @@ class Pace:
         """The part of `wait_s` that the provider asked for, or stated: for how many seconds it
         takes no such call.
         """
-        closed_s = max((self._closed_until_ns - now_ns) / 1e9, 0.0)
-        return (
-            closed_s if self._tokens is None else max(closed_s, self._tokens.wait_s(tokens, now_ns))
-        )
+        of_tokens_s = self._tokens.wait_s(tokens, now_ns) if self._tokens else 0.0
+        return max((self._closed_until_ns - now_ns) / 1e9, of_tokens_s, 0.0)
 
     def refused_s(self, now_ns: int) -> float:
         """For how many seconds every call that ended was refused; 0 where the last one was
@@ -202,17 +206,24 @@ class Pace:
         """A call of so many tokens was answered."""
         self._pause_s = 0.0
         self._refused_since_ns = None
-        self._ended(now_ns, tokens, limits)
+        self.failed(now_ns, tokens, limits)
 
     def failed(self, now_ns: int, tokens: float = 0.0, limits: RateLimits = NOTHING_STATED) -> None:
         """A call ended for a reason that has nothing to do with the rate."""
-        self._ended(now_ns, tokens, limits)
+        self._in_flight -= 1
+        self._in_flight_tokens = max(self._in_flight_tokens - tokens, 0.0)
+        if limits.tokens is not None:
+            self._tokens = _Bucket(limits.tokens, now_ns, self._in_flight_tokens)
+        elif self._tokens is not None:
+            self._tokens.in_flight = self._in_flight_tokens
+        if self.rate_per_s is None and limits.requests is not None:
+            self._take_over(limits.requests, now_ns)
 
     def refused(
         self, sent_ns: int, now_ns: int, tokens: float = 0.0, limits: RateLimits = NOTHING_STATED
     ) -> None:
         """A call that was sent at `sent_ns` was refused because there were too many."""
-        self._ended(now_ns, tokens, limits)
+        self.failed(now_ns, tokens, limits)
         self._refused_since_ns = self._refused_since_ns or now_ns
         after_s = limits.retry_after_s or 0.0
         # Whole seconds are rounded up: others may be accepted a second before the one that was
@@ -255,16 +266,6 @@ class Pace:
         quiet = self._goal_share * self._sent
         return min(self._goal_share * _LEAST_CUT * max(1.0, quiet**3), _SEARCHING_STEP)
 
-    def _ended(self, now_ns: int, tokens: float, limits: RateLimits) -> None:
-        self._in_flight -= 1
-        self._in_flight_tokens = max(self._in_flight_tokens - tokens, 0.0)
-        if limits.tokens is not None:
-            self._tokens = _Bucket(limits.tokens, now_ns, self._in_flight_tokens)
-        elif self._tokens is not None:
-            self._tokens.in_flight = self._in_flight_tokens
-        if self.rate_per_s is None and limits.requests is not None:
-            self._take_over(limits.requests, now_ns)
-
     def _take_over(self, quota: Quota, now_ns: int) -> None:
         """Begin with the stated rate once little of the limit is left."""
         nearly_used_up = quota.remaining <= max(_NEARLY_USED_UP * quota.limit, 1.0)
@@ -285,94 +286,3 @@ class Pace:
             rate -= most / _LIMIT_S if most > 1.0 else 0.0
         self._credit = min(most, self._credit + max(now_ns - self._credited_ns, 0) / 1e9 * rate)
         self._credited_ns = now_ns
-
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """`timeout_s` bounds one call, `max_elapsed_s` all calls for an answer and the waits after
-    failed ones together.
-    """
-
-    max_retries: int
-    timeout_s: float
-    initial_interval_s: float
-    max_interval_s: float
-    max_elapsed_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """The world's part in retrying; tests replace it. `chance` gives numbers in [0, 1)."""
-
-    clock_ns: Callable[[], int] = time.time_ns
-    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
-    chance: Callable[[], float] = random.random
-
-
-def may_pass(error: CallError) -> bool:
-    """Whether the same call may succeed later: 408, 409, 429, any 5xx, a time-out, no
-    connection.
-    """
-    if error.hopeless or error.refused:
-        return False
-    return error.timed_out or retry.may_pass(error.status)
-
-
-def wait_s(
-    error: CallError, tried: int, elapsed_s: float, now_ns: int, policy: Policy, chance: float
-) -> float | None:
-    """Seconds to wait before the next try, after `tried` failed ones; None: give up.
-
-    Exponential backoff of which half is random ("equal jitter"), so that clients that failed
-    together do not come back together, and never sooner than Retry-After. A wait that would end
-    past `max_elapsed_s` is not begun.
-    """
-    if tried > policy.max_retries or not may_pass(error):
-        return None
-    backoff_s = retry.backoff_s(
-        tried, policy.initial_interval_s, 0.5 * chance, longest_s=policy.max_interval_s
-    )
-    wait = max(backoff_s, read(error.headers, now_ns).retry_after_s or 0.0)
-    return wait if elapsed_s + wait < policy.max_elapsed_s else None
-
-
-@dataclass(slots=True)
-class Used:
-    """How much of `max_elapsed_s` the calls for one answer have used up: time in calls, and waits
-    after failed ones.
-
-    Time in which a call waits for its turn, since its provider takes no more at present, is not
-    part of it.
-    """
-
-    seconds: float = 0.0
-
-
-async def retrying(
-    call: Callable[[float], Awaitable[T]],
-    policy: Policy,
-    timing: Timing,
-    used: Used,
-    again: Callable[[], None] = lambda: None,
-) -> T:
-    """What `call(timeout_s)` gives, tried again as `wait_s` says. Raises the last CallError.
-
-    `call` adds its own time to `used`; `again` is called before each retry.
-    """
-    for tried in count(1):
-        left_s = policy.max_elapsed_s - used.seconds
-        if left_s <= 0:
-            raise CallError(f"no time left of {policy.max_elapsed_s:g} s", timed_out=True)
-        try:
-            return await call(min(policy.timeout_s, left_s))
-        except CallError as error:
-            wait = wait_s(error, tried, used.seconds, timing.clock_ns(), policy, timing.chance())
-            if wait is None:
-                raise
-            used.seconds += wait
-            await timing.sleep(wait)
-            again()
-    raise AssertionError("count() never ends")

@@ -107,11 +107,7 @@ class Ending:
     def of(self, judge: None) -> None: ...
     def of(self, judge: Judge | None) -> Judge | None:
         """A judge that is waited for until then."""
-        if judge is None:
-            return None
-        if isinstance(judge, RemembersAnswers):
-            return _Remembering(judge, judge, self)
-        return _Ended(judge, self)
+        return None if judge is None else _Ended(judge, self)
 
     async def waited(self, asking: Awaitable[T]) -> T:
         """What `asking` gives. Raises JudgeTimeoutError where that is not before the end."""
@@ -129,10 +125,19 @@ class Ending:
         raise JudgeTimeoutError("the process ended before the judge answered")
 
 
-class _Ended:
+class Relayed:
+    """What stands before a judge that remembers its answers remembers them as well."""
+
+    def __init__(self, judge: Judge) -> None:
+        if isinstance(judge, RemembersAnswers):
+            self.recall, self.remember = judge.recall, judge.remember
+
+
+class _Ended(Relayed):
     """A judge that is waited for until an end."""
 
     def __init__(self, judge: Judge, ending: Ending) -> None:
+        super().__init__(judge)
         self._judge = judge
         self._ending = ending
 
@@ -141,21 +146,3 @@ class _Ended:
     ) -> Answer[AnswerT]:
         """See `Judge.ask`."""
         return await self._ending.waited(self._judge.ask(prompt, schema, models=models))
-
-
-class _Remembering(_Ended):
-    """The same of a judge that remembers its answers."""
-
-    def __init__(self, judge: Judge, memory: RemembersAnswers, ending: Ending) -> None:
-        super().__init__(judge, ending)
-        self._memory = memory
-
-    async def recall(
-        self, questions: Sequence[tuple[Prompt, type[BaseModel]]], *, models: Sequence[str] = ()
-    ) -> list[Answer[BaseModel] | None]:
-        """See `RemembersAnswers.recall`."""
-        return await self._memory.recall(questions, models=models)
-
-    async def remember(self, answers: Sequence[tuple[Prompt, BaseModel]], model: str) -> None:
-        """See `RemembersAnswers.remember`."""
-        await self._memory.remember(answers, model)

@@ -4,7 +4,7 @@ import functools
 import importlib.util
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -39,19 +39,15 @@ def cost_usd(model: str, input_tokens: int, output_tokens: int) -> float | None:
     owner = provider(model)
     entry = prices.get(model)
     if entry is None and owner is not None:
-        entry = prices.get(model.removeprefix(f"{owner}/"))
-        entry = entry if entry is not None and entry.get("litellm_provider") == owner else None
-    if entry is None or entry.get("mode") not in _CHAT or _has_tiers(entry, input_tokens):
+        entry = prices.get(model.removeprefix(f"{owner}/"), {})
+        entry = entry if entry.get("litellm_provider") == owner else None
+    if entry is None or entry.get("mode") not in _CHAT:
         return None
-    of_input, of_output = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
-    if not isinstance(of_input, int | float) or not isinstance(of_output, int | float):
+    tiered = any("_above_" in name for name in entry) and input_tokens >= _TIERS_FROM_TOKENS
+    of_both: list[Any] = [entry.get(f"{x}_cost_per_token") for x in ("input", "output")]
+    if tiered or "tiered_pricing" in entry or not all(isinstance(x, int | float) for x in of_both):
         return None
-    return max(float(input_tokens * of_input + output_tokens * of_output), 0.0)
-
-
-def _has_tiers(entry: Mapping[str, Any], input_tokens: int) -> bool:
-    tiered = any("_above_" in name for name in entry) or "tiered_pricing" in entry
-    return tiered and (input_tokens >= _TIERS_FROM_TOKENS or "tiered_pricing" in entry)
+    return max(float(input_tokens * of_both[0] + output_tokens * of_both[1]), 0.0)
 
 
 @functools.cache
@@ -59,10 +55,8 @@ def _providers() -> frozenset[str]:
     """The prefixes of models that can chat: of the providers that litellm documents, those with
     prices.
     """
-    known = _read(_PROVIDERS).get("providers")
-    documented = set(known) if isinstance(known, Mapping) else set()
     priced = {str(x.get("litellm_provider")) for x in _prices().values() if x.get("mode") in _CHAT}
-    return frozenset(documented & priced)
+    return frozenset(priced.intersection(_read(_PROVIDERS).get("providers") or ()))
 
 
 @functools.cache
@@ -75,12 +69,11 @@ def _read(name: str) -> Mapping[str, Any]:
     expected.
     """
     spec = importlib.util.find_spec("litellm")
+    if spec is None:
+        return {}
+    folder = Path((spec.submodule_search_locations or [""])[0])
     try:
-        found = (
-            loads((Path((spec.submodule_search_locations or [""])[0]) / name).read_text())
-            if spec
-            else {}
-        )
+        found = loads((folder / name).read_text())
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -121,6 +114,7 @@ class Completion:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class CallError(Exception):
     """A call got no completion. The message holds no secret.
 
@@ -131,26 +125,18 @@ class CallError(Exception):
     refused for.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int | None = None,
-        timed_out: bool = False,
-        headers: Mapping[str, str] | None = None,
-        hopeless: bool = False,
-        context_exceeded: bool = False,
-        refused: bool = False,
-        adapted: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.timed_out = timed_out
-        self.headers = headers or {}
-        self.hopeless = hopeless
-        self.context_exceeded = context_exceeded
-        self.refused = refused
-        self.adapted = adapted
+    message: str
+    _: KW_ONLY
+    status: int | None = None
+    timed_out: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+    hopeless: bool = False
+    context_exceeded: bool = False
+    refused: bool = False
+    adapted: bool = False
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class Provider(Protocol):

@@ -3,19 +3,15 @@
 import asyncio
 import heapq
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import NamedTuple
 
-from pydantic import SecretStr
-
-from spanscore.judge import provider
+from spanscore.judge.budget import SharedLimits, patiently
 from spanscore.judge.config import Config
 from spanscore.judge.pace import Pace, Timing
 from spanscore.judge.provider import CallError, Completion, RateLimits, read
-from spanscore.judge.shared_limits import SharedLimits, patiently
 from spanscore.telemetry import Complaints
 
 _OVERLOADED = frozenset({429, 529})
@@ -29,7 +25,6 @@ been let pass.
 """
 _FEWEST_AT_ONCE = 16
 """Calls of a model that may be under way before any has been answered; each answer adds one."""
-_BEHIND = 1 << 62
 
 
 def is_pressed(error: CallError) -> bool:
@@ -50,8 +45,10 @@ class Place:
     refused.
     """
 
-    number: tuple[int, int]
-    """The turn in which it is called, and which it is of those with one turn."""
+    number: tuple[bool, int, int]
+    """Whether it lets all others pass, the turn in which it is called, and which it is of those
+    with one turn.
+    """
 
     refusals: int = 0
     """Those before which another call was accepted."""
@@ -136,8 +133,8 @@ class Lane:
         self._pace = pace or Pace()
         self._limits = limits
         self._room = _Room(min(_FEWEST_AT_ONCE, most_at_once), most_at_once)
-        self._waiting: list[tuple[tuple[int, int], asyncio.Future[None]]] = []
-        self._turns, self._turns_behind = _Turns(), _Turns()
+        self._waiting: list[tuple[tuple[bool, int, int], asyncio.Future[None]]] = []
+        self._turns = {False: _Turns(), True: _Turns()}
         self._numbers = count()
         self._complaints = Complaints(timing.clock_ns)
 
@@ -145,8 +142,7 @@ class Lane:
         """A place behind the tenant's other calls; one `behind` lets all others pass, also those
         that come later.
         """
-        turn = self._turns_behind.next(tenant) + _BEHIND if behind else self._turns.next(tenant)
-        return Place((turn, next(self._numbers)))
+        return Place((behind, self._turns[behind].next(tenant), next(self._numbers)))
 
     async def call(
         self, place: Place, tokens: float, send: Callable[[], Awaitable[Completion]]
@@ -165,14 +161,16 @@ class Lane:
             try:
                 completion = await send()
             except CallError as error:
-                limits = read(error.headers, self._timing.clock_ns())
-                self._note(error, sent_ns, tokens, limits)
+                now_ns = self._timing.clock_ns()
+                limits = read(error.headers, now_ns)
                 if not is_pressed(error):
+                    self._pace.failed(now_ns, tokens, limits)
+                    if error.timed_out:
+                        self._room.timed_out(sent_ns, now_ns)
                     raise
-                if self._has_given_up(place, limits):
-                    error.hopeless = True
-                    raise
-                self._raise_if_tried_for_long(place, error)
+                self._pace.refused(sent_ns, now_ns, tokens, limits)
+                self._state_pace()
+                self._give_up_hopeless(place, error, limits, now_ns)
             except BaseException:
                 self._pace.failed(self._timing.clock_ns(), tokens)
                 raise
@@ -186,31 +184,21 @@ class Lane:
             if limits.retry_after_s:
                 await self._timing.sleep(limits.retry_after_s)
 
-    def _note(self, error: CallError, sent_ns: int, tokens: float, limits: RateLimits) -> None:
-        now_ns = self._timing.clock_ns()
-        if is_pressed(error):
-            self._pace.refused(sent_ns, now_ns, tokens, limits)
-            self._state_pace()
-            return
-        self._pace.failed(now_ns, tokens, limits)
-        if error.timed_out:
-            self._room.timed_out(sent_ns, now_ns)
-
-    def _has_given_up(self, place: Place, limits: RateLimits) -> bool:
-        now_ns = self._timing.clock_ns()
+    def _give_up_hopeless(
+        self, place: Place, error: CallError, limits: RateLimits, now_ns: int
+    ) -> None:
+        """Raise CallError where the model refuses all calls, or this one for too long."""
         refused_s = self._pace.refused_s(now_ns)
         if place.refused_ns is None or refused_s < (now_ns - place.refused_ns) / 1e9:
             place.refusals += 1
         place.refused_ns = now_ns
-        if (limits.retry_after_s or 0.0) >= self._patience_s or place.refusals >= _MOST_REFUSALS:
-            return True
-        return refused_s >= self._patience_s
-
-    def _raise_if_tried_for_long(self, place: Place, error: CallError) -> None:
-        if place.first_ns is None or place.refusals < _FEWEST_REFUSALS:
-            return
-        tried_s = (self._timing.clock_ns() - place.first_ns) / 1e9
-        if tried_s >= _PATIENCE_WITH_ONE * self._patience_s:
+        longest_s = max(limits.retry_after_s or 0.0, refused_s)
+        if longest_s >= self._patience_s or place.refusals >= _MOST_REFUSALS:
+            error.hopeless = True
+            raise error
+        tried_s = 0.0 if place.first_ns is None else (now_ns - place.first_ns) / 1e9
+        is_too_long = tried_s >= _PATIENCE_WITH_ONE * self._patience_s
+        if is_too_long and place.refusals >= _FEWEST_REFUSALS:
             raise CallError(
                 f"its provider has refused this call for {tried_s:.0f} s, while it took others",
                 status=error.status,
@@ -235,24 +223,21 @@ class Lane:
             self._remove((place.number, first))
             self._call_first()
         self._room.under_way += 1
-        self._serve(place)
+        behind, turn, _ = place.number
+        self._turns[behind].serve(turn)
 
     async def _may_send(self, tokens: float) -> bool:
         """Wait for what is in the way; True with a slot taken when nothing is."""
         now_ns = self._timing.clock_ns()
         if (wait_s := self._pace.wait_s(now_ns, tokens)) > 0:
-            if (closed_s := self._pace.closed_s(now_ns, tokens)) >= self._patience_s:
-                raise CallError(
-                    f"its provider accepts no calls for another {closed_s:.0f} s",
-                    status=429,
-                    hopeless=True,
-                )
-            if (refused_s := self._pace.refused_s(now_ns)) >= self._patience_s:
-                raise CallError(
-                    f"its provider has refused every call for {refused_s:.0f} s",
-                    status=429,
-                    hopeless=True,
-                )
+            refusals = (
+                (self._pace.closed_s(now_ns, tokens), "accepts no calls for another"),
+                (self._pace.refused_s(now_ns), "has refused every call for"),
+            )
+            for seconds, why in refusals:
+                if seconds >= self._patience_s:
+                    reason = f"its provider {why} {seconds:.0f} s"
+                    raise CallError(reason, status=429, hopeless=True)
             await self._timing.sleep(wait_s)
             return False
         if self._room.under_way >= self._room.most:
@@ -289,14 +274,7 @@ class Lane:
         self._room.freed.set()
         self._slots.release()
 
-    def _serve(self, place: Place) -> None:
-        turn, _ = place.number
-        if turn > _BEHIND:
-            self._turns_behind.serve(turn - _BEHIND)
-        else:
-            self._turns.serve(turn)
-
-    def _remove(self, waiting: tuple[tuple[int, int], asyncio.Future[None]]) -> None:
+    def _remove(self, waiting: tuple[tuple[bool, int, int], asyncio.Future[None]]) -> None:
         if self._waiting[0] == waiting:
             heapq.heappop(self._waiting)
             return
@@ -317,17 +295,6 @@ class Lane:
         )
 
 
-class _Access(NamedTuple):
-    """What a provider's limits are of.
-
-    Address and key are None where litellm takes them from the environment.
-    """
-
-    model: str
-    api_base: str | None = None
-    api_key: SecretStr | None = None
-
-
 class Queues:
     """A queue for each model, and places for all calls that are under way at once.
 
@@ -342,39 +309,22 @@ class Queues:
         self._shared = shared
         self._timing = timing
         self._slots = asyncio.Semaphore(config.max_concurrent)
-        self._lanes: dict[_Access, Lane] = {}
+        self._lanes: dict[Hashable, Lane] = {}
 
     def lane(self, model: str, config: Config) -> Lane:
         """The queue of a model for a judge with this configuration."""
-        access = _access(model, config)
+        own = config if config.serves(model) else None
+        access = (model, own.api_base, own.api_key) if own else (model, None, None)
         if access not in self._lanes:
-            self._lanes[access] = self._new_lane(model)
+            limits = self._config
+            rates = (limits.requests_per_minute, limits.tokens_per_minute)
+            self._lanes[access] = Lane(
+                model,
+                self._slots,
+                limits.max_concurrent,
+                self._timing,
+                limits.backoff.max_elapsed_time / 1e9,
+                Pace(*(None if x is None else x / 60 for x in rates)),
+                self._shared,
+            )
         return self._lanes[access]
-
-    def _new_lane(self, model: str) -> Lane:
-        limits = self._config
-        pace = Pace(_per_s(limits.requests_per_minute), _per_s(limits.tokens_per_minute))
-        patience_s = limits.backoff.max_elapsed_time / 1e9
-        most = limits.max_concurrent
-        return Lane(model, self._slots, most, self._timing, patience_s, pace, self._shared)
-
-
-def _access(model: str, config: Config) -> _Access:
-    """How a model is asked: with the configured address and key where it is of the configured
-    model's provider.
-    """
-    is_configured = bool(config.api_base or config.api_key)
-    if is_configured and _is_of_its_provider(model, config.model):
-        return _Access(model, config.api_base, config.api_key)
-    return _Access(model)
-
-
-def _is_of_its_provider(model: str, configured: str | None) -> bool:
-    if configured is None or model == configured:
-        return model == configured
-    owner = provider.provider(model)
-    return owner is not None and owner == provider.provider(configured)
-
-
-def _per_s(per_minute: float | None) -> float | None:
-    return None if per_minute is None else per_minute / 60

@@ -20,7 +20,7 @@ from spanscore.judge.marks import (
 )
 from spanscore.judge.omission import Weighing, fit
 from spanscore.judge.passages import Kind, Part, Passage
-from spanscore.judge.secrets import Rule
+from spanscore.judge.redaction import Rule
 from spanscore.model.trace import AgentTrace, Session
 
 BYTES_PER_TOKEN = 3

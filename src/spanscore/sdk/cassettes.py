@@ -21,7 +21,7 @@ from spanscore.errors import EmbeddingError, InputError, JudgeUnavailableError, 
 from spanscore.judge import Answer, Judge, Prompt, marks, redaction
 from spanscore.judge.answer import UnusableAnswerError, kept_text, read, schema_of
 from spanscore.judge.port import AnswerT
-from spanscore.judge.secrets import Rule
+from spanscore.judge.redaction import Rule
 from spanscore.model.json import Json, dumps, loads
 from spanscore.model.score import JudgeUsage
 

@@ -24,8 +24,8 @@ from spanscore.evaluation.procedure import RuleJudge, rule_judges
 from spanscore.export.port import Exporter, Sink
 from spanscore.export.sender import Sender
 from spanscore.judge import ModelJudge, open_judge, redactor
+from spanscore.judge.budget import SharedPurse
 from spanscore.judge.port import Ending, Judge
-from spanscore.judge.shared_limits import SharedPurse
 from spanscore.model.options import duration_text
 from spanscore.model.score import Evaluation
 from spanscore.scoring import Scoring, SessionsFailedError, refuse_misplaced

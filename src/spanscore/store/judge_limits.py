@@ -58,7 +58,7 @@ _TAKE: Final = text(
 class JudgeLimits:
     """What servers with one PostgreSQL store spend, and when they call.
 
-    See `spanscore.judge.shared_limits.SharedLimits`. It has connections of its own, and waits for
+    See `spanscore.judge.budget.SharedLimits`. It has connections of its own, and waits for
     no other writer of the store.
     """
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from spanscore.evaluation import Engine, Overrides
 from spanscore.evaluation.inquiry import Case as JudgedCase
-from spanscore.evaluation.inquiry import Inquiry, Transcripts
+from spanscore.evaluation.inquiry import Inquiry
 from spanscore.evaluation.judgement import staged
 from spanscore.evaluation.outcomes import Attempt, Measured, given, no_judge
 from spanscore.evaluation.rubric import NAME as RUBRIC
@@ -63,8 +63,8 @@ class Answers:
             return Measured(no_judge(metric.name), _NOBODY)
         case = JudgedCase(metric, interaction.trace)
         with Attempt("comparing an answer") as attempt:
-            transcripts = Transcripts(interaction.trace, _Shown(interaction, self._config))
-            inquiry = Inquiry(self._judge, transcripts, self._config.max_output_tokens)
+            shown, most = _Shown(interaction, self._config), self._config.max_output_tokens
+            inquiry = Inquiry(self._judge, interaction.trace, shown, most)
             await staged(case, inquiry)
             case.note((await inquiry.transcript()).metadata)
             attempt.outcome = case.outcome
