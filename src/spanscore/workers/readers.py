@@ -4,6 +4,8 @@ import asyncio
 import logging
 import pickle
 import threading
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
@@ -341,6 +343,11 @@ class InProcesses:
 _THREADS = 2
 """They take turns; with two, a trace that takes long delays no others."""
 
+_TURN_S: Final = 0.05
+"""How long one goes on: after each change of threads a processor's caches hold what the other one
+needs.
+"""
+
 
 class InThreads:
     """Reads jobs one after the other; each gives way to requests that are being received."""
@@ -381,18 +388,24 @@ class InThreads:
         return []
 
     def _read_all(self, jobs: Sequence[ReadJob]) -> dict[ReadJob, Read]:
-        return {job: self._read(job) for job in jobs}
+        found: dict[ReadJob, Read] = {}
+        waiting = deque(jobs)
+        while waiting:
+            with turns.turn():
+                until_s = time.monotonic() + _TURN_S
+                while waiting and time.monotonic() < until_s:
+                    job = waiting.popleft()
+                    found[job] = self._read(job)
+        return found
 
     def _read(self, job: ReadJob) -> Read:
         self._precedence.give_way_in_thread()
-        with turns.turn():
-            try:
-                result = self._scheduler.read(job)
-                return self._scored(
-                    replace(result, traces=in_scope(result.traces, self._session_scope))
-                )
-            except Exception as error:  # noqa: BLE001 - one trace must not stop the others
-                return error
+        try:
+            result = self._scheduler.read(job)
+            result = replace(result, traces=in_scope(result.traces, self._session_scope))
+            return self._scored(result)
+        except Exception as error:  # noqa: BLE001 - one trace must not stop the others
+            return error
 
     def _scored(self, result: ReadResult) -> ReadResult:
         if self._evaluating is None or not self._is_evaluating.acquire(blocking=False):
