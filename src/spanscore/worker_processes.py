@@ -40,6 +40,10 @@ each waits longer.
 """
 
 
+_LOST: Final = (OSError, EOFError, MemoryError)
+"""What is raised where a process has died, or its answer cannot be taken in."""
+
+
 class WorkerDiedError(SpanscoreError):
     """A process died while it made a call; the text, the end of a sentence, says how."""
 
@@ -217,7 +221,7 @@ class WorkerPool:
             before, since_s = place.calls, time.monotonic()
             try:
                 place.start(self._set_up)
-            except (OSError, EOFError) as error:
+            except _LOST as error:
                 place.fault = f"a worker process did not start: {place.end(error)}"
                 wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
                 self.did_not_start(place, wait_s)
@@ -240,7 +244,7 @@ class WorkerPool:
                 call = self._next(place)
                 if call is not None and _is_begun(call.result):
                     self._make(place, call)
-        except (OSError, EOFError) as error:
+        except _LOST as error:
             how = place.end(error)
             place.fault = f"worker process {pid} {how}"
             if not self._is_closed.is_set():

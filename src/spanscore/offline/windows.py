@@ -275,13 +275,12 @@ def _of_stored(stored: Iterable[Stored]) -> Iterator[Piece]:
 @dataclass(slots=True)
 class _Unit:
     """What a unit consists of, and where it was last mentioned; `last_bytes` is how much had been
-    read by then. `read` is there once it was read, and it may wait for others of its turn.
+    read by then.
     """
 
     last: Place
     last_bytes: int = 0
     pieces: list[Piece] = field(default_factory=list)
-    read: ReadUnit | None = None
 
 
 @dataclass(slots=True)
@@ -394,7 +393,7 @@ class _Windows:
         self._watch = watch
         self._pool = pool
         self._stitching = Stitching(options.stitch_off)
-        self._ready: dict[str, _Unit] = {}
+        self._ready: dict[str, tuple[_Unit, ReadUnit]] = {}
 
     def start(self, parts: Parts, fresh: Sequence[Piece]) -> Callable[[], ReadUnits]:
         """Begin to read units; what is returned waits for the result."""
@@ -409,27 +408,18 @@ class _Windows:
         that are left.
         """
         self._take(closed, read)
-        ready = {name: x.read for name, x in self._ready.items() if x.read is not None}
+        ready = {name: unit for name, (_, unit) in self._ready.items()}
         traces, _ = join_units(
             {name: x.rebuilt for name, x in ready.items()}, self, self._stitching
         )
         groups = _units_of(traces, ready)
-        waiting = {name for name, x in self._ready.items() if closed.may_be_joined(x)}
+        waiting = {name for name, (x, _) in self._ready.items() if closed.may_be_joined(x)}
         _spread(waiting, groups)
-        found = [trace for trace, group in zip(traces, groups, strict=True) if not group & waiting]
-        in_traces = {name for trace in found for name in trace.trace_ids}
         given = {name: unit for name, unit in ready.items() if name not in waiting}
         for name in given:
             del self._ready[name]
-        return Window(
-            found,
-            _external(given.values(), read),
-            [refused for piece in read.pieces for refused in piece.refused],
-            {trace_id: why for piece in read.pieces for trace_id, why in piece.truncated.items()},
-            sum(unit.spans for unit in given.values()),
-            sum(unit.logs for unit in given.values()) + sum(piece.logs for piece in read.pieces),
-            sum(x.is_unread and name not in in_traces for name, x in given.items()),
-        )
+        found = [trace for trace, group in zip(traces, groups, strict=True) if not group & waiting]
+        return _window(found, given, read)
 
     def referred(self, names: Sequence[str]) -> Mapping[str, TraceFragment]:
         """See `rebuild.Units`."""
@@ -466,11 +456,10 @@ class _Windows:
         """Take in what was read; a unit of which a part waits is read again, as a whole."""
         parted = {name: x for name, x in closed.units.items() if name in self._ready}
         for name, unit in parted.items():
-            unit.pieces = [*self._ready[name].pieces, *unit.pieces]
+            unit.pieces = [*self._ready[name][0].pieces, *unit.pieces]
         again = self.start({name: x.pieces for name, x in parted.items()}, ())()
         for name, found in {**read.units, **again.units}.items():
-            self._ready[name] = closed.units[name]
-            self._ready[name].read = found
+            self._ready[name] = closed.units[name], found
         self._note([*read.content, *again.content])
 
     def _note(self, content: Iterable[ContentNote]) -> None:
@@ -478,7 +467,7 @@ class _Windows:
             self._watch.take(note)
 
     def _parts(self, names: Sequence[str]) -> Parts:
-        return {name: self._ready[name].pieces for name in names}
+        return {name: self._ready[name][0].pieces for name in names}
 
 
 def _batches(parts: Parts, fresh: Sequence[Piece]) -> Iterator[tuple[Parts, list[Piece]]]:
@@ -528,6 +517,20 @@ def _about(parts: Parts, fresh: Sequence[Piece]) -> str:
         else "what is of no trace"
     )
     return f"{traces} in {', '.join(files[:_NAMED])}" if files else traces
+
+
+def _window(traces: Sequence[AgentTrace], given: Mapping[str, ReadUnit], read: ReadUnits) -> Window:
+    """What units gave, and what was read of no unit."""
+    in_traces = {name for trace in traces for name in trace.trace_ids}
+    return Window(
+        list(traces),
+        _external(given.values(), read),
+        [refused for piece in read.pieces for refused in piece.refused],
+        {trace_id: why for piece in read.pieces for trace_id, why in piece.truncated.items()},
+        sum(unit.spans for unit in given.values()),
+        sum(unit.logs for unit in given.values()) + sum(piece.logs for piece in read.pieces),
+        sum(x.is_unread and name not in in_traces for name, x in given.items()),
+    )
 
 
 def _units_of(traces: Sequence[AgentTrace], units: Mapping[str, ReadUnit]) -> list[set[str]]:

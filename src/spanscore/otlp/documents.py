@@ -35,16 +35,6 @@ class Place(NamedTuple):
     number: int
 
 
-class Document(NamedTuple):
-    """Telemetry that was exported together; `read_bytes` is how much of all files was read when it
-    had been.
-    """
-
-    place: Place
-    telemetry: files.Telemetry
-    size_bytes: int
-
-
 @dataclass(slots=True)
 class EncodedDocument:
     """A document of a file as it stands there. It can be sent to another process."""
@@ -93,11 +83,6 @@ class Documents:
                 for trace_id in trace_ids(path, content):
                     self._last[trace_id] = max(place, self._last.get(trace_id, place))
         self._firsts.sort()
-
-    def __iter__(self) -> Iterator[Document]:
-        """Each document. Raises InputError where one is damaged."""
-        for document in self.encoded():
-            yield Document(document.place, document.decoded(), len(document.content))
 
     def encoded(self) -> Iterator[EncodedDocument]:
         """Each document, not decoded."""
