@@ -1,17 +1,11 @@
 """Dialects and quirks, with their switches and ignored spans."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self, TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from spanscore.dialects.forms.messages import MessageCache
 from spanscore.dialects.forms.structure import Facts, Side, text
-from spanscore.dialects.keys import (
-    GEN_AI_EVALUATION_NAME,
-    GEN_AI_OPERATION_NAME,
-    OPENINFERENCE_SPAN_KIND,
-    TRACELOOP_SPAN_KIND,
-)
 from spanscore.dialects.log_turns import LogTurns
 from spanscore.model.span import LogRecord, Span, record
 from spanscore.model.step import Message, Step
@@ -136,36 +130,6 @@ NO_QUIRK = Quirk(name="", under="")
 """The quirk of a span that is as its dialect reads it in general."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quirks:
-    """All quirks of one dialect: finds the one of a span."""
-
-    by_scope: Mapping[str, Quirk] = field(default_factory=dict)
-    looking: tuple[tuple[Callable[[Span], bool], Quirk], ...] = ()
-
-    @classmethod
-    def of(cls, quirks: Iterable[Quirk]) -> "Quirks":
-        """Arrange quirks; of two with the same scope the first one counts."""
-        by_scope: dict[str, Quirk] = {}
-        looking = []
-        for quirk in quirks:
-            for scope in quirk.scopes:
-                by_scope.setdefault(scope, quirk)
-            if quirk.matches is not None:
-                looking.append((quirk.matches, quirk))
-        return cls(by_scope, tuple(looking))
-
-    def find(self, span: Span) -> Quirk:
-        """The quirk of a span, or `NO_QUIRK`."""
-        found = self.by_scope.get(span.scope.name)
-        if found is not None:
-            return found
-        for matches, quirk in self.looking:
-            if matches(span):
-                return quirk
-        return NO_QUIRK
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IgnoredSpans:
     """Which spans of a platform or framework are no work of an agent.
@@ -181,58 +145,6 @@ class IgnoredSpans:
 
 
 NOTHING_IGNORED = IgnoredSpans()
-_OF_NO_DIALECT = IgnoredSpans(
-    scopes=("spanscore",),
-    keys=("spanscore.emitted", "ai.observability.eval_root.score"),  # the latter is TruLens's
-)
-_SCORE = GEN_AI_EVALUATION_NAME
-_EVALUATION = "evaluation"
-_KINDS_OF_STEPS = frozenset({GEN_AI_OPERATION_NAME, OPENINFERENCE_SPAN_KIND, TRACELOOP_SPAN_KIND})
-
-
-@dataclass(frozen=True, slots=True)
-class IgnoredIndex:
-    """All ignored spans, arranged so that a span is looked up by what it has."""
-
-    scopes: frozenset[str] = frozenset()
-    names: frozenset[str] = frozenset()
-    keys: frozenset[str] = frozenset()
-    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    looked_at: frozenset[str] = frozenset()
-    """Keys of which a span that is ignored for its attributes has one."""
-
-    @classmethod
-    def of(cls, ignored: Iterable[IgnoredSpans]) -> Self:
-        """Arrange what dialects ignore, and what is ignored in general."""
-        given = (_OF_NO_DIALECT, *ignored)
-        keys = frozenset(key for x in given for key in x.keys)
-        values: dict[str, tuple[str, ...]] = {}
-        for key, value in (pair for x in given for pair in x.values):
-            values[key] = (*values.get(key, ()), value)
-        return cls(
-            scopes=frozenset(scope for x in given for scope in x.scopes),
-            names=frozenset(name for x in given for name in x.names),
-            keys=keys,
-            values=values,
-            looked_at=keys.union(values, (_SCORE,)),
-        )
-
-    def has(self, span: Span) -> bool:
-        """Whether a span is ignored."""
-        attributes = span.attributes
-        if span.scope.name in self.scopes or span.name in self.names:
-            return True
-        if attributes.get(GEN_AI_OPERATION_NAME) == _EVALUATION:
-            return True
-        # this way round it looks up these few keys, and not all
-        if attributes.keys().isdisjoint(self.looked_at):
-            return False
-        # with the kind of a step it is a step that a score was attached to
-        if _SCORE in attributes and attributes.keys().isdisjoint(_KINDS_OF_STEPS):
-            return True
-        return not self.keys.isdisjoint(attributes) or any(
-            attributes.get(key) in values for key, values in self.values.items()
-        )
 
 
 @record()

@@ -13,17 +13,106 @@ from spanscore.dialects.dialect import (
     NO_QUIRK,
     ContentSwitch,
     Dialect,
-    IgnoredIndex,
+    IgnoredSpans,
     Quirk,
-    Quirks,
     switch_for,
 )
 from spanscore.dialects.forms.structure import Facts
+from spanscore.dialects.keys import (
+    GEN_AI_EVALUATION_NAME,
+    GEN_AI_OPERATION_NAME,
+    OPENINFERENCE_SPAN_KIND,
+    TRACELOOP_SPAN_KIND,
+)
 from spanscore.dialects.log_turns import LogTurns, Part, unit_id
 from spanscore.errors import ConfigError
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Step
 from spanscore.otlp.prefilter import Prefilter
+
+
+@dataclass(frozen=True, slots=True)
+class Quirks:
+    """All quirks of one dialect: finds the one of a span."""
+
+    by_scope: Mapping[str, Quirk] = field(default_factory=dict)
+    looking: tuple[tuple[Callable[[Span], bool], Quirk], ...] = ()
+
+    @classmethod
+    def of(cls, quirks: Iterable[Quirk]) -> "Quirks":
+        """Arrange quirks; of two with the same scope the first one counts."""
+        by_scope: dict[str, Quirk] = {}
+        looking = []
+        for quirk in quirks:
+            for scope in quirk.scopes:
+                by_scope.setdefault(scope, quirk)
+            if quirk.matches is not None:
+                looking.append((quirk.matches, quirk))
+        return cls(by_scope, tuple(looking))
+
+    def find(self, span: Span) -> Quirk:
+        """The quirk of a span, or `NO_QUIRK`."""
+        found = self.by_scope.get(span.scope.name)
+        if found is not None:
+            return found
+        for matches, quirk in self.looking:
+            if matches(span):
+                return quirk
+        return NO_QUIRK
+
+
+_OF_NO_DIALECT = IgnoredSpans(
+    scopes=("spanscore",),
+    keys=("spanscore.emitted", "ai.observability.eval_root.score"),  # the latter is TruLens's
+)
+_SCORE = GEN_AI_EVALUATION_NAME
+_EVALUATION = "evaluation"
+_KINDS_OF_STEPS = frozenset({GEN_AI_OPERATION_NAME, OPENINFERENCE_SPAN_KIND, TRACELOOP_SPAN_KIND})
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredIndex:
+    """All ignored spans, arranged so that a span is looked up by what it has."""
+
+    scopes: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    keys: frozenset[str] = frozenset()
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    looked_at: frozenset[str] = frozenset()
+    """Keys of which a span that is ignored for its attributes has one."""
+
+    @classmethod
+    def of(cls, ignored: Iterable[IgnoredSpans]) -> Self:
+        """Arrange what dialects ignore, and what is ignored in general."""
+        given = (_OF_NO_DIALECT, *ignored)
+        keys = frozenset(key for x in given for key in x.keys)
+        values: dict[str, tuple[str, ...]] = {}
+        for key, value in (pair for x in given for pair in x.values):
+            values[key] = (*values.get(key, ()), value)
+        return cls(
+            scopes=frozenset(scope for x in given for scope in x.scopes),
+            names=frozenset(name for x in given for name in x.names),
+            keys=keys,
+            values=values,
+            looked_at=keys.union(values, (_SCORE,)),
+        )
+
+    def has(self, span: Span) -> bool:
+        """Whether a span is ignored."""
+        attributes = span.attributes
+        if span.scope.name in self.scopes or span.name in self.names:
+            return True
+        if attributes.get(GEN_AI_OPERATION_NAME) == _EVALUATION:
+            return True
+        # this way round it looks up these few keys, and not all
+        if attributes.keys().isdisjoint(self.looked_at):
+            return False
+        # with the kind of a step it is a step that a score was attached to
+        if _SCORE in attributes and attributes.keys().isdisjoint(_KINDS_OF_STEPS):
+            return True
+        return not self.keys.isdisjoint(attributes) or any(
+            attributes.get(key) in values for key, values in self.values.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)

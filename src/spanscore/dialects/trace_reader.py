@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 from spanscore.dialects import keys
 from spanscore.dialects.affected_facts import with_damaged_facts
 from spanscore.dialects.dialect import NO_QUIRK, Context, Dialect
-from spanscore.dialects.forms.arguments import arguments
+from spanscore.dialects.forms.arguments import arguments, failure
 from spanscore.dialects.forms.attachments import without_bytes
 from spanscore.dialects.forms.message_parts import without_thoughts
 from spanscore.dialects.forms.messages import MessageCache
@@ -30,7 +30,13 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
 )
-from spanscore.dialects.forms.tool_messages import opened
+from spanscore.dialects.forms.tool_results import (
+    answering,
+    fields_of,
+    named_call,
+    provider_answer,
+    stated_answer,
+)
 from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_cut_or_redacted
 from spanscore.dialects.losses import Rereader
 from spanscore.dialects.other_conventions import complete
@@ -219,7 +225,9 @@ def _read(spans: Iterable[Span], logs: Iterable[LogRecord]) -> Reading:
             steps.append(_read_one(dialects, dialect, span, context))
         elif (naming := _naming(dialects, span)) or span.dropped_attributes_count:
             steps.append(_step(span, "", {"kind": "other"} | naming))
-    steps = opened(with_damaged_facts(steps, known, logged, lambda: _rereader(claimed, logged)))
+    steps = _with_results_opened(
+        with_damaged_facts(steps, known, logged, lambda: _rereader(claimed, logged))
+    )
     for name in dialects.refining.keys() & {x.name for x in claimed.values()}:
         steps = _refined(dialects, steps, name)
         moved = {x.span.span_id: x.span for x in steps}
@@ -467,3 +475,78 @@ def _each_once(records: list[tuple[str, LogRecord]]) -> Iterator[LogRecord]:
         if counted[key] < (times[key] // deliveries if coarse else 1):
             counted[key] += 1
             yield log
+
+
+_FIELDS_OF_MESSAGE = frozenset({"content", "tool_call_id", "status"})
+_STATUSES = ("success", "error")
+
+
+def _with_results_opened(steps: Sequence[Step]) -> list[Step]:
+    """The steps; a tool's own object with such fields names no call of this trace, and stays as it
+    is.
+    """
+    named = {
+        x.span.span_id: call_id
+        for x in steps
+        if isinstance(x.result, dict | list) and (call_id := _named_call(x.result))
+    }
+    requested_ids = {
+        call.call_id
+        for x in steps
+        for message in x.output or ()
+        for call in message.calls
+        if call.call_id
+    }
+    if not requested_ids:
+        return [_unrequested(_opened_as_stated(x)) for x in steps]
+    answering_ids = {span: call for span, call in named.items() if call in requested_ids}
+    return [
+        _opened_for(x, answering_ids[x.span.span_id])
+        if x.span.span_id in answering_ids
+        else _opened_as_stated(x)
+        for x in steps
+    ]
+
+
+def _named_call(value: dict[str, Any] | list[Any]) -> str | None:
+    """The call that a message names, as it is or as LangChain serializes it."""
+    if isinstance(value, list):
+        return named_call(value)
+    if value.keys() == {"output"} and isinstance(value["output"], dict):
+        value = value["output"]
+    return named_call(fields_of(value)[0]) or named_call(value)
+
+
+def _opened_as_stated(step: Step) -> Step:
+    if not isinstance(step.result, dict | list):
+        return step
+    inside = stated_answer(step.result, step.tool_name)
+    if inside is None:
+        return step
+    has_own_error = step.error is not None and step.error != failure(step.result)
+    return changed(step, result=inside.value, error=step.error if has_own_error else inside.error)
+
+
+def _unrequested(step: Step) -> Step:
+    """The step with the message opened that states a status and a call, where no model's request
+    shows whether it is this one.
+    """
+    result = step.result
+    if (
+        not isinstance(result, dict)
+        or result.keys() != _FIELDS_OF_MESSAGE
+        or step.call_id is not None
+    ):
+        return step
+    if result["status"] not in _STATUSES or not isinstance(result["tool_call_id"], str):
+        return step
+    return _opened_for(step, result["tool_call_id"])
+
+
+def _opened_for(step: Step, named: str) -> Step:
+    if step.call_id not in (None, named):
+        return step
+    inside = provider_answer(step.result, named) or answering(step.result, named)
+    if inside is None or inside.call_id != named:
+        return step
+    return changed(step, result=inside.value, call_id=named, error=step.error or inside.error)

@@ -1,10 +1,11 @@
 """A trace that may be part of a turn."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from operator import attrgetter
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
-from spanscore.model.span import record
+from spanscore.model.span import STATUS_ERROR, record
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import AgentTrace
 from spanscore.threads import cached_property
@@ -13,6 +14,7 @@ from spanscore.turns.basis.tool_boundary import UNRECORDED, ToolBoundary, Wanted
 from spanscore.turns.basis.tree import Tree
 from spanscore.turns.facts.source import TurnSteps
 from spanscore.turns.split import split
+from spanscore.turns.stitch import gateway
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,11 +142,26 @@ _MAX_TEXT = 10_000
 """Characters of a question or answer that are compared with those of other traces."""
 
 
+Sign: TypeAlias = Literal[
+    "calls alone",
+    "half a call",
+    "links",
+    "logs alone",
+    "no answer",
+    "no content",
+    "no model call",
+    "no turn",
+    "one call",
+    "pending",
+    "resumed",
+]
+"""What `ReadTrace.signs` gives."""
+
+
 class ReadTrace:
     """One trace with at least one step; `traces` are its turns.
 
-    For nearly every trace only the cheap facts are needed: `models`, `has_session`,
-    `may_be_pending`.
+    For nearly every trace only its `signs` are needed.
     """
 
     def __init__(self, reading: Reading, traces: Sequence[AgentTrace]) -> None:
@@ -178,6 +195,66 @@ class ReadTrace:
         if self.lacks_answer and any(step.output and step.output[-1].calls for step in self.models):
             return True
         return any(step.runs_agent for step in self.steps) and any(map(_is_unfinished, self.steps))
+
+    @property
+    def lacks_content(self) -> bool:
+        """Whether the outermost step is an agent's or a workflow's that records no content itself,
+        but lies around a model call with input; or whether there is nothing but a model call.
+        """
+        top = self.steps[0]
+        if top.session_id is None or top.span.parent_span_id:
+            return False
+        if len(self.steps) == 1 and top.kind == "model":
+            return True
+        if top.kind not in {"agent", "workflow"}:
+            return False
+        content = (top.input, top.output, top.input_text, top.output_text)
+        return all(x is None for x in content) and any(x.input for x in self.models)
+
+    def signs(self) -> Iterator[Sign]:
+        """What shows that it may be a part of a turn; nothing for nearly every trace.
+
+        - calls alone: model calls and nothing else
+        - half a call: one model call that records only its input, or only its output
+        - links: a span links to another
+        - logs alone: made of log records
+        - no answer: a session whose turn has no answer
+        - no content: see `lacks_content`
+        - no model call: a session without one
+        - no turn: neither that nor a model call
+        - one call: one model call, and no step that would record what it requested
+        - pending: see `may_be_pending`
+        - resumed: its first model call with input was given results last
+        """
+        if not self.is_recorded:
+            yield "logs alone"
+        if any(map(_LINKS, self.reading.spans)):
+            yield "links"
+        if self.traces and gateway.is_bare(self.reading):
+            yield "calls alone"
+        if self.models:
+            yield from self._signs_of_calls()
+        elif not self.traces:
+            yield "no turn"
+        if not self.models and self.has_session:
+            yield "no model call"
+
+    def _signs_of_calls(self) -> Iterator[Sign]:
+        if self.may_be_pending:
+            yield "pending"
+        if self.lacks_content:
+            yield "no content"
+        if self.lacks_answer and self.traces[-1].session_id:
+            yield "no answer"
+        if len(self.models) == 1:
+            if is_half(self.models[0]):
+                yield "half a call"
+            if not any(x.kind in {"agent", "tool"} for x in self.steps):
+                yield "one call"
+        # of a call that is reported twice, one report may have no input
+        given = next((x.input for x in self.models if x.input), ())
+        if given and given[-1].results:
+            yield "resumed"
 
     @cached_property
     def tree(self) -> Tree:
@@ -250,6 +327,17 @@ class ReadTrace:
     def answer(self) -> str | None:
         """What its last turn answered."""
         return _cut(self.traces[-1].final_output) if self.traces else None
+
+
+_LINKS = attrgetter("links")
+
+
+def is_half(model: Step) -> bool:
+    """Whether a model call records only its input, or only its output."""
+    if not model.response_id or (model.input is not None and model.output is not None):
+        return False
+    is_finished = model.output_tokens is not None or bool(model.finish_reasons)
+    return not is_finished and model.span.status_code != STATUS_ERROR
 
 
 def _is_unfinished(step: Step) -> bool:

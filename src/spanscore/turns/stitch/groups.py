@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 
 from spanscore.errors import shortened
 from spanscore.model.span import changed
-from spanscore.turns.stitch.fragment import Clue, Join, ReadTrace, TraceFragment
+from spanscore.turns.stitch.fragment import Clue, Join, ReadTrace, Sign, TraceFragment
 
 _MAX_PARTS = 1000
 """Traces that one turn may be spread over."""
@@ -183,13 +183,11 @@ class Reason(ABC):
     after: ClassVar[tuple[str, ...]] = ()
     """The reasons that join before it."""
 
-    def may_apply(self, trace: ReadTrace) -> bool:
-        """A quick look at a trace, called for every trace: False for nearly all of them.
+    signs: ClassVar[frozenset[Sign] | None] = None
+    """The signs of which a trace has one that may have a clue by itself.
 
-        A reason without it gives the same result; only each trace takes longer.
-        """
-        clue = self.clue(trace)
-        return clue is not None and clue.is_evidence
+    A reason without them looks at every trace, and gives the same result.
+    """
 
     @abstractmethod
     def clue(self, trace: ReadTrace) -> Clue | None:

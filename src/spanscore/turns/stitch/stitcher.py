@@ -13,7 +13,7 @@ from spanscore.model.span import Span, changed
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import AgentTrace
 from spanscore.turns.basis.tool_boundary import digest
-from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, Sign, TraceFragment
 from spanscore.turns.stitch.groups import Groups, Reason
 
 REASONS_FOLDER = "spanscore.turns.stitch.reasons"
@@ -55,6 +55,8 @@ class Stitching:
             raise ValueError(f"no reason to join traces: {named}; known: {known}")
         self._reasons = tuple(reason for reason in all_reasons() if reason.name not in off)
         self._off = frozenset(off)
+        signs = [reason.signs for reason in self._reasons]
+        self._signs = None if None in signs else frozenset[Sign]().union(*filter(None, signs))
 
     def uses(self, name: str) -> bool:
         """Whether traces are joined by a reason."""
@@ -75,7 +77,7 @@ class Stitching:
         if not reading.steps:
             return None
         trace = ReadTrace(reading, traces)
-        if not linked and not any(other.may_apply(trace) for other in self._reasons):
+        if not linked and self._signs is not None and self._signs.isdisjoint(trace.signs()):
             return None
         found = (reason.clue(trace) for reason in self._reasons)
         clues = {type(part): part for part in found if part is not None}

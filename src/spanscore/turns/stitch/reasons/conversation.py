@@ -3,12 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from spanscore.model.step import Step
 from spanscore.turns.basis import stitch_keys, tool_boundary
 from spanscore.turns.basis.tool_boundary import ToolBoundary, may_meet
 from spanscore.turns.basis.tree import MAX_SKEW_NS
-from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, Sign, TraceFragment
 from spanscore.turns.stitch.groups import Groups, Reason, agree, latest, order, shown
 
 
@@ -35,16 +35,7 @@ class Conversation(Reason):
         "Code's notices)"
     )
     after = ("gateway",)
-
-    def may_apply(self, trace: ReadTrace) -> bool:
-        """Whether it may end in requested calls, or begin with results."""
-        if not trace.models:
-            return False
-        if trace.may_be_pending or (len(trace.models) == 1 and _records_no_calls(trace.steps)):
-            return True
-        # of a call that is reported twice, one report may have no input
-        given = next((step.input for step in trace.models if step.input), ())
-        return bool(given and given[-1].results)
+    signs: ClassVar[frozenset[Sign]] = frozenset({"pending", "one call", "resumed"})
 
     def clue(self, trace: ReadTrace) -> ConversationClue | None:
         """Its boundaries."""
@@ -72,11 +63,6 @@ class Conversation(Reason):
         for skew_ns in (0, MAX_SKEW_NS):
             search = _Search(groups, ending, skew_ns, self.name)
             resuming = [part for part in resuming if not search.joins(part)]
-
-
-def _records_no_calls(steps: Sequence[Step]) -> bool:
-    """Whether no step would record the calls that a model requested."""
-    return not any(step.kind in {"agent", "tool"} for step in steps)
 
 
 def _maybe_pending_at(trace: ReadTrace) -> ToolBoundary | None:

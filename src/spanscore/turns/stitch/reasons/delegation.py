@@ -10,14 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice, product
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from spanscore.model.json import Json, dumps, loads
 from spanscore.model.step import Reading
 from spanscore.model.trace import AgentTrace
 from spanscore.turns.basis import stitch_keys
 from spanscore.turns.basis.tree import MAX_SKEW_NS, Times, may_lie_in
-from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, Sign, TraceFragment
 from spanscore.turns.stitch.groups import Group, Groups, Reason, agree, agree_in_user, shown
 
 _MIN_CHARS = 24
@@ -182,11 +182,7 @@ class Delegation(Reason):
         "call fits that turn ([below](#sub-agents-in-other-traces))"
     )
     after = ("logs_alone",)
-
-    def may_apply(self, trace: ReadTrace) -> bool:
-        """Never by the trace itself: nearly each has a question."""
-        del trace
-        return False
+    signs: ClassVar[frozenset[Sign]] = frozenset()
 
     def clue(self, trace: ReadTrace) -> DelegationHints | None:
         """Its question and its tool calls."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from spanscore.turns.basis import stitch_keys
 from spanscore.turns.stitch import gateway
-from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, Sign, TraceFragment
 from spanscore.turns.stitch.gateway import Reports
 from spanscore.turns.stitch.groups import Groups, Reason
 
@@ -24,10 +25,7 @@ class Gateway(Reason):
         "a trace shows model calls and nothing else, and another one reports all of them as "
         "well ([below](#deduplicated-model-calls)); it completes these calls"
     )
-
-    def may_apply(self, trace: ReadTrace) -> bool:
-        """Whether the trace shows model calls and nothing else."""
-        return bool(trace.traces) and gateway.is_bare(trace.reading)
+    signs: ClassVar[frozenset[Sign]] = frozenset({"calls alone"})
 
     def clue(self, trace: ReadTrace) -> GatewayClue | None:
         """The reports of its model calls; only a trace of nothing else looks for other reports."""

@@ -3,9 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from spanscore.turns.basis import stitch_keys
-from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, Sign, TraceFragment
 from spanscore.turns.stitch.groups import Groups, Reason, latest
 
 
@@ -26,12 +27,7 @@ class LogsAlone(Reason):
         "question"
     )
     after = ("wrapper",)
-
-    def may_apply(self, trace: ReadTrace) -> bool:
-        """Whether it was made of log records, or has a session and no answer."""
-        if not trace.is_recorded:
-            return True
-        return bool(trace.models) and trace.lacks_answer and bool(trace.traces[-1].session_id)
+    signs: ClassVar[frozenset[Sign]] = frozenset({"logs alone", "no answer"})
 
     def clue(self, trace: ReadTrace) -> LogsAloneClue | None:
         """Which side it may be, where it has one turn."""

@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 from spanscore.turns.basis import stitch_keys
-from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, Sign, TraceFragment
 from spanscore.turns.stitch.groups import Group, Groups, Reason, latest
 
 
@@ -26,10 +27,7 @@ class SessionAgent(Reason):
         "same session and no other such agent's"
     )
     after = ("tool_run",)
-
-    def may_apply(self, trace: ReadTrace) -> bool:
-        """Whether it has a session and no model call."""
-        return not trace.models and trace.has_session
+    signs: ClassVar[frozenset[Sign]] = frozenset({"no model call"})
 
     def clue(self, trace: ReadTrace) -> SessionAgentClue | None:
         """That it has no model call."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from typing import ClassVar
 
 from spanscore.model.span import Span
 from spanscore.model.step import Reading
 from spanscore.turns.basis import stitch_keys
-from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, Sign, TraceFragment
 from spanscore.turns.stitch.groups import Group, Groups, Reason, shown
 
 _MAX_LINKS = 20
@@ -17,7 +17,6 @@ _MIN_QUOTE = 12
 """Characters that an answer must have for a question that repeats it to be its delivery."""
 
 _MESSAGING = (4, 5)  # OpenTelemetry's span kinds PRODUCER and CONSUMER
-_LINKS = attrgetter("links")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +36,7 @@ class SpanLink(Reason):
         "what that turn answered"
     )
     after = ("stored_response",)
-
-    def may_apply(self, trace: ReadTrace) -> bool:
-        """Whether any span has links."""
-        return any(map(_LINKS, trace.reading.spans))
+    signs: ClassVar[frozenset[Sign]] = frozenset({"links"})
 
     def clue(self, trace: ReadTrace) -> SpanLinkClue | None:
         """The traces to which its outermost spans link."""

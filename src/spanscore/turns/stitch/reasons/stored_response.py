@@ -3,11 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
-from spanscore.model.span import STATUS_ERROR
-from spanscore.model.step import Step
 from spanscore.turns.basis import stitch_keys
-from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, Sign, TraceFragment, is_half
 from spanscore.turns.stitch.groups import MAX_ALIKE, Groups, Reason, shown
 
 
@@ -24,15 +23,12 @@ class StoredResponse(Reason):
 
     words = "one trace only requested an answer, the other only fetched it: same response id"
     after = ("conversation",)
-
-    def may_apply(self, trace: ReadTrace) -> bool:
-        """Whether its only model call is half a call."""
-        return len(trace.models) == 1 and _is_half(trace.models[0])
+    signs: ClassVar[frozenset[Sign]] = frozenset({"half a call"})
 
     def clue(self, trace: ReadTrace) -> StoredResponseClue | None:
         """The response id of the only model call, where that is half a call."""
         turn = trace.first
-        if len(turn.models) != 1 or turn.agents or not _is_half(turn.models[0]):
+        if len(turn.models) != 1 or turn.agents or not is_half(turn.models[0]):
             return None
         return StoredResponseClue(response_id=turn.models[0].response_id or "")
 
@@ -58,11 +54,3 @@ class StoredResponse(Reason):
                 since = f"both are halves of a model call with response {shown(response_id)}"
                 for part in same[1:]:
                     groups.join(same[0], part, reason=self.name, since=since)
-
-
-def _is_half(model: Step) -> bool:
-    """Whether a model call records only its input, or only its output."""
-    if not model.response_id or (model.input is not None and model.output is not None):
-        return False
-    is_finished = model.output_tokens is not None or bool(model.finish_reasons)
-    return not is_finished and model.span.status_code != STATUS_ERROR

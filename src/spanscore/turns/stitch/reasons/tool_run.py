@@ -3,12 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from spanscore.turns.basis import stitch_keys
 from spanscore.turns.basis.tool_boundary import UNRECORDED, Wanted, is_same, wanted
 from spanscore.turns.basis.tool_boundary import latest as latest_calls
 from spanscore.turns.basis.tree import MAX_SKEW_NS
-from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, Sign, TraceFragment
 from spanscore.turns.stitch.groups import Groups, Reason, agree, latest, shown
 
 
@@ -29,10 +30,7 @@ class ToolRun(Reason):
         "not recorded were waited for, and were answered later"
     )
     after = ("span_link",)
-
-    def may_apply(self, trace: ReadTrace) -> bool:
-        """Whether it has no turn, or may wait for the results of its calls."""
-        return (not trace.models and not trace.traces) or trace.may_be_pending
+    signs: ClassVar[frozenset[Sign]] = frozenset({"no turn", "pending"})
 
     def clue(self, trace: ReadTrace) -> ToolRunClue | None:
         """The tools that ran; none for a trace that waits for the results of its calls."""

@@ -3,11 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
-from spanscore.model.step import Step
 from spanscore.turns.basis import stitch_keys
-from spanscore.turns.stitch.fragment import Clue, ReadTrace, TraceFragment
+from spanscore.turns.stitch.fragment import Clue, ReadTrace, Sign, TraceFragment
 from spanscore.turns.stitch.groups import Groups, Reason, latest
 
 
@@ -31,17 +30,12 @@ class Wrapper(Reason):
         "itself, or that is a model call alone"
     )
     after = ("session_agent",)
-
-    def may_apply(self, trace: ReadTrace) -> bool:
-        """Whether it may be either side."""
-        if not trace.models:
-            return trace.has_session
-        return _lacks_content(trace.steps)
+    signs: ClassVar[frozenset[Sign]] = frozenset({"no model call", "no content"})
 
     def clue(self, trace: ReadTrace) -> WrapperClue | None:
         """Which side it may be."""
         is_answered = len(trace.traces) == 1 and not trace.lacks_answer
-        is_wrapped = is_answered and _lacks_content(trace.steps)
+        is_wrapped = is_answered and trace.lacks_content
         if not trace.lacks_model_calls and not is_wrapped:
             return None
         return WrapperClue(
@@ -78,24 +72,6 @@ class Wrapper(Reason):
 
 _Content: TypeAlias = tuple[str | None, str | None, str]
 """Question, answer and session."""
-
-
-def _lacks_content(steps: Sequence[Step]) -> bool:
-    """Whether the outermost step is an agent's or a workflow's that records no content itself.
-
-    There is a model call with input in it. Or whether there is nothing but a model call.
-    """
-    top = steps[0]
-    if top.session_id is None or top.span.parent_span_id:
-        return False
-    if len(steps) == 1 and top.kind == "model":
-        return True
-    if top.kind not in {"agent", "workflow"}:
-        return False
-    content = (top.input, top.output, top.input_text, top.output_text)
-    if any(value is not None for value in content):
-        return False
-    return any(step.kind == "model" and step.input for step in steps)
 
 
 def _is_wrapper(part: TraceFragment) -> bool:
