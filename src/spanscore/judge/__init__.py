@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from spanscore.errors import ConfigError
-from spanscore.judge.answer import schema_text
+from spanscore.judge.answer import schema_of, schema_text
 from spanscore.judge.budget import SharedLimits
 from spanscore.judge.cache import Cache, FileCache, MemoryCache, RecordedJudge, default_path
 from spanscore.judge.config import CacheConfig, Config
@@ -140,7 +140,12 @@ def estimate(
     """What asking `model` once would take, by the rule of `estimate_tokens` and litellm's price
     list; sends nothing.
     """
-    texts = (prompt.instructions, prompt.transcript, prompt.question, schema_text(schema))
+    texts = (
+        prompt.instructions,
+        prompt.transcript,
+        prompt.question,
+        schema_text(schema_of(schema)),
+    )
     tokens = estimate_tokens("", len(prompt.pictures)) + sum(map(estimate_tokens, texts))
     cost = LiteLLM(config).known_cost_usd(model, tokens, config.max_output_tokens)
     return Estimate(tokens, config.max_output_tokens, cost)

@@ -67,15 +67,7 @@ def kept_text(answer: BaseModel) -> str:
     return written or answer.model_dump_json(by_alias=True)
 
 
-def in_part(found: str, schema: type[PartsT]) -> PartsT | None:
-    """What is valid of the JSON object `found`, or of one that it wraps; None where nothing is."""
-    whole = _constructed(json.loads(found), schema, found)
-    if whole is not None or (inner := _unwrapped(found)) is None:
-        return whole
-    return _constructed(json.loads(inner), schema, inner)
-
-
-def cut_short(text: str, schema: type[PartsT]) -> PartsT | None:
+def _cut_short(text: str, schema: type[PartsT]) -> PartsT | None:
     """What is valid of a JSON object that `text` breaks off in; None where nothing is.
 
     The last part may have lost its end and is not taken; of one of the `lists`, all but the last
@@ -86,8 +78,11 @@ def cut_short(text: str, schema: type[PartsT]) -> PartsT | None:
         start = text.find("{", start + 1)
         if start < 0:
             break
-        data = _begun(text[start:])
-        if not data.keys().isdisjoint(schema.model_fields):
+        try:
+            data = from_json(text[start:], allow_partial=True)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(data, dict) and not data.keys().isdisjoint(schema.model_fields):
             return _constructed(_without_end(data, schema), schema, text[start:], cut_off=True)
     return None
 
@@ -100,14 +95,6 @@ def problem_of(error: ValidationError) -> str:
         for x in problems[:_MAX_PROBLEMS]
     ]
     return "; ".join(found)[:_MAX_PROBLEM_CHARACTERS]
-
-
-def _begun(text: str) -> dict[str, Any]:
-    try:
-        data = from_json(text, allow_partial=True)
-    except (ValueError, RecursionError):
-        return {}
-    return data if isinstance(data, dict) else {}
 
 
 def _without_end(data: Mapping[str, Any], schema: type[Parts]) -> dict[str, Any]:
@@ -123,28 +110,21 @@ def _constructed(
 ) -> PartsT | None:
     if not isinstance(data, dict):
         return None
-    missing = (
-        Invalid("The answer ended before it.", cut_off=True)
-        if cut_off
-        else Invalid("It is missing.")
-    )
+    problem = "The answer ended before it." if cut_off else "It is missing."
     values: dict[str, Any] = {}
     for name, field in schema.model_fields.items():
         if name not in data:
-            values[name] = missing
+            values[name] = Invalid(problem, cut_off)
         elif name in schema.lists:
             values[name] = _elements(data[name], schema.lists[name])
         else:
             values[name] = _valid(data[name], field.annotation)
-    if not any(_holds_anything(x) for x in values.values()):
+    found = [x for y in values.values() for x in (y if isinstance(y, list) else [y])]
+    if all(isinstance(x, Invalid) for x in found):
         return None
     answer = schema.model_construct(**values)
     answer._cut_off, answer._text = cut_off, text  # noqa: SLF001 - see was_cut_off
     return answer
-
-
-def _holds_anything(value: Any) -> bool:
-    return any(not isinstance(x, Invalid) for x in (value if isinstance(value, list) else [value]))
 
 
 def _elements(data: Any, kind: Any) -> Any:
@@ -172,6 +152,9 @@ _VALIDATED_HERE = re.compile(
     "title|default|examples|minimum|maximum|exclusiveM(in|ax)imum|multipleOf|m(in|ax)(Length|Items)|uniqueItems|pattern"
     "|format"
 )
+
+
+_OF_NAMES = frozenset({"properties", "$defs"})
 
 
 class UnusableAnswerError(Exception):
@@ -215,8 +198,15 @@ def _validated(found: str, schema: type[AnswerT]) -> AnswerT:
 
 
 def _in_part(answer: str, found: Sequence[str], schema: type[PartsT]) -> PartsT | None:
-    valid = [x for each in found if (x := in_part(each, schema)) is not None]
-    return _agreed(valid) if valid else cut_short(answer, schema)
+    """What is valid of these JSON objects, or of those that they wrap; else of one that the answer
+    breaks off in.
+    """
+    valid: list[PartsT] = []
+    for each in found:
+        texts = (x for x in (each, _unwrapped(each)) if x is not None)
+        parts = (_constructed(json.loads(x), schema, x) for x in texts)
+        valid += [x for x in parts if x is not None][:1]
+    return _agreed(valid) if valid else _cut_short(answer, schema)
 
 
 def _agreed(valid: Sequence[AnswerT]) -> AnswerT:
@@ -279,22 +269,14 @@ def _untitled(schema: Any) -> Any:
         return [_untitled(x) for x in schema]
     if not isinstance(schema, dict):
         return schema
-    return {
-        key: _untitled(value)
-        for key, value in schema.items()
-        if key != "title" or not isinstance(value, str)
-    }
+    shown = {key: x for key, x in schema.items() if key != "title" or not isinstance(x, str)}
+    return {key: _untitled(x) for key, x in shown.items()}
 
 
-def schema_text(answer: type[BaseModel]) -> str:
+def schema_text(schema: Mapping[str, Any]) -> str:
     """The request for JSON that stands at the end of a prompt for a model that cannot be held to a
     schema.
     """
-    return schema_request(schema_of(answer))
-
-
-def schema_request(schema: Mapping[str, Any]) -> str:
-    """`schema_text` of a JSON schema."""
     return (
         "Answer with one JSON object and nothing else. It must fit this JSON"
         f" schema:\n{dumps(schema)}"
@@ -399,14 +381,8 @@ def _nested(schema: Any) -> Iterator[Mapping[str, Any]]:
     """Every schema within `schema`, itself included."""
     if isinstance(schema, Mapping):
         yield schema
-    children = (
-        schema.values()
-        if isinstance(schema, Mapping)
-        else schema
-        if isinstance(schema, list)
-        else ()
-    )
-    for child in children:
+        schema = list(schema.values())
+    for child in schema if isinstance(schema, list) else ():
         yield from _nested(child)
 
 
@@ -424,10 +400,8 @@ def _without_bounds(schema: Any, *, is_closed: bool, is_schema: bool = True) -> 
     if not is_schema:
         return {name: _without_bounds(x, is_closed=is_closed) for name, x in schema.items()}
     kept = {
-        key: _without_bounds(
-            value, is_closed=is_closed, is_schema=key not in ("properties", "$defs")
-        )
-        for key, value in schema.items()
+        key: _without_bounds(x, is_closed=is_closed, is_schema=key not in _OF_NAMES)
+        for key, x in schema.items()
         if not _VALIDATED_HERE.fullmatch(key)
     }
     if is_closed and "properties" in kept:

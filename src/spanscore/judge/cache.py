@@ -71,14 +71,8 @@ def content_key(
     model: str, prompt: Prompt, schema: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> str:
     """SHA-256, in hex, of everything that an answer depends on."""
-    fields: list[Any] = [
-        model,
-        prompt.instructions,
-        prompt.transcript,
-        prompt.question,
-        schema,
-        sorted(parameters.items()),
-    ]
+    texts = prompt.instructions, prompt.transcript, prompt.question
+    fields: list[Any] = [model, *texts, schema, sorted(parameters.items())]
     fields += [prompt.sample] if prompt.sample else []
     fields += [{"tenant": prompt.tenant}] if prompt.tenant else []
     fields += [{"pictures": prompt.pictures}] if prompt.pictures else []
@@ -228,15 +222,13 @@ class FileCache:
     def _read(self, connection: sqlite3.Connection, keys: Sequence[str]) -> dict[str, str]:
         now_ns = self._clock_ns()
         found: dict[str, str] = {}
+        select = "SELECT value, used_ns FROM answers WHERE key = ?"
         for key in keys:
-            row = connection.execute(
-                "SELECT value, used_ns FROM answers WHERE key = ?", (key,)
-            ).fetchone()
-            if row is None:
-                continue
-            found[key] = str(row[0])
-            if now_ns - row[1] > _DAY_NS:  # once a day is enough to know what is in use
-                connection.execute("UPDATE answers SET used_ns = ? WHERE key = ?", (now_ns, key))
+            for value, used_ns in connection.execute(select, (key,)).fetchall():
+                found[key] = str(value)
+                if now_ns - used_ns > _DAY_NS:  # once a day is enough to know what is in use
+                    update = "UPDATE answers SET used_ns = ? WHERE key = ?"
+                    connection.execute(update, (now_ns, key))
         return found
 
     def _write(self, connection: sqlite3.Connection, answers: Mapping[str, str]) -> None:
@@ -251,23 +243,20 @@ class FileCache:
 
     def _make_room(self, connection: sqlite3.Connection) -> None:
         """Delete the answers that were not used for longest."""
-        over = _size_of(connection) - int(_KEPT_SHARE * self._max_bytes)
-        oldest = connection.execute("SELECT key, value FROM answers ORDER BY used_ns")
-        unused = []
-        for key, value in oldest:
-            if over <= 0:
-                break
-            unused.append((key,))
-            over -= _bytes(key) + _bytes(value)
-        connection.executemany("DELETE FROM answers WHERE key = ?", unused)
+        most = int(_KEPT_SHARE * self._max_bytes)
+        connection.execute(_DELETE_UNUSED, (most,))
         self._size_bytes = _size_of(connection)
 
 
+_SIZE = "length(CAST(key AS BLOB)) + length(CAST(value AS BLOB))"
+_DELETE_UNUSED = f"""
+DELETE FROM answers WHERE key IN (SELECT key FROM (SELECT key, sum({_SIZE}) OVER \
+(ORDER BY used_ns DESC, key) AS kept FROM answers) WHERE kept > ?)
+"""  # noqa: S608 - no input is part of it
+
+
 def _size_of(connection: sqlite3.Connection) -> int:
-    counted = (
-        "SELECT coalesce(sum(length(CAST(key AS BLOB)) + length(CAST(value AS BLOB))), 0) FROM"
-        " answers"
-    )
+    counted = f"SELECT coalesce(sum({_SIZE}), 0) FROM answers"  # noqa: S608 - likewise
     return int(connection.execute(counted).fetchone()[0])
 
 

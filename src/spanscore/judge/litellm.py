@@ -10,7 +10,7 @@ from typing import Any
 
 from spanscore.judge import provider as price_list
 from spanscore.judge import redaction
-from spanscore.judge.answer import schema_request
+from spanscore.judge.answer import schema_text
 from spanscore.judge.config import Config
 from spanscore.judge.provider import CallError, Completion, Message
 from spanscore.judge.transcript import estimate_tokens
@@ -179,7 +179,7 @@ class LiteLLM:
             messages = [_led_by(first.content, rest[0]), *rest[1:]]
         if schema is not None and "response_format" in untaken:
             *before, last = messages
-            shown = schema_request(schema["json_schema"]["schema"])
+            shown = schema_text(schema["json_schema"]["schema"])
             messages = [*before, replace(last, content=f"{last.content}\n\n{shown}")]
         contents = [{"role": x.role, "content": _content(litellm, model, x)} for x in messages]
         return {"messages": contents}

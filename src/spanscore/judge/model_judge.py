@@ -206,7 +206,7 @@ class ModelJudge:
             form == "auto" and await self._provider.takes_schema(model)
         )
         texts = [prompt.transcript, prompt.question]
-        texts += [] if asking.enforced else [schema_text(asking.schema)]
+        texts += [] if asking.enforced else [schema_text(schema_of(asking.schema))]
         reused = len(prompt.transcript) if prompt.is_reused else 0
         asking.messages = [
             Message("system", prompt.instructions),

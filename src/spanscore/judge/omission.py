@@ -41,13 +41,13 @@ def elide(text: str, max_bytes: int, tag: str = "", places: Sequence[Place] = ()
     if len(text.encode("utf-8", "replace")) <= max_bytes:
         return text
     kept = _kept(text, max_bytes, places) if places else None
-    return _with_marks(text, kept or _ends(text, max_bytes - _MARK_BYTES, (2, 1)), tag)
+    return _with_marks(text, kept or _ends(text, max_bytes - _MARK_BYTES), tag)
 
 
 def _kept(text: str, max_bytes: int, places: Sequence[Place]) -> list[Span] | None:
     """The characters to keep, in order; None where there is no room for any of `places`."""
     room = max_bytes - _MARK_BYTES
-    spans = _ends(text, room // 3, (2, 1))
+    spans = _ends(text, room // 3)
     found = False
     for place in sorted(places, key=lambda x: (-x.weight, x.start))[:_MAX_WINDOWS]:
         for width in _WINDOW_CHARACTERS:
@@ -71,10 +71,11 @@ def _grown(text: str, spans: list[Span], room: int) -> list[Span]:
     return _united([(0, start + len(more)), *spans])
 
 
-def _ends(text: str, room: int, shares: tuple[int, int]) -> list[Span]:
-    """The first and the last characters of `text`, in `room` bytes shared between the two."""
-    head_share, tail_share = shares
-    tail_bytes = max(room, 0) * tail_share // (head_share + tail_share)
+def _ends(text: str, room: int) -> list[Span]:
+    """The first and the last characters of `text`, in `room` bytes, of which the first have two
+    thirds.
+    """
+    tail_bytes = max(room, 0) // 3
     head_bytes = max(room, 0) - tail_bytes
     data = text.encode("utf-8", "replace")
     head = len(data[:head_bytes].decode(errors="ignore"))
@@ -88,10 +89,8 @@ def _window(text: str, place: Place, width: int) -> Span:
     """
     start, end = max(place.start - width, 0), min(place.end + width, len(text))
     before, after = text[start : place.start], text[place.end : end]
-    opened = max(before.rfind("{"), before.rfind("\n"), before.rfind(". "))
-    closed = min(
-        (x for x in (after.find("}"), after.find("\n"), after.find(". ")) if x >= 0), default=-1
-    )
+    opened = max(before.rfind(x) for x in ("{", "\n", ". "))
+    closed = min((x for x in map(after.find, ("}", "\n", ". ")) if x >= 0), default=-1)
     left = start + opened if opened >= 0 else max(place.start - width // 2, 0)
     right = place.end + closed + 1 if closed >= 0 else min(place.end + width // 2, len(text))
     return left, right
@@ -117,32 +116,27 @@ def _with_marks(text: str, spans: Sequence[Span], tag: str) -> str:
     of its own.
     """
     genuine = whole_marks(text, tag)
-    trimmed = [_trimmed(span, genuine) for span in spans]
-    trimmed = [(start, end) for start, end in trimmed if start < end]
     pieces: list[str] = []
     at = 0
-    for start, end in trimmed:
-        if start > at:
-            pieces.append(left_out(f"{start - at} characters", tag))
-        pieces.append(text[start:end])
-        at = end
+    for span in spans:
+        start, end = (_moved(genuine, edge, side) for edge, side in zip(span, (1, 0), strict=True))
+        if start < end:
+            if start > at:
+                pieces.append(left_out(f"{start - at} characters", tag))
+            pieces.append(text[start:end])
+            at = end
     if at < len(text):
         pieces.append(left_out(f"{len(text) - at} characters", tag))
     return " ".join(pieces)
 
 
-def _trimmed(span: Span, genuine: Sequence[Span]) -> Span:
-    """`span` without parts of marks at its edges; `genuine` are the marks, in order."""
-    start, end = span
-    for edge_is_start in (True, False):
-        edge = start if edge_is_start else end
-        place = bisect_left(genuine, (edge, 0)) - 1
-        if place >= 0 and genuine[place][0] < edge < genuine[place][1]:
-            if edge_is_start:
-                start = genuine[place][1]
-            else:
-                end = genuine[place][0]
-    return start, end
+def _moved(genuine: Sequence[Span], edge: int, side: int) -> int:
+    """An edge of a span, or that side of the mark in which it is; `genuine` are the marks, in
+    order.
+    """
+    place = bisect_left(genuine, (edge, 0)) - 1
+    is_inside = place >= 0 and genuine[place][0] < edge < genuine[place][1]
+    return genuine[place][side] if is_inside else edge
 
 
 _MAX_READ_CHARACTERS = 200_000
@@ -306,18 +300,13 @@ _FOCUS_SHARE, _FRAME_SHARE = 0.7, 0.5
 _TIGHT_BYTES = 80
 _MAX_HALVINGS = 40
 _NEVER_FIRST, _IN_FOCUS = 500.0, 1000.0
-_NAMES: Mapping[Part, str] = {
-    "tool": "tool(s)",
-    "history": "earlier message(s)",
-    "document": "document(s)",
-    "step": "step(s)",
+_NAMES: Mapping[Part, tuple[str, str]] = {
+    "tool": ("tool(s)", "tools"),
+    "history": ("earlier message(s)", "messages"),
+    "document": ("document(s)", "documents"),
+    "step": ("step(s)", "steps"),
 }
-_COUNTED: Mapping[Part, str] = {
-    "tool": "tools",
-    "history": "messages",
-    "document": "documents",
-    "step": "steps",
-}
+"""Of what can be left out, in a mark and in a score's metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,9 +339,9 @@ def fit(
     worth: older messages, tools that were not called, documents, steps; the first and the last step
     and the calls in `focus` last.
     """
-    if _size(passages) <= max_bytes:
-        return Fitted(_joined(passages), _calls(passages), {})
     sizes = [_bytes(passage) for passage in passages]
+    if sum(sizes) <= max_bytes:
+        return Fitted("\n".join(x.text for x in passages), _calls(passages), {})
     worths = (weighing or partial(Weighing, passages))().worths(focus)
     floors = _floors(passages, sizes, worths, focus, max_bytes)
     dropped = _dropped(_units(passages, floors, worths, focus), sum(floors) - max_bytes)
@@ -371,7 +360,7 @@ def fit(
     whole: list[Passage] = []
     if text == joined:
         whole = [x for place, x in shown.items() if x.text == passages[place].text]
-    missing = Counter(_COUNTED[part] for part, _, _ in dropped)
+    missing = Counter(_NAMES[part][1] for part, _, _ in dropped)
     missing["characters"] = _chars(passages) - _chars(shown.values()) + len(joined) - len(text)
     return Fitted(text, _calls(whole), dict(+missing))
 
@@ -404,16 +393,11 @@ def _floors(
             room -= size
             floor = size
         floors.append(floor)
-    of_frame = sum(
-        floor for passage, floor in zip(passages, floors, strict=True) if passage.part == "frame"
-    )
-    share = _FRAME_SHARE * max_bytes / max(of_frame, 1)
-    if share >= 1:
-        return floors
-    return [
-        min(floor, max(int(floor * share), _TIGHT_BYTES)) if passage.part == "frame" else floor
-        for passage, floor in zip(passages, floors, strict=True)
-    ]
+    in_frame = [place for place, passage in enumerate(passages) if passage.part == "frame"]
+    share = _FRAME_SHARE * max_bytes / max(sum(floors[place] for place in in_frame), 1)
+    for place in in_frame if share < 1 else ():
+        floors[place] = min(floors[place], max(int(floors[place] * share), _TIGHT_BYTES))
+    return floors
 
 
 @dataclass(slots=True)
@@ -485,11 +469,11 @@ def _notes(passages: Sequence[Passage], dropped: Collection[Unit], tag: str) -> 
 
 def _named(gap: Sequence[Passage]) -> str:
     """What a gap contained, such as `step(s) 4 to 9`; of all but steps, how many."""
-    part = gap[0].part
-    if part != "step":
-        return f"{len({x.unit for x in gap})} {_NAMES[part]}"
+    name, _ = _NAMES[gap[0].part]
     first, last = gap[0].number, gap[-1].number
-    return f"step(s) {first}" if first == last else f"step(s) {first} to {last}"
+    if gap[0].part != "step":
+        return f"{len({x.unit for x in gap})} {name}"
+    return f"{name} {first}" if first == last else f"{name} {first} to {last}"
 
 
 def _shares(wanted: Sequence[tuple[int, int, float]], room: int) -> list[int]:
@@ -520,13 +504,5 @@ def _calls(passages: Iterable[Passage]) -> frozenset[int]:
     return frozenset(x.call for x in passages if x.call is not None)
 
 
-def _size(passages: Iterable[Passage]) -> int:
-    return sum(_bytes(x) for x in passages)
-
-
 def _bytes(passage: Passage) -> int:
     return len(passage.text.encode("utf-8", "replace")) + 1
-
-
-def _joined(passages: Iterable[Passage]) -> str:
-    return "\n".join(x.text for x in passages)

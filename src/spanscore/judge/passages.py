@@ -1,11 +1,13 @@
 """The passages of a transcript, in reading order."""
 
 import functools
+import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import accumulate, count
 from typing import Literal, TypeAlias
 
@@ -27,18 +29,9 @@ from spanscore.model.trace import (
 
 Part: TypeAlias = Literal["frame", "tool", "history", "document", "step"]
 Kind: TypeAlias = Literal[
-    "note",
-    "input",
-    "instructions",
-    "plan",
-    "output",
-    "head",
-    "arguments",
-    "result",
-    "error",
-    "text",
-    "reasoning",
-]
+    "note", "input", "instructions", "plan", "output", "head", "arguments", "result", "error",
+    "text", "reasoning",
+]  # fmt: skip
 
 Unit: TypeAlias = tuple[Part, int, int]
 
@@ -198,25 +191,31 @@ def _earlier(turn: AgentTrace, number: int, count: int) -> Iterator[Passage]:
     at = moment(turn.started_ns)
     head = f"Earlier turn {number} of {count}" + (f", {at}" if at else "")
     lines = [f"{head} (for reference only, it is not what you judge):"]
-    lines.append(f"- user: {UNRECORDED if turn.user_input is None else indented(turn.user_input)}")
-    for call in turn.tool_calls or ():
-        given = UNRECORDED if call.arguments is None else indented(text_of(call.arguments))
-        lines.append(f"- the tool {indented(call.name)} was called with {given}; {_came_of(call)}")
-    lines.append(
-        f"- agent: {UNRECORDED if turn.final_output is None else indented(turn.final_output)}"
-    )
+    lines.append(f"- user: {_shown(turn.user_input)}")
+    lines += [
+        f"- the tool {indented(call.name)} was called with {_given(call)}; {_came_of(call)}"
+        for call in turn.tool_calls or ()
+    ]
+    lines.append(f"- agent: {_shown(turn.final_output)}")
     for line in lines:
         yield Passage(line, "history", number)
+
+
+def _shown(text: str | None, depth: int = 2) -> str:
+    return UNRECORDED if text is None else indented(text, depth)
+
+
+def _given(call: ToolCall, depth: int = 2) -> str:
+    """The arguments of a call."""
+    return _shown(None if call.arguments is None else text_of(call.arguments), depth)
 
 
 def _came_of(call: ToolCall) -> str:
     if call.error is not None:
         return f"it failed: {indented(call.error)}"
-    return (
-        f"it returned {indented(text_of(call.result))}"
-        if call.returned
-        else "its result was not recorded"
-    )
+    if call.returned:
+        return f"it returned {indented(text_of(call.result))}"
+    return "its result was not recorded"
 
 
 def _message(message: PastMessage) -> str:
@@ -237,9 +236,7 @@ def _requested(call: RequestedCall) -> str:
 
 
 def _retrieval(retrieval: Retrieval, places: Iterator[int]) -> Iterator[Passage]:
-    yield Passage(
-        f"- for the query: {UNRECORDED if retrieval.query is None else indented(retrieval.query)}"
-    )
+    yield Passage(f"- for the query: {_shown(retrieval.query)}")
     for document in retrieval.documents:
         yield Passage(f"    document: {indented(text_of(document), 6)}", "document", next(places))
 
@@ -265,9 +262,12 @@ def ordered(trace: AgentTrace, numbers: Numbers) -> Iterator[Step]:
     """
     calls = trace.tool_calls or ()
     following: defaultdict[int, list[int]] = defaultdict(list)
-    for number, place in enumerate(_requesting_model(trace.model_calls, calls)):
+    # a call belongs to the model call that requested it; one that nobody requested follows the tool
+    # call before it
+    places = (-1 if x is None else x for x in requested_in(trace.model_calls, calls))
+    for number, place in enumerate(accumulate(places, max)):
         following[place].append(number)
-    made = {name for call in calls for name in (call.call_id, call.name) if name}
+    made = _names(calls)
     for place in range(-1, len(trace.model_calls)):
         if place >= 0:
             model = trace.model_calls[place]
@@ -285,30 +285,20 @@ def _steps(trace: AgentTrace, numbers: Numbers) -> Iterator[Passage]:
     for step in ordered(trace, numbers):
         any_step = any_step or step.number > 0
         if step.kind == "tool":
-            yield from _called(
-                calls[step.place], step.number, first_call + step.place, trace.started_ns
-            )
+            place = first_call + step.place
+            yield from _called(calls[step.place], step.number, place, trace.started_ns)
         elif step.number:
-            yield from _answered(
-                trace.model_calls[step.place], step.lines, step.number, trace.started_ns
-            )
+            yield from _answered(trace.model_calls[step.place], step, trace.started_ns)
     if not any_step:
         yield Passage("(none)")
 
 
-def _requesting_model(models: Sequence[ModelCall], calls: Sequence[ToolCall]) -> list[int]:
-    """For each tool call, the place of the model call that it follows; -1: it comes before all of
-    them.
-
-    A call belongs to the model call that requested it, by id, else by name and arguments; one that
-    nobody requested follows the tool call before it. Places never go down, since the tool calls are
-    in order.
-    """
-    places = (-1 if place is None else place for place in requested_in(models, calls))
-    return list(accumulate(places, max))
+def _names(calls: Sequence[ToolCall]) -> set[str]:
+    """By what the calls that were made are known: their ids and names."""
+    return {name for call in calls for name in (call.call_id, call.name) if name}
 
 
-def _remarks(trace: AgentTrace, model: ModelCall, made: Collection[str]) -> list[str]:
+def _remarks(trace: AgentTrace, model: ModelCall, made: set[str]) -> list[str]:
     """What a model call adds to the record: its text, unless it stands elsewhere, unmet requests,
     and reasoning.
 
@@ -316,52 +306,43 @@ def _remarks(trace: AgentTrace, model: ModelCall, made: Collection[str]) -> list
     """
     lines: list[str] = []
     if model.text and model.text != trace.final_output:
-        lines.append(
-            "   the text above"
-            if model.text == trace.plan
-            else f"   text: {indented(model.text, 6)}"
-        )
+        is_plan = model.text == trace.plan
+        lines.append("   the text above" if is_plan else f"   text: {indented(model.text, 6)}")
     lines += [
         f"   asked for {indented(_requested(x), 6)}; no such call is recorded"
         for x in model.tool_calls
-        if x.call_id not in made and x.name not in made
+        if made.isdisjoint((x.call_id, x.name))
     ]
     if model.reasoning:
         lines.append(f"   reasoning: {indented(model.reasoning, 6)}")
     return lines
 
 
-def _answered(
-    model: ModelCall, lines: Sequence[str], number: int, started_ns: int
-) -> Iterator[Passage]:
+def _answered(model: ModelCall, step: Step, started_ns: int) -> Iterator[Passage]:
     name = f" ({indented(model.model)})" if model.model else ""
     when = step_time(model.started_ns, model.ended_ns, started_ns)
-    yield Passage(f"{number}. the model answered{name}{when}", "step", number, "head")
-    for line in lines:
-        yield Passage(
-            line, "step", number, "reasoning" if line.startswith("   reasoning") else "text"
-        )
+    yield Passage(f"{step.number}. the model answered{name}{when}", "step", step.number, "head")
+    for line in step.lines:
+        kind: Kind = "reasoning" if line.startswith("   reasoning") else "text"
+        yield Passage(line, "step", step.number, kind)
 
 
 def _called(call: ToolCall, number: int, place: int, started_ns: int) -> Iterator[Passage]:
+    of_step = partial(Passage, part="step", number=number)
     by = f" (by agent {indented(call.agent)})" if call.agent else ""
     when = step_time(call.started_ns, call.ended_ns, started_ns)
-    yield Passage(
-        f"{number}. the tool {indented(call.name)} was called{by}{when}", "step", number, "head"
-    )
+    name = indented(call.name)
+    yield of_step(f"{number}. the tool {name} was called{by}{when}", kind="head")
     decisive = may_change(call.name)
-    given = UNRECORDED if call.arguments is None else indented(text_of(call.arguments), 6)
-    yield Passage(
-        f"   arguments: {given}", "step", number, "arguments", call=place, decisive=decisive
-    )
+    given = f"   arguments: {_given(call, 6)}"
+    yield of_step(given, kind="arguments", call=place, decisive=decisive)
     if call.error is not None:
         how = " (recognised in the result)" if call.error_inferred else ""
-        yield Passage(
-            f"   error{how}: {indented(call.error, 6)}", "step", number, "error", decisive=decisive
-        )
+        error = f"   error{how}: {indented(call.error, 6)}"
+        yield of_step(error, kind="error", decisive=decisive)
     if call.error is None or (call.result is not None and call.result != call.error):
-        result = indented(text_of(call.result), 6) if call.returned else UNRECORDED
-        yield Passage(f"   result: {result}", "step", number, "result", decisive=decisive)
+        result = _shown(text_of(call.result) if call.returned else None, 6)
+        yield of_step(f"   result: {result}", kind="result", decisive=decisive)
 
 
 _MAX_SCHEMA_CHARACTERS = 300
@@ -401,9 +382,8 @@ def frame(trace: AgentTrace, before: AgentTrace | None) -> Iterator[Passage]:
         yield from _offer(trace.available_tools, called)
     instructions = trace.system_instructions
     if before is None or before.system_instructions != instructions:
-        yield Passage(
-            section("System instructions of the agent", instructions), kind="instructions"
-        )
+        text = section("System instructions of the agent", instructions)
+        yield Passage(text, kind="instructions")
 
 
 _STOPPED = {
@@ -414,21 +394,23 @@ _STOPPED = {
 
 def ending(trace: AgentTrace) -> str:
     """How the turn ended, as far as its record shows."""
-    output = trace.final_output
+    output, how = trace.final_output, ""
     if output:
-        question = (
-            ", which ends with a question" if output.rstrip().endswith(_QUESTION_MARKS) else ""
-        )
-        return f"How the turn ended: with the agent's final output{question}."
-    if output is not None:
-        return "How the turn ended: the agent's final output is empty; the user got no answer."
-    if trace.outcome == "failed":
-        return f"How the turn ended: it failed: {indented(trace.error or 'no error is recorded')}"
-    if trace.outcome in _STOPPED:
-        return f"How the turn ended: {_STOPPED[trace.outcome]}."
-    if "final_output" in trace.damaged:
-        return "How the turn ended: unknown; the final output arrived cut or masked."
-    return f"How the turn ended: {_last_step(trace)}; no final output of the agent is recorded."
+        is_question = output.rstrip().endswith(_QUESTION_MARKS)
+        question = ", which ends with a question" if is_question else ""
+        how = f"with the agent's final output{question}."
+    elif output is not None:
+        how = "the agent's final output is empty; the user got no answer."
+    elif trace.outcome == "failed":
+        how = f"it failed: {indented(trace.error or 'no error is recorded')}"
+    elif trace.outcome in _STOPPED:
+        how = f"{_STOPPED[trace.outcome]}."
+    elif "final_output" in trace.damaged:
+        how = "unknown; the final output arrived cut or masked."
+    return f"How the turn ended: {how or _last_step(trace) + _NO_OUTPUT}"
+
+
+_NO_OUTPUT = "; no final output of the agent is recorded."
 
 
 def written_in(trace: AgentTrace, before: AgentTrace | None) -> str | None:
@@ -463,20 +445,16 @@ def _last_step(trace: AgentTrace) -> str:
     """What the record shows last, where there is no final output."""
     requested = trace.model_calls[-1].tool_calls if trace.model_calls else ()
     calls = trace.tool_calls or ()
-    made = {name for call in calls for name in (call.call_id, call.name) if name}
-    unmet = [x.name for x in requested if x.call_id not in made and x.name not in made]
+    made = _names(calls)
+    unmet = [x.name for x in requested if made.isdisjoint((x.call_id, x.name))]
     if unmet:
         return f"the model asked for the tool {indented(unmet[-1])}, and no such call is recorded"
-    return _last_call(calls[-1]) if calls else "it is not recorded"
-
-
-def _last_call(call: ToolCall) -> str:
-    name = indented(call.name)
-    if call.error is not None:
-        return f"the last recorded step is the call of {name}, which failed"
-    if call.returned:
-        return f"the last recorded step is the call of {name}, which returned"
-    return f"the last recorded step is the call of {name}, whose result is not recorded"
+    if not calls:
+        return "it is not recorded"
+    last = calls[-1]
+    how = "which returned" if last.returned else "whose result is not recorded"
+    how = how if last.error is None else "which failed"
+    return f"the last recorded step is the call of {indented(last.name)}, {how}"
 
 
 def _offer(tools: Sequence[Tool] | None, called: Collection[str]) -> Iterator[Passage]:
@@ -489,10 +467,8 @@ def _offer(tools: Sequence[Tool] | None, called: Collection[str]) -> Iterator[Pa
 
 
 def _tool(tool: Tool) -> str:
-    lines = [
-        f"- {indented(tool.name)}"
-        + (f": {indented(tool.description, 4)}" if tool.description else "")
-    ]
+    described = f": {indented(tool.description, 4)}" if tool.description else ""
+    lines = [f"- {indented(tool.name)}{described}"]
     schema = tool.parameters if isinstance(tool.parameters, dict) else {}
     properties, required = schema.get("properties"), schema.get("required")
     needed = required if isinstance(required, list) else []
@@ -578,34 +554,11 @@ def step_time(started_ns: int | None, ended_ns: int | None, turn_started_ns: int
     return f" ({sign}{lasted(abs(started_ns - turn_started_ns))}{took})"
 
 
-_SCRIPTS = {
-    "ARABIC": "Arabic",
-    "ARMENIAN": "Armenian",
-    "BENGALI": "Bengali",
-    "CJK": "Chinese characters",
-    "CYRILLIC": "Cyrillic",
-    "DEVANAGARI": "Devanagari",
-    "ETHIOPIC": "Ethiopic",
-    "GEORGIAN": "Georgian",
-    "GREEK": "Greek",
-    "GUJARATI": "Gujarati",
-    "GURMUKHI": "Gurmukhi",
-    "HANGUL": "Hangul",
-    "HEBREW": "Hebrew",
-    "HIRAGANA": "Japanese kana",
-    "KANNADA": "Kannada",
-    "KATAKANA": "Japanese kana",
-    "KHMER": "Khmer",
-    "LAO": "Lao",
-    "LATIN": "Latin",
-    "MALAYALAM": "Malayalam",
-    "MYANMAR": "Myanmar",
-    "SINHALA": "Sinhala",
-    "TAMIL": "Tamil",
-    "TELUGU": "Telugu",
-    "THAI": "Thai",
-    "TIBETAN": "Tibetan",
-}
+_SCRIPTS = re.compile(
+    "ARABIC|ARMENIAN|BENGALI|CYRILLIC|DEVANAGARI|ETHIOPIC|GEORGIAN|GREEK|GUJARATI|GURMUKHI|HANGUL"
+    "|HEBREW|KANNADA|KHMER|LAO|LATIN|MALAYALAM|MYANMAR|SINHALA|TAMIL|TELUGU|THAI|TIBETAN"
+)
+_CALLED = {"CJK": "Chinese characters"} | dict.fromkeys(("HIRAGANA", "KATAKANA"), "Japanese kana")
 _MAX_CHARACTERS = 4000
 _LEAST_SHARE = 0.1
 
@@ -624,6 +577,5 @@ def scripts(text: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def _script(character: str) -> str | None:
-    if not character.isalpha():
-        return None
-    return _SCRIPTS.get(unicodedata.name(character, "").partition(" ")[0])
+    name = unicodedata.name(character, "").partition(" ")[0] if character.isalpha() else ""
+    return _CALLED.get(name) or (name.capitalize() if _SCRIPTS.fullmatch(name) else None)

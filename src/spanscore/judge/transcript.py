@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from spanscore.judge.marks import (
     defused,
     fence,
     is_shortened,
+    section,
     tag_of,
     values_in,
     with_provenance,
@@ -64,11 +66,8 @@ class Transcript:
         """What a score that rests on this transcript adds to its metadata; nothing where the
         transcript is whole.
         """
-        return (
-            {"transcript_elided": True, "transcript_left_out": dict(self.left_out)}
-            if self.elided
-            else {}
-        )
+        left_out = {"transcript_elided": True, "transcript_left_out": dict(self.left_out)}
+        return left_out if self.elided else {}
 
 
 class Refit(Protocol):
@@ -129,55 +128,34 @@ def render(
     as half of the tokens suffices. What does not fit is left out as `fitting.fit` says. A
     long trace takes milliseconds: call it in a thread.
     """
-    draft = Draft(subject, rules=rules, earlier=earlier, pictures=pictures)
-    return draft.fitted(max_tokens=max_tokens, focus=focus)
+    numbers, unshown_turns = steps.Numbers(), 0
+    if isinstance(subject, Session):
+        found = steps.turns_passages(subject, numbers)
+        unshown_turns = max(len(subject.traces) - steps.MAX_TURNS, 0)
+    else:
+        found = steps.passages(subject, numbers=numbers, earlier=earlier)
+    marked = _Marked(list(found), rules)
+    redacted = dict(marked.redactor.counts)
+    uris = redaction.unaffected(_pictures(subject), rules) if pictures else ()
 
-
-class Draft:
-    """A trace or session read and redacted once, to be made to fit as often as its calls are asked
-    about in batches.
-    """
-
-    def __init__(
-        self,
-        subject: AgentTrace | Session,
-        *,
-        rules: Sequence[Rule] = redaction.RULES,
-        earlier: Sequence[AgentTrace] = (),
-        pictures: bool = False,
-    ) -> None:
-        numbers = steps.Numbers()
-        if isinstance(subject, Session):
-            found = steps.turns_passages(subject, numbers)
-            self._unshown_turns = max(len(subject.traces) - steps.MAX_TURNS, 0)
-        else:
-            found = steps.passages(subject, numbers=numbers, earlier=earlier)
-            self._unshown_turns = 0
-        self._marked = Marked(list(found), rules)
-        self._call_numbers = tuple(numbers.of_calls)
-        self._redacted = dict(self._marked.redactor.counts)
-        self._pictures = redaction.unaffected(_pictures(subject), rules) if pictures else ()
-
-    def fitted(self, *, max_tokens: int, focus: Collection[int] | None = None) -> Transcript:
-        """The transcript in at most `max_tokens`; see `render`."""
-        pictures = self._pictures[: max_tokens // 2 // PICTURE_TOKENS]
-        beside = estimate_tokens("", len(pictures))
-        found = self._marked.fitted(max_tokens - beside, focus or ())
-        left_out = (
-            {"turns": self._unshown_turns, **found.left_out}
-            if self._unshown_turns
-            else found.left_out
-        )
+    def fitted(*, max_tokens: int, focus: Collection[int] | None = None) -> Transcript:
+        shown = uris[: max_tokens // 2 // PICTURE_TOKENS]
+        beside = estimate_tokens("", len(shown))
+        found = marked.fitted(max_tokens - beside, focus or ())
+        turns = {"turns": unshown_turns} if unshown_turns else {}
+        left_out = {**turns, **found.left_out}
         return replace(
             found,
             elided=bool(left_out),
             tokens=found.tokens + beside,
             left_out=left_out,
-            pictures=pictures,
-            redacted=self._redacted,
-            call_numbers=self._call_numbers,
-            again=functools.partial(self.fitted, max_tokens=max_tokens),
+            pictures=shown,
+            redacted=redacted,
+            call_numbers=tuple(numbers.of_calls),
+            again=functools.partial(fitted, max_tokens=max_tokens),
         )
+
+    return fitted(max_tokens=max_tokens, focus=focus)
 
 
 def _pictures(subject: AgentTrace | Session) -> Iterator[str]:
@@ -189,7 +167,7 @@ def _pictures(subject: AgentTrace | Session) -> Iterator[str]:
                 yield uri
 
 
-class Marked:
+class _Marked:
     """Passages redacted, with genuine marks that carry their word."""
 
     def __init__(self, passages: Sequence[Passage], rules: Sequence[Rule]) -> None:
@@ -209,9 +187,7 @@ class Marked:
         room = max_tokens * BYTES_PER_TOKEN - _FENCE_BYTES
         found = fit(self._passages, room, focus, tag=self._tag, weighing=self._weighed)
         fenced = fence(found.text, self._word)
-        left_out = dict(found.left_out)
-        if self._unread:
-            left_out["characters"] = left_out.get("characters", 0) + self._unread
+        left_out = dict(Counter(found.left_out) + Counter(characters=self._unread))
         return Transcript(
             text=fenced,
             elided=bool(left_out),
@@ -252,11 +228,10 @@ def _with_provenance(passages: Iterable[Passage]) -> Iterator[Passage]:
         else:
             written |= found
         all_known = all_known and not is_shortened(passage.text)
+        text = passage.text
         if passage.kind == "arguments":
-            noted = with_provenance(passage.text, seen, all_known=all_known)
-            yield replace(passage, text=noted)
-        else:
-            yield passage
+            text = with_provenance(text, seen, all_known=all_known)
+        yield replace(passage, text=text)
 
 
 def excerpt(
@@ -268,15 +243,5 @@ def excerpt(
     What is redacted has the same marker in all of them, so that two texts can still be compared. Of
     texts that are too long the middle is left out.
     """
-    return Marked([Passage(_section(title, text)) for title, text in texts.items()], rules).fitted(
-        max_tokens
-    )
-
-
-def _section(title: str, text: str | None) -> str:
-    """No line of a text begins where the excerpt's own lines begin, so none can pass for one."""
-    return (
-        f"{title}: (not recorded)"
-        if text is None
-        else "\n  ".join([f"{title}:", *defused(text).splitlines()])
-    )
+    passages = [Passage(section(title, text)) for title, text in texts.items()]
+    return _Marked(passages, rules).fitted(max_tokens)
