@@ -30,6 +30,7 @@ from spanscore.evaluation import Config, Engine
 from spanscore.export import batches, events
 from spanscore.export.config import Config as ExportConfig
 from spanscore.export.sender import Sender
+from spanscore.metrics import family
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.otlp import codec
@@ -73,7 +74,8 @@ def main() -> None:
     gc.freeze()
     gc.set_threshold(COLLECT_EVERY)
     clock = Clock(args.profile)
-    asyncio.run(scored(args.traces, Config().with_checks() if args.checks else Config(), clock))
+    checks = dict.fromkeys(family("check")) if args.checks else {}
+    asyncio.run(scored(args.traces, Config(metrics=checks), clock))
     found = clock.rates(args.traces)
     if args.json:
         print(json.dumps(found))

@@ -10,12 +10,11 @@ from typing import ClassVar
 import pytest
 
 from spanscore.evaluation.config import AskAgain
-from spanscore.evaluation.outcomes import FIRST_WAIT_NS
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.trial import Trials
 from spanscore.model.score import Evaluation, Evaluator, Failure, Score, Skip
 from spanscore.model.trace import AgentTrace, Target
-from spanscore.scoring import Scoring
+from spanscore.scoring import FIRST_WAIT_NS, Scoring
 from spanscore.serving.judge_retries import ConfiguredMetrics, Rescoring
 from spanscore.store.config import Config
 from spanscore.store.store import Store, StoredTrace

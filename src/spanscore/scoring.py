@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -24,10 +25,10 @@ from spanscore.evaluation.engine import (
     session_scores,
     trace_scores,
 )
-from spanscore.evaluation.outcomes import parted, placed, wait_for
+from spanscore.evaluation.outcomes import parted, placed
 from spanscore.evaluation.rubric import is_rubric
 from spanscore.export.sender import Sender
-from spanscore.model.score import Evaluation, Skip
+from spanscore.model.score import Evaluation, Failure, Skip
 from spanscore.model.span import changed
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.store import records, stored_rows
@@ -38,6 +39,9 @@ from spanscore.telemetry import Complaints, Meter, about, declared
 from spanscore.threads import turns
 
 _log = logging.getLogger(__name__)
+
+FIRST_WAIT_NS = 5 * 60 * 10**9
+"""How long to wait before what got no answer is asked for again, doubled for each time in vain."""
 
 _RETRY_STORE_S, _LONGEST_RETRY_S = 1.0, 15.0
 _STORE_THREADS = 8
@@ -237,7 +241,7 @@ class Scoring:
             self._scored(evaluations)
         self._meter.add(declared.AGENT_TRACES, len(traces))
         live = [x for x in evaluations if x.run is None]
-        outcomes.count(live, self._meter)
+        _count(live, self._meter)
         unscored = (*live, *(x for x in in_vain if x.run is None))
         if self._judge_failed is not None and any(
             outcomes.cause_of(x) == "judge" for x in unscored
@@ -248,17 +252,16 @@ class Scoring:
         if self._budget_window_ns is None:
             return []
         now_ns = self._clock_ns()
-        return [
-            Missing(
-                x.scope,
-                x.subject_id,
-                x.metric,
-                cause,
-                *wait_for(cause, now_ns, self._budget_window_ns),
-            )
-            for x in evaluations
-            if x.run is None and (cause := outcomes.cause_of(x)) is not None
-        ]
+        found: list[Missing] = []
+        for x in evaluations:
+            cause = outcomes.cause_of(x)
+            if x.run is not None or cause is None:
+                continue
+            wait = (FIRST_WAIT_NS, True)
+            if cause == "budget":  # until its next window begins
+                wait = (self._budget_window_ns - now_ns % self._budget_window_ns, False)
+            found.append(Missing(x.scope, x.subject_id, x.metric, cause, *wait))
+        return found
 
     async def sessions(
         self, ids: Sequence[str], overrides: Overrides | None = None, *, tenant: str | None = None
@@ -323,11 +326,11 @@ class Scoring:
         self, batch: BatchScores, overrides: Overrides | None, tenant: str | None
     ) -> BatchScores:
         """With the scores of the sessions that only the server can evaluate."""
-        if not batch.for_server:
-            return batch
         for found in await self._stored(batch, overrides, tenant):
             try:
-                batch.scores.append(await self._scores_of(found, overrides))
+                external = await self._external_scores(found.session)
+                scores = await session_scores(self._engine, found, overrides, external=external)
+                batch.scores.append(scores)
             except Exception as error:
                 if overrides is not None:
                     raise
@@ -339,7 +342,7 @@ class Scoring:
     ) -> list[SessionRecord]:
         """The sessions that only the server can evaluate; those that cannot be read have failed."""
         found: list[SessionRecord] = []
-        waiting = [batch.for_server]
+        waiting = [batch.for_server] if batch.for_server else []
         while waiting:
             keys = waiting.pop()
             try:
@@ -354,10 +357,6 @@ class Scoring:
             else:
                 found += await asyncio.to_thread(turns.run, stored.decoded)
         return found
-
-    async def _scores_of(self, found: SessionRecord, overrides: Overrides | None) -> SessionScores:
-        external = await self._external_scores(found.session)
-        return await session_scores(self._engine, found, overrides, external=external)
 
     def check(self, overrides: Overrides) -> None:
         """Raise InputError where a run that changes so much cannot be met."""
@@ -472,6 +471,29 @@ class Scoring:
         """Whether a revision of a subject is being made."""
         lock = self._revising.get(subject)
         return lock is not None and lock.locked()
+
+
+def _count(evaluations: Iterable[Evaluation], meter: Meter) -> None:
+    """Count what was committed."""
+    counted: Counter[tuple[str, str, str]] = Counter()
+    for x in evaluations:
+        match x.outcome:
+            case Skip(cause=cause):
+                counted["skipped", x.metric, cause] += 1
+            case Failure(type=error):
+                counted["failed", x.metric, error] += 1
+            case _:
+                counted["scored", x.metric, x.label or "none"] += 1
+    for (status, metric, label), number in counted.items():
+        kind = _COUNTED[status]
+        meter.add(kind, number, **{kind.labels[0]: metric, kind.labels[1]: label})
+
+
+_COUNTED = {
+    "scored": declared.EVALUATIONS_SCORED,
+    "skipped": declared.EVALUATIONS_SKIPPED,
+    "failed": declared.EVALUATIONS_FAILED,
+}
 
 
 def refuse_misplaced(overrides: Overrides, run: str, instead: str = "give the id of a") -> None:

@@ -280,7 +280,7 @@ class Config(Options):
             try:
                 variant = self.under(rule)
                 variant.build()
-                refuse_idle(variant, rule)
+                _refuse_idle(variant, rule)
             except ValueError as error:
                 raise ValueError(f"rules.{place} ({rule.name}): {error}") from None
         return self
@@ -295,9 +295,27 @@ class Config(Options):
     def under(self, rule: Rule) -> "Config":
         """This configuration as it is for the traces that a rule takes.
 
-        Raises ValueError where it cannot be.
+        Raises ValueError where the two do not go together.
         """
-        return with_rule(self, rule)
+        if rule.rubric and self.rubric is None:
+            raise ValueError(
+                "rubric: evaluation.rubric is not set up; add it, with {} for its defaults"
+            )
+        changes: dict[str, Any] = {
+            "rules": [],
+            "sampling": self.sampling if rule.sampling is None else rule.sampling,
+        }
+        named = rule.metrics if isinstance(rule.metrics, dict) else {}
+        changes["metrics"] = {
+            name: _merged(self.metrics.get(name), options) for name, options in named.items()
+        }
+        if rule.measures and rule.default_metrics:
+            changes["metrics"] = {**self.metrics, **changes["metrics"]}
+        else:
+            changes |= {"default_metrics": False, "criteria": {}}
+        if not (rule.measures and (rule.default_metrics if rule.rubric is None else rule.rubric)):
+            changes["rubric"] = None
+        return _with_thresholds(self.model_copy(update=changes), rule.thresholds)
 
     def measured(self) -> dict[str, dict[str, Any]]:
         """The metrics that run, by name, each with its options: the defaults, then the criteria,
@@ -519,36 +537,9 @@ def _problem(metric: type[Metric], error: Any) -> str:
     return f"{metric.name}.{where}: {error['msg']}"
 
 
-def with_rule(config: "Config", rule: Rule) -> "Config":
-    """`config` with what a rule says in place of it.
-
-    Raises ValueError where the two do not go together.
-    """
-    if rule.rubric and config.rubric is None:
-        raise ValueError(
-            "rubric: evaluation.rubric is not set up; add it, with {} for its defaults"
-        )
-    changes: dict[str, Any] = {
-        "rules": [],
-        "sampling": config.sampling if rule.sampling is None else rule.sampling,
-    }
-    named = rule.metrics if isinstance(rule.metrics, dict) else {}
-    changes["metrics"] = {
-        name: _merged(config.metrics.get(name), options) for name, options in named.items()
-    }
-    if rule.measures and rule.default_metrics:
-        changes["metrics"] = {**config.metrics, **changes["metrics"]}
-    else:
-        changes |= {"default_metrics": False, "criteria": {}}
-    if not (rule.measures and (rule.default_metrics if rule.rubric is None else rule.rubric)):
-        changes["rubric"] = None
-    return _with_thresholds(config.model_copy(update=changes), rule.thresholds)
-
-
-def refuse_idle(config: "Config", rule: Rule) -> None:
-    """Raise ValueError where a rule leaves nothing to be measured without saying so.
-
-    `config` is as it is under it.
+def _refuse_idle(config: "Config", rule: Rule) -> None:
+    """Raise ValueError where a rule, under which `config` is, leaves nothing to be measured without
+    saying so.
     """
     if rule.measures and not config.measured() and config.rubric is None:
         raise ValueError(

@@ -27,14 +27,13 @@ from spanscore.evaluation.rubric import chosen, is_rubric
 from spanscore.evaluation.rules import DEFAULT, Decision, Rules
 from spanscore.evaluation.signals import (
     TraceSignals,
+    given_signals,
     is_lacking,
     read_signals,
-    replaced_weights,
-    with_external,
 )
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
-from spanscore.metrics import Judged, Metric, SessionMetric
+from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, SessionMetric
 from spanscore.metrics.expected import ExpectedCall
 from spanscore.metrics.rubric import NOTHING_EXPECTED, Expected
 from spanscore.model.score import Evaluation, JudgeUsage, ScopeKind, Score, Skip
@@ -546,15 +545,19 @@ class SessionEvaluating:
     def _rest_on_signals(self, external: Iterable[Evaluation]) -> list[Graded]:
         """What the metrics give that rest on signals."""
         selection, session = self._selection, self._session
-        weights = selection.weights
+        configured = self._config.external_signals
         signals = read_signals(
-            session, self._by_trace, selection.given_weights, external=self._config.external_names
+            session,
+            self._by_trace,
+            selection.given_weights,
+            external=self._config.external_names,
+            given=given_signals(session, external, configured),
         )
-        external_signals = self._config.external_signals
-        if external_signals:
-            signals = with_external(signals, session, external, external_signals)
-            replaced = dict(replaced_weights(external_signals))
-            weights = {**weights, **replaced, **selection.given_weights}
+        # in whose place others' scores count, their scale is known, whatever embeds
+        replaced = {
+            x.counts_as: SIGNAL_WEIGHTS[x.counts_as] for x in configured.values() if x.counts_as
+        }
+        weights = {**selection.weights, **replaced, **selection.given_weights}
         outcomes = [
             measured_by_signals(metric, session, signals, weights)
             for metric in selection.metrics

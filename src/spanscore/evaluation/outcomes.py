@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -10,7 +9,7 @@ from itertools import groupby
 from numbers import Real
 from pathlib import PurePath
 from types import TracebackType
-from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from spanscore.errors import (
     BudgetExhaustedError,
@@ -36,30 +35,7 @@ from spanscore.model.score import (
 )
 from spanscore.model.span import changed
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.telemetry import Meter, declared
 from spanscore.telemetry.logs import Complaints
-
-
-def count(evaluations: Iterable[Evaluation], meter: Meter) -> None:
-    """Count what was committed."""
-    scored: Counter[tuple[str, str]] = Counter()
-    skipped: Counter[tuple[str, str]] = Counter()
-    failed: Counter[tuple[str, str]] = Counter()
-    for evaluation in evaluations:
-        match evaluation.outcome:
-            case Score():
-                scored[evaluation.metric, evaluation.label or "none"] += 1
-            case Skip() as skip:
-                skipped[evaluation.metric, skip.cause] += 1
-            case Failure() as failure:
-                failed[evaluation.metric, failure.type] += 1
-    for (metric, label), number in scored.items():
-        meter.add(declared.EVALUATIONS_SCORED, number, metric=metric, label=label)
-    for (metric, reason), number in skipped.items():
-        meter.add(declared.EVALUATIONS_SKIPPED, number, metric=metric, reason=reason)
-    for (metric, error_type), number in failed.items():
-        meter.add(declared.EVALUATIONS_FAILED, number, metric=metric, error_type=error_type)
-
 
 _COMPLAINTS = Complaints(time.time_ns)
 """By the line that raises, for all in the process: a judge that is down fails each trace."""
@@ -512,19 +488,11 @@ def _problem(evaluation: Evaluation) -> str | None:
 
 Cause: TypeAlias = Literal["judge", "embedding", "budget"]
 
-FIRST_WAIT_NS: Final = 5 * 60 * 10**9
 _BY_ERROR: dict[str, Cause] = {
     JudgeTimeoutError.__name__: "judge",
     JudgeUnavailableError.__name__: "judge",
     EmbeddingError.__name__: "embedding",
 }
-
-
-class Wait(NamedTuple):
-    """How long to wait before the next try, doubled for each time in vain where `doubles`."""
-
-    wait_ns: int
-    doubles: bool
 
 
 def cause_of(evaluation: Evaluation) -> Cause | None:
@@ -537,14 +505,3 @@ def cause_of(evaluation: Evaluation) -> Cause | None:
         case Skip(cause="budget"):
             return "budget"
     return None
-
-
-def wait_for(cause: Cause, now_ns: int, window_ns: int) -> Wait:
-    """The wait for what has this cause: for a budget until its next window of `window_ns` begins.
-
-    >>> wait_for("budget", now_ns=70, window_ns=60)
-    Wait(wait_ns=50, doubles=False)
-    """
-    if cause == "budget":
-        return Wait(window_ns - now_ns % window_ns, doubles=False)
-    return Wait(FIRST_WAIT_NS, doubles=True)

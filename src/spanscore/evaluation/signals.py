@@ -2,7 +2,8 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -157,22 +158,27 @@ def read_signals(
     weighted: Collection[str] = (),
     *,
     external: Collection[str] = (),
+    given: Mapping[tuple[str, str], float] = MappingProxyType({}),
 ) -> Signals:
     """The signals of a session's traces, from their evaluations by agent trace id and name; and why
     some have none.
 
     Signals are the usual metrics, and those that are `weighted`: the configuration or the run gives
-    them a weight; but not what is `external`. A score whose scale is not known, since its embedding
-    was not measured, counts only where its metric is one of these.
+    them a weight; but not what is `external`. What others have `given`, by agent trace id and name,
+    counts in place of what was measured. A score whose scale is not known, since its embedding was
+    not measured, counts only where its metric is one of these.
     """
     values: dict[str, dict[str, float]] = defaultdict(dict)
     absent: dict[str, dict[str, str]] = defaultdict(dict)
     inapplicable: dict[str, dict[str, str]] = defaultdict(dict)
+    names = (*SIGNAL_WEIGHTS, *_others(weighted, external))
     for trace in session.traces:
         by_metric = evaluations.get(trace.id, {})
-        for name in (*SIGNAL_WEIGHTS, *_others(weighted, external)):
+        for name in names:
             found = by_metric.get(name)
             value = _value(found, is_weighted=name in weighted) if found else None
+            if (trace.id, name) in given:
+                continue
             if found is None:
                 absent[trace.id][name] = "not measured"
             elif value is not None:
@@ -181,16 +187,16 @@ def read_signals(
                 inapplicable[trace.id][name] = found.reason
             else:
                 absent[trace.id][name] = _why(found)
+    for (trace_id, name), value in given.items():
+        values[trace_id][name] = value
     return Signals(values, absent, inapplicable)
 
 
-def with_external(
-    signals: Signals,
-    session: Session,
-    scores: Iterable[Evaluation],
-    configured: Mapping[str, ExternalSignal],
-) -> Signals:
-    """The signals, with the external scores of the session's traces that are configured to be some.
+def given_signals(
+    session: Session, scores: Iterable[Evaluation], configured: Mapping[str, ExternalSignal]
+) -> dict[tuple[str, str], float]:
+    """The signals that others' scores of the session's traces are configured to be, by agent trace
+    id and name.
 
     Where several people gave one of the same trace, their mean counts. What is of none of these
     agent traces, as of a whole OTel trace with several turns, counts for none of them.
@@ -199,32 +205,12 @@ def with_external(
     given: dict[tuple[str, str], list[float]] = defaultdict(list)
     for score in scores:
         signal = configured.get(score.metric)
-        value = signal.value_of(score) if signal is not None and score.scope == "trace" else None
-        if signal is not None and value is not None and score.subject_id in ids:
+        if signal is None or score.scope != "trace" or score.subject_id not in ids:
+            continue
+        value = signal.value_of(score)
+        if value is not None:
             given[score.subject_id, signal.counts_as or score.metric].append(value)
-    values = {trace_id: dict(by_name) for trace_id, by_name in signals.values.items()}
-    for (trace_id, name), found in given.items():
-        values.setdefault(trace_id, {})[name] = sum(found) / len(found)
-    return Signals(values, _without(signals.absent, given), _without(signals.inapplicable, given))
-
-
-def replaced_weights(configured: Mapping[str, ExternalSignal]) -> Iterator[tuple[str, float]]:
-    """The usual weights of signals in whose place others' scores count: their scale is known,
-    whatever embeds.
-    """
-    for signal in configured.values():
-        if signal.counts_as is not None:
-            yield signal.counts_as, SIGNAL_WEIGHTS[signal.counts_as]
-
-
-def _without(
-    whys: Mapping[str, Mapping[str, str]], given: Collection[tuple[str, str]]
-) -> dict[str, dict[str, str]]:
-    """Why signals are missing, but for those that were given."""
-    return {
-        trace_id: {name: why for name, why in by_name.items() if (trace_id, name) not in given}
-        for trace_id, by_name in whys.items()
-    }
+    return {key: sum(found) / len(found) for key, found in given.items()}
 
 
 def _value(found: Evaluation, *, is_weighted: bool) -> float | None:

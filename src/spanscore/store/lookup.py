@@ -196,7 +196,7 @@ class RecentTurns:
     not read them; of at most `max_bytes` of records.
     """
 
-    def __init__(self, max_bytes: int = 16 * 2**20) -> None:
+    def __init__(self, max_bytes: int = 8 * 2**20) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
         # by id and digest, which a change of the record changes
