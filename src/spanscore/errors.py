@@ -173,10 +173,6 @@ class BudgetExhaustedError(JudgeError):
     """The judge was not asked, since the configured budget is spent."""
 
 
-class EarlierTurnsNeededError(SpanscoreError):
-    """A trace cannot be evaluated without the turns of its session before it."""
-
-
 class EmbeddingError(SpanscoreError):
     """No vector could be had for a text."""
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from spanscore.embed.ngrams import Ngrams
 from spanscore.embed.port import Embedder, of_tenant
-from spanscore.errors import EarlierTurnsNeededError
 from spanscore.evaluation.inquiry import Case, PlannedCall
 from spanscore.evaluation.judgement import Judging
 from spanscore.evaluation.outcomes import (
@@ -26,7 +25,7 @@ from spanscore.evaluation.questions import digest
 from spanscore.evaluation.rubric import OVERALL, Rubric
 from spanscore.judge.config import Cascade, Config
 from spanscore.metrics import Computed, Embedded, Judged, Metric, SessionMetric, Signals
-from spanscore.metrics.check import Check, Evidence
+from spanscore.metrics.check import Check, EarlierTurnsNeededError, Evidence
 from spanscore.metrics.own import FunctionMetric
 from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score, Skip
 from spanscore.model.trace import AgentTrace, Session

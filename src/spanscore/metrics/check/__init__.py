@@ -1,5 +1,5 @@
 """Checks: faults found without a model."""
 
-from spanscore.metrics.check._check import Check, Evidence, Finding
+from spanscore.metrics.check._check import Check, EarlierTurnsNeededError, Evidence, Finding
 
-__all__ = ["Check", "Evidence", "Finding"]
+__all__ = ["Check", "EarlierTurnsNeededError", "Evidence", "Finding"]

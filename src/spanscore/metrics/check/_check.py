@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar
 
-from spanscore.errors import EarlierTurnsNeededError, shortened
+from spanscore.errors import SpanscoreError, shortened
 from spanscore.metrics._base import Computed
 from spanscore.model.json import Json, dumps
 from spanscore.model.score import Outcome, Score, Skip
@@ -20,6 +20,10 @@ MAX_CALLS_CHARS = 500_000
 """Nor more of all that they hold, arguments and results: about what fits into the context of the
 agent's model.
 """
+
+
+class EarlierTurnsNeededError(SpanscoreError):
+    """A trace cannot be evaluated without the turns of its session before it."""
 
 
 class Evidence:

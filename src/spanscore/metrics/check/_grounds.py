@@ -103,7 +103,7 @@ def _real(year: str, month: str, day: str) -> Iterator[date]:
         return
 
 
-class _Told:
+class _Known:
     """A text that an agent was told, and what is in it, each read when it is first asked for."""
 
     def __init__(self, text: str, is_conversation: bool) -> None:
@@ -159,17 +159,17 @@ class Grounds:
     def __init__(self, user: Iterable[str], now_ns: int, *, infers: bool = True) -> None:
         """`user` are the user's texts. Unless it `infers`, no date follows from them."""
         self._infers = infers
-        self._told: list[_Told] = []
-        self._has_now: list[_Told] = []
+        self._known: list[_Known] = []
+        self._has_now: list[_Known] = []
         self._user_texts = user
         self._now_ns = now_ns
 
     def add(self, text: str, *, has_now: bool = False, is_conversation: bool = False) -> None:
         """Add a text; one that `has_now` states the present date, where it states one."""
-        told = _Told(text, is_conversation)
-        self._told.append(told)
+        known = _Known(text, is_conversation)
+        self._known.append(known)
         if has_now:
-            self._has_now.append(told)
+            self._has_now.append(known)
 
     @cached_property
     def _today(self) -> set[date]:
@@ -183,27 +183,27 @@ class Grounds:
 
     @property
     def _dates(self) -> set[date]:
-        return set[date]().union(*(x.dates for x in self._told))
+        return set[date]().union(*(x.dates for x in self._known))
 
     @property
     def _now(self) -> set[date]:
         return self._today.union(*(x.dates for x in self._has_now))
 
-    def _is_told(self, word: str) -> bool:
-        return any(word in x.text and word in x.words for x in self._told)
+    def _is_known(self, word: str) -> bool:
+        return any(word in x.text and word in x.words for x in self._known)
 
     def has(self, value: str) -> bool:
         """Whether a value was told as it is, but for case and signs."""
         words = _WORD.findall(common(value))
         joined = "".join(words)
-        if self._is_told(joined):
+        if self._is_known(joined):
             return True
-        if len(words) != 1 and any(f" {' '.join(words)} " in x.spaced for x in self._told):
+        if len(words) != 1 and any(f" {' '.join(words)} " in x.spaced for x in self._known):
             return True
         return len(joined) >= _LEAST_FLAT[joined.isdigit()] and self._is_within(joined)
 
     def _is_within(self, joined: str) -> bool:
-        return any(joined in x.flat for x in self._told)
+        return any(joined in x.flat for x in self._known)
 
     def has_identifier(self, value: str) -> bool:
         """Whether an identifier was told: as it is; a number without what stands before it; an
@@ -214,26 +214,26 @@ class Grounds:
         if self.has(value):
             return True
         if EMAIL.fullmatch(value):
-            return all(map(self._is_told, words))
+            return all(map(self._is_known, words))
         joined = "".join(words)
         if value.startswith("+"):
             return any(self._is_within(joined[n:]) for n in _COUNTRY_DIGITS)
         return self._has_parts(value, words)
 
     def _has_parts(self, value: str, words: list[str]) -> bool:
-        if len(words) >= _LEAST_PIECES and all(map(self._is_told, words)):
+        if len(words) >= _LEAST_PIECES and all(map(self._is_known, words)):
             return True
         numbered = _NUMBERED.fullmatch(value)
         if numbered is None:
             return False
         if len(numbered[1]) < _LEAST_NUMBER:
             return numbered[1] in self._user.words
-        return self._is_told(numbered[1])
+        return self._is_known(numbered[1])
 
     def has_date(self, day: date) -> bool:
         """Whether a date was told, without its year too."""
         month_day = (day.month, day.day)
-        return day in self._dates | self._now or any(month_day in x.month_days for x in self._told)
+        return day in self._dates | self._now or any(month_day in x.month_days for x in self._known)
 
     def may_mean(self, day: date) -> bool:
         """Whether a date follows from what the user said relative to the present or a told date."""
@@ -271,14 +271,14 @@ class Grounds:
         if _NUMBER_WORDS.search(self._user.text):
             return True
         wanted = round(amount, 2)
-        amounts = set[float]().union(*(x.amounts for x in self._told))
-        if wanted in amounts or any(wanted in x.sums for x in self._told):
+        amounts = set[float]().union(*(x.amounts for x in self._known))
+        if wanted in amounts or any(wanted in x.sums for x in self._known):
             return True
         if wanted * _CENTS in amounts or wanted / _CENTS in amounts - _SMALL:
             return True
         if any(x and round(wanted / x, 2) in amounts for x in {*counts, *self._user.counts}):
             return True
-        shares = {y for told in self._told for x in told.shares for y in (x, 1 - x, 1 + x)}
+        shares = {y for known in self._known for x in known.shares for y in (x, 1 - x, 1 + x)}
         return any(_is_share(wanted, x, amounts) for x in shares if x)
 
 
