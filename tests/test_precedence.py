@@ -3,10 +3,12 @@
 import asyncio
 import itertools
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from spanscore.threads import Allowance, Precedence
+from spanscore.threads import Allowance, Precedence, Turns
 
 MANY_ROUNDS = 20
 """Of the event loop: enough for all that does not wait to come to its end."""
@@ -161,3 +163,25 @@ def test_all_threads_go_on_when_the_request_is_answered():
     for thread in threads:
         thread.join()
     assert not any(thread.is_alive() for thread in threads)
+
+
+def test_threads_that_compute_go_on_in_the_order_in_which_they_came():
+    turns, order = Turns(patience_s=3600), []
+    with ThreadPoolExecutor(2) as threads:
+        with turns.turn():
+            waiting = []
+            for name in ("first", "second"):
+                waiting.append(threads.submit(turns.run, order.append, name))
+                while len(turns._waiting) < len(waiting):
+                    time.sleep(0.001)
+            before = list(order)
+        for one in waiting:
+            one.result()
+    assert (before, order) == ([], ["first", "second"])
+
+
+def test_a_thread_waits_no_longer_for_its_turn_than_it_is_patient():
+    turns = Turns(patience_s=0)
+    with turns.turn(), ThreadPoolExecutor(1) as threads:
+        assert threads.submit(turns.run, lambda: "went on").result() == "went on"
+    assert turns.run(lambda: "went on") == "went on"

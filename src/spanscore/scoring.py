@@ -36,7 +36,7 @@ from spanscore.store.lookup import SessionRecord
 from spanscore.store.runs import RunTables
 from spanscore.store.store import Missing, Store, StoredTrace
 from spanscore.telemetry import Complaints, Meter, about, declared
-from spanscore.threads import turns
+from spanscore.threads import Turns
 
 _log = logging.getLogger(__name__)
 
@@ -91,6 +91,7 @@ class Scoring:
         budget_window_ns: int | None = None,
         scored: Callable[[Sequence[Evaluation]], None] | None = None,
         threads: Executor | None = None,
+        turns: Turns | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
@@ -98,7 +99,7 @@ class Scoring:
 
         What is missing is kept, to be asked for again, where `budget_window_ns` says how long the
         judge's budget lasts. `scored` is called with evaluations that were committed; it must not
-        raise. `threads` wait for the store.
+        raise. `threads` wait for the store, each when it is its turn by `turns`.
         """
         self.elsewhere: ScoresSessions | None = None
         """Who evaluates sessions in place of the engine; may be set before the first."""
@@ -112,6 +113,7 @@ class Scoring:
         self._meter = meter
         self._complaints = Complaints(clock_ns)
         self._sleep = sleep
+        self._turns = turns or Turns()
         self._threads = threads or ThreadPoolExecutor(_STORE_THREADS, thread_name_prefix="store")
         self._revising: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._uncommitted: WeakValueDictionary[str, StoredTrace] = WeakValueDictionary()
@@ -355,7 +357,7 @@ class Scoring:
                 else:  # the text of one session may be unreadable
                     waiting = [[key] for key in reversed(keys)]
             else:
-                found += await asyncio.to_thread(turns.run, stored.decoded)
+                found += await asyncio.to_thread(self._turns.run, stored.decoded)
         return found
 
     def check(self, overrides: Overrides) -> None:
@@ -427,7 +429,7 @@ class Scoring:
         """What the store answers, in a thread, however long it takes."""
         wait_s, call = (
             _RETRY_STORE_S,
-            partial(copy_context().run, turns.run, partial(ask, *arguments, **options)),
+            partial(copy_context().run, self._turns.run, partial(ask, *arguments, **options)),
         )
         while True:
             try:

@@ -152,11 +152,11 @@ class Turns:
         self._taken = 0
 
     @contextmanager
-    def turn(self) -> Iterator[bool]:
-        """It is this thread's turn, or it has waited long enough; gives which."""
-        is_alone = self._begin()
+    def turn(self) -> Iterator[None]:
+        """Within the block it is this thread's turn, or it has waited long enough."""
+        self._begin()
         try:
-            yield is_alone
+            yield
         finally:
             with self._lock:
                 self._taken -= 1
@@ -171,25 +171,20 @@ class Turns:
         with self.turn():
             return work(*arguments, **options)
 
-    def _begin(self) -> bool:
+    def _begin(self) -> None:
         mine = threading.Event()
         with self._lock:
             if not self._taken:
                 self._taken = 1
-                return True
+                return
             self._waiting.append(mine)
-        if mine.wait(self._patience_s):
-            return True
+        mine.wait(self._patience_s)
         with self._lock:
-            if mine.is_set():
-                return True
-            self._waiting.remove(mine)
-            self._taken += 1
-        return False
+            if not mine.is_set():
+                self._waiting.remove(mine)
+                self._taken += 1
 
 
-turns = Turns()
-"""Those of this process."""
 answered_tenant: ContextVar[str] = ContextVar("answered_tenant", default="")
 """Whose request is being answered; "" without tenants."""
 

@@ -14,7 +14,7 @@ from spanscore.export.port import Outbox
 from spanscore.model.headers import Headers, headers_of, without_tenant
 from spanscore.model.score import Evaluation, Undelivered
 from spanscore.otlp.signal import SIGNALS, Signal
-from spanscore.threads import turns
+from spanscore.threads import Turns
 
 _log = logging.getLogger(__name__)
 
@@ -132,7 +132,15 @@ def _leaves(evaluation: Evaluation) -> bool:
 class Batches:
     """Makes each batch once, whoever asks first."""
 
-    def __init__(self, config: Config, outbox: Outbox, *, by_tenant: bool = False) -> None:
+    def __init__(
+        self,
+        config: Config,
+        outbox: Outbox,
+        *,
+        by_tenant: bool = False,
+        turns: Turns | None = None,
+    ) -> None:
+        self._turns = turns or Turns()
         self._by_tenant = by_tenant
         self.window = Window(config.max_waiting)
         self._config = config
@@ -148,7 +156,7 @@ class Batches:
         if task is None or (task.done() and task.exception() is not None):
             pairs = self.window.after(seq, self._config.batch.max_size)
             task = self._made[seq] = asyncio.create_task(
-                asyncio.to_thread(turns.run, self._make, pairs, seq, latest)
+                asyncio.to_thread(self._turns.run, self._make, pairs, seq, latest)
             )
             # also where nobody waits
             task.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -23,6 +23,7 @@ from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation, Undelivered
 from spanscore.otlp.signal import SIGNALS, Signal
 from spanscore.telemetry import Complaints, Meter, declared
+from spanscore.threads import Turns
 
 T = TypeVar("T")
 
@@ -153,6 +154,7 @@ class Sender:
         sinks: Mapping[str, Sink] | None = None,
         by_tenant: bool = False,
         lead: Lead | None = None,
+        turns: Turns | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
@@ -181,7 +183,7 @@ class Sender:
             Filing(name, sink, config.sinks[name], outbox, self._around)
             for name, sink in (sinks or {}).items()
         ]
-        self._batches = Batches(config, outbox, by_tenant=by_tenant)
+        self._batches = Batches(config, outbox, by_tenant=by_tenant, turns=turns)
         self._without_spans = without_spans(config) if config.emit.spans else {}
         self._patience = Patience(self._complaints, sleep)
         self._resending = Resending(outbox, self._patience, self._ways_again())

@@ -36,7 +36,7 @@ from spanscore.store import records
 from spanscore.store.judge_limits import JudgeLimits
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
-from spanscore.threads import Precedence, next_multiple
+from spanscore.threads import Precedence, Turns, next_multiple
 from spanscore.turn_scheduling import ReadJob, State, TurnScheduler
 from spanscore.workers import (
     InProcesses,
@@ -133,6 +133,7 @@ class Processing:
         self._scheduler = TurnScheduler(
             settings.assemble, spans, self._content, attributes=settings.evaluation.span_attributes
         )
+        turns = Turns()
         self.sender = Sender(
             settings.export,
             exporters,
@@ -141,6 +142,7 @@ class Processing:
             sinks=sinks,
             by_tenant=settings.exports_tenants,
             lead=self.leadership,
+            turns=turns,
             clock_ns=clock_ns,
         )
         limits = JudgeLimits.of(store.shared_url)
@@ -180,6 +182,7 @@ class Processing:
             else None,
             scored=scored,
             threads=threads,
+            turns=turns,
             clock_ns=clock_ns,
         )
         self._rescoring = Rescoring(
@@ -207,6 +210,7 @@ class Processing:
             precedence=precedence,
             threads=threads,
             evaluating=evaluating,
+            turns=turns,
         )
         self._workers = workers
         self._reading: JobReading = in_threads

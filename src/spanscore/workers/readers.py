@@ -20,7 +20,7 @@ from spanscore.errors import SpanscoreError
 from spanscore.evaluation.engine import BatchScores
 from spanscore.model.trace import in_scope
 from spanscore.telemetry import Meter, declared
-from spanscore.threads import Precedence, turns
+from spanscore.threads import Precedence, Turns
 from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult, TurnScheduler
 from spanscore.worker_processes import NotForkedError, Place, WorkerDiedError, apart
 from spanscore.workers import answers
@@ -360,12 +360,15 @@ class InThreads:
         precedence: Precedence | None = None,
         threads: Executor | None = None,
         evaluating: Evaluating | None = None,
+        turns: Turns | None = None,
     ) -> None:
-        """`session_scope` is as `in_scope` wants it; `threads` read in place of its own.
+        """`session_scope` is as `in_scope` wants it; `threads` read in place of its own, when it is
+        their turn by `turns`.
 
         `evaluating` makes the scores of what was read, where that needs nothing else, and those of
         sessions.
         """
+        self._turns = turns or Turns()
         self._evaluating = evaluating
         self._is_evaluating = threading.Lock()
         self._scheduler = scheduler
@@ -391,7 +394,7 @@ class InThreads:
         found: dict[ReadJob, Read] = {}
         waiting = deque(jobs)
         while waiting:
-            with turns.turn():
+            with self._turns.turn():
                 until_s = time.monotonic() + _TURN_S
                 while waiting and time.monotonic() < until_s:
                     job = waiting.popleft()
@@ -422,7 +425,7 @@ class InThreads:
     async def score(self, wanted: SessionKeys, *, alone_s: float | None = None) -> Scored | Failed:
         """The scores of sessions."""
         del alone_s  # no thread can be ended
-        score = partial(copy_context().run, turns.run, partial(self._session_scores, wanted))
+        score = partial(copy_context().run, self._turns.run, partial(self._session_scores, wanted))
         return await asyncio.get_running_loop().run_in_executor(self._threads, score)
 
     def _session_scores(self, wanted: SessionKeys) -> Scored | Failed:
