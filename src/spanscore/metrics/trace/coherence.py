@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -152,7 +151,6 @@ the figures.
 _TAG = re.compile(r"(?:@.*|:latest)$")
 
 
-@lru_cache(maxsize=64)  # the same one for every trace
 def scale_of(embedding: str | None) -> Scale | None:
     """The scale of the embedding with this name, as `Embedder.name` states it; None where none was
     measured.
