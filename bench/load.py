@@ -60,7 +60,7 @@ class Load:
         trace_id, root_id = self._random.randbytes(16), self._random.randbytes(8)
         start_ns = self._start_ns + number * 1000 * _US
         session = {"gen_ai.conversation.id": f"session-{number // TRACES_PER_SESSION}"}
-        question = f"{self._text(70)} O{number}"
+        question = f"{self._text(70)} O{number + 1000}"
         messages = [_message("user", {"type": "text", "content": question})]
 
         def add(
@@ -84,7 +84,7 @@ class Load:
             return span.span_id
 
         for i in range(ROUNDS):
-            call_id, arguments = f"call_{number}_{i}", {"order_id": f"O{number}", "limit": i + 1}
+            call_id, arguments = f"call_{number}_{i}", {"order_id": f"O{number + 1000}", "limit": i + 1}
             call = {
                 "type": "tool_call",
                 "id": call_id,
