@@ -84,7 +84,10 @@ class Load:
             return span.span_id
 
         for i in range(ROUNDS):
-            call_id, arguments = f"call_{number}_{i}", {"order_id": f"O{number + 1000}", "limit": i + 1}
+            call_id, arguments = (
+                f"call_{number}_{i}",
+                {"order_id": f"O{number + 1000}", "limit": i + 1},
+            )
             call = {
                 "type": "tool_call",
                 "id": call_id,
