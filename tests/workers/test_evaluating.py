@@ -4,11 +4,15 @@ there.
 
 import pytest
 
+import spanscore
+from spanscore import config
 from spanscore.embed.config import Config as Embedding
 from spanscore.evaluation import Config as Evaluation
 from spanscore.evaluation.engine import digest_of
 from spanscore.judge.config import Config as Judge
+from spanscore.metrics.own import registry
 from spanscore.model.trace import Session, ToolCall
+from spanscore.serving.processing import evaluation_setup
 from spanscore.store import records
 from spanscore.store.config import Config as Store
 from spanscore.store.lookup import SessionRecord
@@ -141,3 +145,15 @@ def test_a_trace_that_cannot_be_evaluated_costs_the_others_nothing(
 
     monkeypatch.setattr(records, "encode", encode_good)
     assert list(scoring.traces([bad, good])) == [good.id]
+
+
+def test_where_a_metric_of_ones_own_is_measured_the_server_evaluates(monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+    assert evaluation_setup(config.parse("")) is not None
+
+    @spanscore.metric
+    def is_short(trace):
+        return len(trace.final_output or "") < 10
+
+    named = config.parse("evaluation: {metrics: {is_short: {}}}")
+    assert evaluation_setup(named) is None

@@ -664,6 +664,9 @@ async def trace_scores(
 
 
 def digest_of(trace: AgentTrace, record: str) -> str:
-    """A digest of a trace but for its completeness: where it differs, the trace has changed."""
+    """A digest of a trace but for its completeness: where it differs, the trace has changed.
+
+    `record` is the trace as `records.encode` prints it.
+    """
     record = record.replace(f'"completeness":"{trace.completeness}"', '"completeness":"complete"')
     return hashlib.blake2b(record.encode(), digest_size=16).hexdigest()

@@ -190,7 +190,7 @@ class Measuring:
                 judged.append(metric)
                 continue
             if outcome is None:
-                if earlier is None and (metric.looks_back or isinstance(metric, FunctionMetric)):
+                if earlier is None and metric.looks_back:
                     raise EarlierTurnsNeededError
                 outcome = await self._awaited(metric, subject, earlier or ())
             found[metric.name] = Measured(outcome, self._evaluator(metric))

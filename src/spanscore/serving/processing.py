@@ -26,6 +26,7 @@ from spanscore.export.sender import Sender
 from spanscore.judge import ModelJudge, open_judge, redactor
 from spanscore.judge.budget import SharedPurse
 from spanscore.judge.port import Ending, Judge
+from spanscore.metrics.own import registered
 from spanscore.model.options import duration_text
 from spanscore.model.score import Evaluation
 from spanscore.scoring import Scoring, SessionsFailedError, refuse_misplaced
@@ -570,6 +571,7 @@ def evaluation_setup(settings: Settings) -> EvaluationSetup | None:
     evaluation, embedding = settings.evaluation, settings.embedding
     is_judged = any(x.models for x in settings.judges)
     is_own = bool(evaluation.plugins or evaluation.criteria or evaluation.external_signals)
+    is_own |= any(not registered().keys().isdisjoint(x.measured()) for x in evaluation.variants())
     if is_judged or is_own or embedding.chosen not in {None, "ngrams"}:
         return None
     return EvaluationSetup(evaluation, settings.judge, embedding, settings.store)

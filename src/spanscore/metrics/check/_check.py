@@ -45,10 +45,11 @@ class Evidence:
 
         Raises EarlierTurnsNeededError where nobody has looked for them.
         """
-        is_alone = self.trace.session_id is None
-        if self._earlier is None and not self.trace.history and not is_alone:
+        if self.trace.history:
+            return self
+        if self._earlier is None and self.trace.session_id is not None:
             raise EarlierTurnsNeededError
-        if self.trace.history or not self._earlier:
+        if not self._earlier:
             return self
         before = self._earlier[-_MAX_EARLIER_TURNS:]
         history = tuple(message for trace in before for message in _messages(trace))
@@ -216,6 +217,9 @@ class Check(Computed):
     def look(self, evidence: Evidence) -> Iterable[Finding] | Skip:
         """What is found in a trace that holds all that `needs` names; a Skip where the check does
         not apply.
+
+        One that `looks_back` finds the turns before in `evidence.looking_back`, which it asks for
+        only where the trace alone does not settle it.
         """
         raise NotImplementedError
 
