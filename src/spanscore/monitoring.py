@@ -124,7 +124,7 @@ def interval_s(cron: str) -> int:
 
 
 _Name = Annotated[str, Field(min_length=1, max_length=256)]
-_LONGEST_NS = duration_ns("400d")
+LONGEST_NS = duration_ns("400d")
 
 
 class Reference(Options):
@@ -176,7 +176,7 @@ class Watching(Options):
     Not set: three times the mean of the first 30 sessions, which are used for nothing else.
     """
 
-    settle_after: Duration = Field(default=duration_ns("30m"), ge=0, le=_LONGEST_NS)
+    settle_after: Duration = Field(default=duration_ns("30m"), ge=0, le=LONGEST_NS)
     """For how long a session has had no new score when it is counted; after a day it is counted
     anyway.
 
@@ -208,7 +208,7 @@ class Watch(Watching):
 class Times(Options):
     """When a monitor looks."""
 
-    every: Duration | None = Field(default=None, ge=10**9, le=_LONGEST_NS)
+    every: Duration | None = Field(default=None, ge=10**9, le=LONGEST_NS)
     """How often to look. Where `cron` is not set either, each minute."""
 
     cron: Annotated[str, Field(max_length=256)] | None = None
@@ -217,7 +217,7 @@ class Times(Options):
     time_zone: Annotated[str, Field(max_length=64)] = "UTC"
     """The time zone of `cron`, such as Europe/Berlin."""
 
-    jitter: Duration = Field(default=0, ge=0, le=_LONGEST_NS)
+    jitter: Duration = Field(default=0, ge=0, le=LONGEST_NS)
     """Each look is later by up to this, always as much for the same monitor, so that not all look
     at once.
     """

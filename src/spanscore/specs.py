@@ -3,31 +3,27 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     Field,
     JsonValue,
-    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
-from spanscore.errors import FieldError, InputError
+from spanscore.errors import InputError
 from spanscore.evaluation.rules import as_text
 from spanscore.filters import MAX_CHARS, Fields, Filter, parse
 from spanscore.model import headers
 from spanscore.model.headers import without_headers
-from spanscore.model.options import Duration, Options, duration_ns
+from spanscore.model.options import Duration, Options, duration_ns, read_spec
 from spanscore.model.score import ScopeKind
 from spanscore.model.trace import AgentTrace
 from spanscore.monitoring import Times, Watch, Watching
-
-SpecT = TypeVar("SpecT", bound=BaseModel)
 
 MAX_IDS = 50_000
 MAX_SAMPLE = 1_000_000
@@ -39,6 +35,15 @@ _Text = Annotated[str, Field(min_length=1, max_length=_MAX_TEXT)]
 _Id = Annotated[str, Field(min_length=1, max_length=_MAX_TEXT)]
 _Name = Annotated[str, Field(min_length=1, max_length=256)]
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+def _storable(moment_ns: int) -> int:
+    if moment_ns >= _DRAWS:
+        raise ValueError("give nanoseconds since the Unix epoch, before the year 2262")
+    return moment_ns
+
+
+_Moment = Annotated[int, AfterValidator(_storable)]
 
 
 class Spec(Options):
@@ -70,10 +75,10 @@ class TraceFilter(Spec):
     `true`, `3`.
     """
 
-    started_after_ns: int | None = Field(default=None, ge=0)
+    started_after_ns: _Moment | None = Field(default=None, ge=0)
     """Only traces that started then or later, in ns since the Unix epoch."""
 
-    started_before_ns: int | None = Field(default=None, ge=0)
+    started_before_ns: _Moment | None = Field(default=None, ge=0)
     """Only traces that started earlier than that, in ns since the Unix epoch."""
 
     has_error: bool | None = None
@@ -134,8 +139,8 @@ class Sampling(Spec):
     The same seed draws the same ones.
     """
 
-    share: float = Field(default=1.0, gt=0, le=1)
-    """The chance of each to be drawn."""
+    share: float | None = Field(default=None, gt=0, le=1)
+    """The chance of each to be drawn. Not set: 1."""
 
     count: int | None = Field(default=None, ge=1, le=MAX_SAMPLE)
     """How many are drawn; all, where there are fewer."""
@@ -145,9 +150,14 @@ class Sampling(Spec):
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
-        if self.count is not None and self.share < 1:
+        if self.count is not None and self.chance < 1:
             raise ValueError("give share or count, not both")
         return self
+
+    @property
+    def chance(self) -> float:
+        """The chance of each to be drawn, where no number is given."""
+        return 1.0 if self.share is None else self.share
 
     def draw(self, subject_id: str) -> int:
         """The number of a trace or session, from 0 up to 2**63 - 1, each as likely as any other.
@@ -165,12 +175,12 @@ class Sampling(Spec):
 
     def is_in_share(self, subject_id: str) -> bool:
         """Whether `share` draws a trace or session."""
-        return self.share >= 1 or self.draw(subject_id) < self.share * _DRAWS
+        return self.chance >= 1 or self.draw(subject_id) < self.chance * _DRAWS
 
     def probability(self, candidates: int) -> float:
         """The chance that each of so many candidates had of being drawn."""
         if self.count is None:
-            return self.share
+            return self.chance
         return 1.0 if candidates <= self.count else self.count / candidates
 
 
@@ -271,29 +281,6 @@ class MeasureSpec(Spec):
     """By metric the options that it has in place of the configured ones."""
 
 
-def read_spec(kind: type[SpecT], given: Any) -> SpecT:
-    """`given`, a JSON object or its text, as a spec.
-
-    Raises FieldError that names each field that is wrong.
-    """
-    try:
-        return (
-            kind.model_validate_json(given)
-            if isinstance(given, str)
-            else kind.model_validate(given)
-        )
-    except ValidationError as error:
-        first, *others = _faults(error)
-        raise FieldError(first.field, first.problem, others) from None
-
-
-def _faults(error: ValidationError) -> Iterator[FieldError]:
-    for fault in error.errors(include_url=False):
-        yield FieldError(
-            ".".join(map(str, fault["loc"])), fault["msg"].removeprefix("Value error, ")
-        )
-
-
 def _condition(where: str, scope: ScopeKind) -> Filter[Any] | None:
     """Raises ValueError where it is wrong."""
     if not where.strip():
@@ -339,7 +326,7 @@ class RunBudget(Spec):
 class RunSpec(Spec):
     """What is evaluated, by what, and what becomes of it."""
 
-    name: Annotated[str, Field(max_length=256)] = ""
+    display_name: Annotated[str, Field(max_length=256)] = ""
     """For people; two runs may have the same."""
 
     target: TargetSpec = TargetSpec()
@@ -480,14 +467,18 @@ class MonitorRun(Spec):
                 update={"filter": wanted.model_copy(update={"started_after_ns": after_ns})}
             )
         return RunSpec(
-            name=name, target=target, measure=self.measure, budget=self.budget, export=self.export
+            display_name=name,
+            target=target,
+            measure=self.measure,
+            budget=self.budget,
+            export=self.export,
         )
 
 
 class MonitorSpec(Spec):
     """A monitor: it watches a metric, starts runs, or both."""
 
-    name: Annotated[str, Field(max_length=256)] = ""
+    display_name: Annotated[str, Field(max_length=256)] = ""
     """For people; two monitors may have the same."""
 
     watch: Watch | None = None

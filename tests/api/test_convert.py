@@ -7,8 +7,7 @@ from google.protobuf.json_format import MessageToDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanscore.api.convert import decode_trace, encode_score, encode_trace
-from spanscore.api.decoder import decode_score
+from spanscore.api.convert import decode_score, decode_trace, encode_score, encode_trace
 from spanscore.api.v1 import score_pb2
 from spanscore.model.headers import with_headers
 from spanscore.model.json import loads

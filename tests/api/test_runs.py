@@ -189,7 +189,7 @@ def test_runs_are_listed_page_by_page(service):
 @pytest.mark.parametrize("state", [pb.RUN_STATE_UNSPECIFIED, 99])
 def test_a_state_that_no_run_has_is_refused_by_its_place_with_those_that_there_are(service, state):
     request = pb.ListRunsRequest(states=[pb.RUN_STATE_PAUSED, state])
-    wrong = r"states\[1\]: \d+ is no state of a run; there are RUN_STATE_PENDING, .*_CANCELLED"
+    wrong = r"states\[1\]: \d+ is none of its values; there are RUN_STATE_PENDING, .*_CANCELLED"
     with pytest.raises(FieldError, match=wrong):
         asyncio.run(service.list_runs(request, CALL))
 

@@ -15,7 +15,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 
-from spanscore.api.decoder import decode_score
+from spanscore.api.convert import decode_score
 from spanscore.api.server import Server
 from spanscore.api.v1 import score_pb2
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest

@@ -2,7 +2,8 @@
 
 from spanscore.control.monitors import Monitors
 from spanscore.export.config import Alerting
-from spanscore.specs import Monitor, MonitorSpec, read_spec
+from spanscore.model.options import read_spec
+from spanscore.specs import Monitor, MonitorSpec
 from spanscore.store.listing import ScoreQuery
 
 MINUTE = 60 * 10**9

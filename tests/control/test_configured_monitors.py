@@ -8,7 +8,8 @@ from pydantic import ValidationError
 
 from spanscore.config import Settings
 from spanscore.errors import ConfigError, ExistsError, NotFoundError, StateError
-from spanscore.specs import Monitor, MonitorSpec, read_spec
+from spanscore.model.options import read_spec
+from spanscore.specs import Monitor, MonitorSpec
 
 RUN = {"every": "1m", "run": METRICS}
 

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from spanscore.specs import RunSpec, read_spec
+from spanscore.model.options import read_spec
+from spanscore.specs import RunSpec
 from spanscore.store.listing import ScoreQuery
 
 SPEC = read_spec(RunSpec, {"measure": {"metrics": ["task_completion"]}})

@@ -6,8 +6,9 @@ from sqlalchemy import create_engine, text
 from spanscore.control import item_lists
 from spanscore.control.item_lists import every_page, refuse_unknown
 from spanscore.errors import InputError, NotFoundError
+from spanscore.model.options import read_spec
 from spanscore.model.score import Evaluation, Evaluator, Score
-from spanscore.specs import RunSpec, TargetSpec, read_spec
+from spanscore.specs import RunSpec, TargetSpec
 
 SESSIONS = {"scope": "session", "filter": {"service": "shop"}}
 LATE = 2**62

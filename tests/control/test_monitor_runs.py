@@ -18,8 +18,9 @@ from spanscore.errors import (
     PermanentError,
 )
 from spanscore.export.config import Alerting
+from spanscore.model.options import read_spec
 from spanscore.model.score import Evaluation, Evaluator, Score
-from spanscore.specs import MonitorSpec, read_spec
+from spanscore.specs import MonitorSpec
 from spanscore.store.monitors import MonitorStore
 
 WEBHOOK = {"webhook": {"endpoint": "http://127.0.0.1:9/x"}}
@@ -354,7 +355,7 @@ def test_a_monitor_that_cannot_tick_says_so_in_its_history_and_holds_up_no_other
     starting = world.server.runs.starting
 
     def starts(tenant, spec):
-        if spec.name.startswith("faulty"):
+        if spec.display_name.startswith("faulty"):
             raise KeyError("no such option")
         return starting(tenant, spec)
 

@@ -4,7 +4,8 @@ import pytest
 
 from spanscore.control import active_runs
 from spanscore.errors import JudgeUnavailableError, StateError
-from spanscore.specs import RunBudget, RunSpec, read_spec
+from spanscore.model.options import read_spec
+from spanscore.specs import RunBudget, RunSpec
 from spanscore.store.listing import ScoreQuery
 
 UNREACHABLE = JudgeUnavailableError("no connection")

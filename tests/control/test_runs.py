@@ -17,8 +17,9 @@ from spanscore.errors import (
     NotFoundError,
     StateError,
 )
+from spanscore.model.options import read_spec
 from spanscore.scoring import Scoring
-from spanscore.specs import RunBudget, RunSpec, read_spec
+from spanscore.specs import RunBudget, RunSpec
 from spanscore.store.listing import ScoreQuery
 from spanscore.store.runs import OpenRun
 
@@ -391,7 +392,7 @@ def test_the_same_request_creates_one_run(server):
 def test_another_request_under_the_same_id_is_refused(server):
     run = server.do(server.runs.create("", spec(), "key"))
     with pytest.raises(ExistsError, match=f"run {run.id} was created under it"):
-        server.do(server.runs.create("", spec(name="other"), "key"))
+        server.do(server.runs.create("", spec(display_name="other"), "key"))
 
 
 def test_a_tenant_has_no_runs_of_another(server):
@@ -497,7 +498,7 @@ def test_tenants_with_equally_many_runs_take_turns():
 
 
 def test_runs_are_listed_newest_first(server):
-    made = [server.do(server.runs.create("", spec(name=str(n)))).id for n in range(3)]
+    made = [server.do(server.runs.create("", spec(display_name=str(n)))).id for n in range(3)]
     assert [x.id for x in server.do(server.runs.page("", 10))] == made[::-1]
 
 
@@ -573,7 +574,7 @@ def test_a_run_that_cannot_begin_fails_and_keeps_none_waiting(server, traces, mo
     server.keep(traces(1))
 
     async def scenario():
-        one = await server.runs.create("", spec(name="one"))
+        one = await server.runs.create("", spec(display_name="one"))
         other = await server.runs.create("", spec())
         monkeypatch.setattr(server.runs._active_runs, "_measurers", Unable(server.runs._measurers))
         return await server.ended(other.id), await server.runs.get("", one.id)

@@ -15,9 +15,10 @@ from spanscore.control.run_sources import Reading, Sources
 from spanscore.control.runs import Runs
 from spanscore.errors import ConfigError, FieldError, InputError, RetryableError
 from spanscore.evaluation.config import RunSource
+from spanscore.model.options import read_spec
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
-from spanscore.specs import RunSpec, read_spec
+from spanscore.specs import RunSpec
 from spanscore.store.listing import ScoreQuery, TraceQuery
 from spanscore.store.store import StoredTrace
 

@@ -8,7 +8,6 @@ from google.protobuf.message import Message
 from sqlalchemy.engine import Connection
 
 from spanscore.analytics import difference, distribution, summary, worst
-from spanscore.analytics.cells import Missing
 from spanscore.analytics.difference import Comparison
 from spanscore.analytics.distribution import Distribution
 from spanscore.analytics.figures import Corrected, Figure
@@ -16,8 +15,9 @@ from spanscore.analytics.selection import Selection
 from spanscore.analytics.summary import Series, Summary, Unit
 from spanscore.analytics.worst import Ranked
 from spanscore.api import requests
-from spanscore.api.convert import SCOPE, STATUS, encode_score
+from spanscore.api.convert import encode_score
 from spanscore.api.listing import cut
+from spanscore.api.messages import encode, encoder
 from spanscore.api.requests import id_in, moment, name_of, shown, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import analytics_service_pb2 as pb
@@ -229,92 +229,51 @@ class AnalyticsService(Servicer):
     list_score_history = _read("ListScoreHistory")
 
 
+@encoder(Summary)
 def encode_summary(found: Summary) -> pb.ScoreSummary:
     """A summary as a message."""
-    low, high = found.scale or (None, None)
-    return pb.ScoreSummary(
-        **_about(found),
-        scores=found.scores,
-        subjects=found.subjects,
-        sessions=found.sessions,
-        mean=figure(found.mean),
-        pass_rate=figure(found.pass_rate),
-        corrected_pass_rate=None
-        if found.corrected is None
-        else _corrected(found.corrected, found.pass_rate),
-        low=low,
-        high=high,
+    corrected = found.corrected
+    return _encoded(
+        pb.ScoreSummary,
+        found,
+        corrected_pass_rate=None if corrected is None else _corrected(corrected, found.pass_rate),
         least_sampling=found.least_chance,
-        missing=map(_missing, found.missing),
     )
 
 
-def _about(found: Summary | Series | Distribution | Comparison) -> dict[str, Any]:
-    about = {
-        "metric": text_of(found.metric),
-        "scope": SCOPE[found.scope],
-        "source": text_of(found.source),
-    }
-    return about if isinstance(found, Distribution) else about | {"groups": groups(found.groups)}
+def _encoded(kind: type[MessageT], found: Any, **more: Any) -> MessageT:
+    """A message about the scores of a metric."""
+    low, high = getattr(found, "scale", None) or (None, None)
+    of = groups(getattr(found, "groups", {}))
+    known = {"low": low, "high": high, "groups": of}
+    fields = kind.DESCRIPTOR.fields_by_name
+    return encode(kind, found, **{name: x for name, x in known.items() if name in fields}, **more)
 
 
 def encode_trend(found: Series) -> pb.ScoreTrend:
     """A metric over time as a message."""
-    points = (
-        pb.ScoreTrendPoint(start_ns=x.start_ns, end_ns=x.end_ns, summary=encode_summary(x.summary))
-        for x in found.points
-    )
-    return pb.ScoreTrend(
-        **_about(found),
-        points=points,
-    )
+    return _encoded(pb.ScoreTrend, found)
 
 
 def encode_distribution(found: Distribution) -> pb.ScoreDistribution:
     """How the scores of a metric are spread, as a message."""
-    low, high = found.scale or (None, None)
-    return pb.ScoreDistribution(
-        **_about(found),
-        low=low,
-        high=high,
-        bins=(
-            pb.ScoreBin(low=x.low, high=x.high, scores=x.scores, share=figure(x.share))
-            for x in found.bins
-        ),
-        labels=(
-            pb.ScoreLabel(label=text_of(x.label), scores=x.scores, share=figure(x.share))
-            for x in found.labels
-        ),
-        quantiles=(
-            pb.ScoreQuantile(share=x.share, value=figure(x.figure)) for x in found.quantiles
-        ),
-    )
+    quantiles = [pb.ScoreQuantile(share=x.share, value=figure(x.figure)) for x in found.quantiles]
+    return _encoded(pb.ScoreDistribution, found, quantiles=quantiles)
 
 
 def comparison(found: Comparison) -> pb.ScoreComparison:
     """Two sides and their difference as a message."""
-    return pb.ScoreComparison(
-        **_about(found),
-        before=None if found.before is None else encode_summary(found.before),
-        after=None if found.after is None else encode_summary(found.after),
-        mean_difference=figure(found.mean_difference),
-        pass_rate_difference=figure(found.pass_rate_difference),
-        corrected_pass_rate_difference=None
-        if found.corrected_difference is None
-        else _corrected(found.corrected_difference, found.pass_rate_difference),
-        shared_sessions=found.shared_sessions,
+    corrected, of = found.corrected_difference, found.pass_rate_difference
+    return _encoded(
+        pb.ScoreComparison,
+        found,
+        corrected_pass_rate_difference=None if corrected is None else _corrected(corrected, of),
     )
 
 
 def session(found: Ranked) -> pb.RankedSession:
     """A session, or a trace that belongs to none, as a message."""
-    message = pb.RankedSession(
-        scores=found.scores,
-        judged=found.judged,
-        failing=found.failing,
-        fail_rate=found.fail_rate,
-        mean=found.mean,
-    )
+    message = encode(pb.RankedSession, found)
     of, first = found.stored.example, found.stored.first
     if of is not None:
         key = of.session_key or of.session_id
@@ -338,6 +297,7 @@ def groups(found: Mapping[str, str | None]) -> list[pb.ScoreGroup]:
     return [pb.ScoreGroup(name=name, value=text_of(value)) for name, value in found.items()]
 
 
+@encoder(Figure)
 def figure(found: Figure) -> pb.ScoreFigure:
     """A figure, or the reason why there is none."""
     return _estimate(found.estimate, found.units, found.clusters, found.why_not)
@@ -362,10 +322,4 @@ def _estimate(found: Estimate | None, scores: int, sessions: int, why_not: str) 
         sessions=sessions,
         effective_n=found.effective_n if found.effective_n is not None else found.n,
         note=text_of(found.note),
-    )
-
-
-def _missing(found: Missing) -> pb.MissingReason:
-    return pb.MissingReason(
-        status=STATUS[found.status], cause=text_of(found.cause), count=found.count
     )

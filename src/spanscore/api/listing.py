@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from spanscore.api import requests
-from spanscore.api.convert import OUTCOMES, encode_score
+from spanscore.api.convert import encode_score
+from spanscore.api.messages import encode
 from spanscore.api.requests import id_in, moment, name_of, sought, sought_name
 from spanscore.api.servicer import Call
 from spanscore.api.v1 import score_service_pb2 as score_pb
@@ -212,30 +213,19 @@ def _score_query(request: score_pb.ListScoresRequest, call: Call) -> ScoreQuery:
 def summary(found: TraceScores, unscored: str) -> trace_pb.TraceSummary:
     """An agent trace in few words, with its scores, or `unscored`: why it has none."""
     trace = found.trace
-    return trace_pb.TraceSummary(
+    return encode(
+        trace_pb.TraceSummary,
+        trace,
         name=name_of("traces", trace.id),
-        id=trace.id,
-        trace_ids=trace.trace_ids,
-        started_ns=trace.started_ns,
-        ended_ns=trace.ended_ns,
-        session_id=text_of(trace.session_id),
-        agent_name=text_of(trace.agent_name),
-        service_name=text_of(trace.service_name),
         user_input=cut(trace.user_input),
         final_output=cut(trace.final_output),
-        tool_calls=_count(trace),
+        tool_calls=None if trace.tool_calls is None else len(trace.tool_calls),
         model_calls=len(trace.model_calls),
-        outcome=OUTCOMES[trace.outcome],
-        scores=map(encode_score, found.scores),
-        unscored=text_of(unscored),
+        scores=found.scores,
+        unscored=unscored,
         input_tokens=trace.usage.input_tokens,
         output_tokens=trace.usage.output_tokens,
-        user_id=text_of(trace.user_id),
     )
-
-
-def _count(trace: AgentTrace) -> int | None:
-    return None if trace.tool_calls is None else len(trace.tool_calls)
 
 
 def cut(text: str | None) -> str | None:
@@ -257,17 +247,19 @@ def whole_session(record: SessionRecord, found: Sequence[Evaluation]) -> trace_p
 def encode_session(record: SessionRecord) -> trace_pb.Session:
     """A session in few words, with its own scores."""
     session = record.session
-    return trace_pb.Session(
+    return encode(
+        trace_pb.Session,
+        session,
         name=name_of("sessions", session.id),
-        session_id=text_of(session.session_id),
-        session_key=text_of(session.id),
+        session_key=session.id,
+        traces=(),
         started_ns=started_ns(record),
         ended_ns=ended_ns(record),
         trace_count=len(session.traces),
-        agent_name=text_of(newest(record, "agent_name")),
-        service_name=text_of(newest(record, "service_name")),
-        user_id=text_of(newest(record, "user_id")),
-        scores=map(encode_score, own_scores(record)),
+        agent_name=newest(record, "agent_name"),
+        service_name=newest(record, "service_name"),
+        user_id=newest(record, "user_id"),
+        scores=own_scores(record),
         failing=any(x.is_failing for x in record.scores),
         user_input=cut(first_input(record)),
         input_tokens=tokens(record, "input_tokens"),

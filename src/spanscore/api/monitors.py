@@ -6,24 +6,22 @@ from typing import Any, Final
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from spanscore.api import requests
 from spanscore.api.backend import Backend
+from spanscore.api.messages import encode, read
 from spanscore.api.requests import id_in, name_of, request_id_in, shown
-from spanscore.api.runs import encode_run, encode_spec
-from spanscore.api.runs import spec_of as run_spec_of
+from spanscore.api.runs import encode_run
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import monitor_service_pb2 as pb
-from spanscore.api.v1 import run_service_pb2 as run_pb
-from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, SCOPE_UNSPECIFIED
 from spanscore.control.monitors import Monitors, Shown, ShownTick
 from spanscore.control.ticks import Known
 from spanscore.errors import ConflictError, FieldError, NotFoundError
-from spanscore.model.options import Duration
-from spanscore.monitoring import State, Times, Watch, alpha_of, interval_s
+from spanscore.model.options import Duration, read_spec
+from spanscore.monitoring import LONGEST_NS, State, Times, Watch, alpha_of, interval_s
 from spanscore.otlp.json import is_repeated
-from spanscore.specs import MonitorRun, MonitorSpec, read_spec
+from spanscore.specs import MonitorSpec
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _ID_CHARS, _CHARS_A_NUMBER = 70, 7
@@ -156,38 +154,11 @@ def _place(monitor_id: str) -> tuple[int, ...]:
     return tuple(int.from_bytes(padded[x : x + _CHARS_A_NUMBER], "big") for x in parts)
 
 
-_SECOND: Final = 10**9
-_DAY_S: Final = 86_400
 _LEAST_S: Final = 10
-_GIVEN: Final = ("display_name", "watch", "schedule", "run")
+_GIVEN: Final = tuple(MonitorSpec.model_fields)
 """The fields of a monitor that its user gives."""
 
-_NAMES: Final = {
-    "name": "display_name",
-    "watch.settle_after": "watch.settle_after_s",
-    "schedule.every": "schedule.every_s",
-    "schedule.jitter": "schedule.jitter_s",
-    "run.look_back": "run.look_back_s",
-}
-"""Fields of a spec that the API names differently."""
-
-_SCOPES: Final[dict[Any, str]] = {
-    SCOPE_UNSPECIFIED: "trace",
-    SCOPE_TRACE: "trace",
-    SCOPE_SESSION: "session",
-}
-_OVERLAPS: Final[dict[Any, str]] = {
-    pb.MONITOR_OVERLAP_UNSPECIFIED: "skip",
-    pb.MONITOR_OVERLAP_SKIP: "skip",
-    pb.MONITOR_OVERLAP_QUEUE: "queue",
-    pb.MONITOR_OVERLAP_CANCEL_PREVIOUS: "cancel_previous",
-}
-_TICK_STATES: Final = {
-    "queued": "QUEUED",
-    "running": "RUNNING",
-    "skipped": "SKIPPED",
-    "failed": "FAILED",
-}
+_TICK_STATES: Final = {"queued", "running", "skipped", "failed", "cancelled"}
 
 
 class _AskedTimes(Times):
@@ -195,14 +166,7 @@ class _AskedTimes(Times):
     often.
     """
 
-    every: Duration | None = None
-
-    @field_validator("every")
-    @classmethod
-    def _is_seldom(cls, every: int | None) -> int | None:
-        if every is not None and every < _LEAST_S * _SECOND:
-            raise ValueError(f"{every / _SECOND:g} s is too often: at least {_LEAST_S} s")
-        return every
+    every: Duration | None = Field(default=None, ge=_LEAST_S * 10**9, le=LONGEST_NS)
 
     @field_validator("cron")
     @classmethod
@@ -220,17 +184,7 @@ class _AskedSpec(MonitorSpec):
 
 def spec_of(monitor: pb.Monitor) -> MonitorSpec:
     """What a monitor is asked to do. Raises FieldError with the path of what is wrong."""
-    given: dict[str, Any] = {"name": monitor.display_name}
-    if monitor.HasField("watch"):
-        given["watch"] = _watch(monitor.watch)
-    if monitor.HasField("schedule"):
-        given["schedule"] = _schedule(monitor.schedule)
-    if monitor.HasField("run"):
-        given["run"] = _run(monitor.run)
-    try:
-        return read_spec(MonitorSpec, read_spec(_AskedSpec, given).model_dump_json())
-    except FieldError as error:
-        raise error.within("monitor", _NAMES) from None
+    return read_spec(MonitorSpec, read(_AskedSpec, monitor, "monitor").model_dump_json())
 
 
 def merged(known: Known, given: pb.Monitor, mask: FieldMask) -> pb.Monitor:
@@ -246,7 +200,7 @@ def merged(known: Known, given: pb.Monitor, mask: FieldMask) -> pb.Monitor:
             raise FieldError(
                 "update_mask", f"{shown(path)} cannot be changed; these can: {', '.join(_GIVEN)}"
             )
-    message = encode_given(known.spec)
+    message = encode(pb.Monitor, known.spec)
     FieldMask(paths=paths).MergeMessage(
         given, message, replace_message_field=True, replace_repeated_field=True
     )
@@ -260,168 +214,43 @@ def etag_of(known: Known) -> str:
     )
 
 
-def encode_given(spec: MonitorSpec) -> pb.Monitor:
-    """What a monitor's user gave, as a message."""
-    message = pb.Monitor(display_name=spec.name, schedule=_encode_times(spec.schedule))
-    if spec.watch is not None:
-        message.watch.CopyFrom(_encode_watch(spec.watch))
-    if spec.run is not None:
-        message.run.CopyFrom(_encode_monitor_run(spec.run))
-    return message
-
-
 def encode_monitor(found: Shown) -> pb.Monitor:
     """A monitor as a message."""
-    known, stored = found.known, found.known.stored
-    message = encode_given(known.spec)
-    message.name = name_of("monitors", known.id)
-    message.etag = etag_of(known)
-    message.state = pb.MONITOR_STATE_PAUSED if known.is_paused else pb.MONITOR_STATE_ACTIVE
-    message.configured = stored.is_configured
-    if not stored.is_configured:
-        message.created_ns, message.updated_ns = stored.created_ns, stored.updated_ns
-    if found.next_ns is not None:
-        message.next_tick_ns = found.next_ns
-    if found.last_tick is not None:
-        message.last_tick.CopyFrom(encode_tick(found.last_tick))
-    if found.findings is not None and known.spec.watch is not None:
-        message.findings.CopyFrom(_encode_findings(known.spec.watch, found.findings))
-    return message
+    known, stored, watched = found.known, found.known.stored, found.known.spec.watch
+    return encode(
+        pb.Monitor,
+        known.spec,
+        name=name_of("monitors", known.id),
+        etag=etag_of(known),
+        state="paused" if known.is_paused else "active",
+        configured=stored.is_configured,
+        created_ns=None if stored.is_configured else stored.created_ns,
+        updated_ns=None if stored.is_configured else stored.updated_ns,
+        next_tick_ns=found.next_ns,
+        last_tick=None if found.last_tick is None else encode_tick(found.last_tick),
+        findings=None
+        if watched is None or found.findings is None
+        else _encode_findings(watched, found.findings),
+    )
 
 
 def encode_tick(found: ShownTick) -> pb.MonitorTick:
     """A tick as a message."""
     tick = found.tick
-    state = _TICK_STATES.get(tick.outcome, "CANCELLED" if tick.outcome == "cancelled" else "DONE")
-    is_looked_at = state == "DONE" and tick.outcome != "done"
-    message = pb.MonitorTick(
-        due_ns=tick.due_ns,
+    state = tick.outcome if tick.outcome in _TICK_STATES else "done"
+    is_looked_at = state == "done" and tick.outcome != "done"
+    message = encode(
+        pb.MonitorTick,
+        tick,
         made_ns=tick.looked_ns,
-        ended_ns=tick.ended_ns,
-        cause=pb.MonitorTickCause.Value(f"MONITOR_TICK_CAUSE_{tick.cause.upper()}"),
-        state=pb.MonitorTickState.Value(f"MONITOR_TICK_STATE_{state}"),
-        reason=tick.reason or "",
+        state=state,
         finding=tick.outcome if is_looked_at else "",
-        scores=tick.scores,
-        sessions=tick.sessions,
         run=name_of("runs", tick.run) if tick.run else "",
     )
     if found.run is not None:
         run = encode_run(found.run, None)
         message.run_state = run.state
         message.run_progress.CopyFrom(run.progress)
-    return message
-
-
-def _watch(watch: pb.MonitorWatch) -> dict[str, Any]:
-    given: dict[str, Any] = {
-        "metric": watch.metric,
-        "scope": _named(watch.scope, _SCOPES, "monitor.watch.scope"),
-    }
-    given |= {
-        name: getattr(watch, name)
-        for name in ("service", "agent", "floor", "alpha", "heaviest")
-        if watch.HasField(name)
-    }
-    if watch.of:
-        given["of"] = watch.of
-    if watch.HasField("reference"):
-        sessions = {"sessions": watch.reference.sessions} if watch.reference.sessions else {}
-        given["reference"] = {**sessions, "tolerance": watch.reference.tolerance}
-    if watch.HasField("settle_after_s"):
-        given["settle_after"] = _duration(watch.settle_after_s, "monitor.watch.settle_after_s")
-    return {**given, "labels": dict(watch.labels)}
-
-
-def _schedule(schedule: pb.MonitorSchedule) -> dict[str, Any]:
-    given: dict[str, Any] = {"jitter": _duration(schedule.jitter_s, "monitor.schedule.jitter_s")}
-    given |= {
-        name: getattr(schedule, name) for name in ("cron", "catch_up") if schedule.HasField(name)
-    }
-    if schedule.time_zone:
-        given["time_zone"] = schedule.time_zone
-    if schedule.HasField("every_s"):
-        given["every"] = _duration(schedule.every_s, "monitor.schedule.every_s")
-    return given
-
-
-def _run(run: pb.MonitorRun) -> dict[str, Any]:
-    asked = run_pb.Run(target=run.target, measure=run.measure, export=run.export)
-    if run.HasField("budget"):
-        asked.budget.CopyFrom(run.budget)
-    try:
-        spec = run_spec_of(asked)
-    except FieldError as error:
-        raise error.within("monitor") from None
-    given: dict[str, Any] = {"target": spec.target, "measure": spec.measure, "budget": spec.budget}
-    given |= {
-        "export": spec.export,
-        "everything": run.everything,
-        "only_if_changed": run.only_if_changed,
-    }
-    if run.HasField("look_back_s"):
-        given["look_back"] = _duration(run.look_back_s, "monitor.run.look_back_s", 1, 4000)
-    return {**given, "overlap": _named(run.overlap, _OVERLAPS, "monitor.run.overlap")}
-
-
-def _duration(seconds: float, field: str, least_s: int = 0, most_days: int = 400) -> str:
-    """Seconds as a configuration writes them. Raises FieldError."""
-    most_s = most_days * _DAY_S
-    if not least_s <= seconds <= most_s:
-        raise FieldError(
-            field, f"{seconds:g} is no number of seconds from {least_s} to {most_s} ({most_days} d)"
-        )
-    return f"{round(seconds * _SECOND)}ns"
-
-
-def _named(value: Any, names: dict[Any, str], field: str) -> str:
-    if value not in names:
-        raise FieldError(field, f"{value} is none of its values")
-    return names[value]
-
-
-def _encode_watch(watch: Watch) -> pb.MonitorWatch:
-    message = pb.MonitorWatch(
-        metric=watch.metric,
-        scope=SCOPE_SESSION if watch.scope == "session" else SCOPE_TRACE,
-        of=watch.of,
-        service=watch.service,
-        agent=watch.agent,
-        floor=watch.floor,
-        alpha=watch.alpha,
-        heaviest=watch.heaviest,
-        settle_after_s=watch.settle_after / _SECOND,
-        labels=watch.labels,
-    )
-    if (reference := watch.reference) is not None:
-        message.reference.CopyFrom(pb.MonitorReference(**reference.model_dump()))
-    return message
-
-
-def _encode_times(times: Times) -> pb.MonitorSchedule:
-    return pb.MonitorSchedule(
-        every_s=None if times.every is None else times.every / _SECOND,
-        cron=times.cron,
-        time_zone=times.time_zone,
-        jitter_s=times.jitter / _SECOND,
-        catch_up=times.catch_up,
-    )
-
-
-def _encode_monitor_run(run: MonitorRun) -> pb.MonitorRun:
-    asked = encode_spec(run.run_spec(""))
-    overlap = next(x for x, name in _OVERLAPS.items() if name == run.overlap and x)
-    message = pb.MonitorRun(
-        target=asked.target,
-        measure=asked.measure,
-        export=run.export,
-        look_back_s=None if run.look_back is None else run.look_back / _SECOND,
-        everything=run.everything,
-        overlap=overlap,
-        only_if_changed=run.only_if_changed,
-    )
-    if asked.HasField("budget"):
-        message.budget.CopyFrom(asked.budget)
     return message
 
 

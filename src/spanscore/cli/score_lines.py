@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from spanscore.api.decoder import decode_score
+from spanscore.api.convert import decode_score
 from spanscore.api.v1.trace_service_pb2 import TraceSummary
 from spanscore.cli.score_summary import STYLES
 from spanscore.cli.terminal import console, first_of, on_one_line, styled, utc

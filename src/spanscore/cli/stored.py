@@ -105,7 +105,7 @@ def list_scores(
 ) -> Iterator[Evaluation]:
     """Stored scores, at most `limit`; 0: all. Conditions are as of `listing.ScoreQuery`."""
     if args.server:
-        from spanscore.api.decoder import decode_score  # noqa: PLC0415 - as below
+        from spanscore.api.convert import decode_score  # noqa: PLC0415 - as below
         from spanscore.api.v1.score_service_pb2 import ListScoresRequest  # noqa: PLC0415 - as below
 
         request = ListScoresRequest(service_name=service, run=run and _RUN + run, **conditions)
@@ -203,7 +203,7 @@ def read_traces(
 
 
 def _of_server(args: argparse.Namespace, *, failing: bool) -> Found:
-    from spanscore.api.decoder import decode_score  # noqa: PLC0415 - gRPC, as above
+    from spanscore.api.convert import decode_score  # noqa: PLC0415 - gRPC, as above
     from spanscore.api.v1.score_service_pb2 import ListScoresRequest as Asked  # noqa: PLC0415 - as above
 
     traces = read_traces(args, [x.id for x in list_traces_on_server(args, failing=failing)])

@@ -7,8 +7,7 @@ from typing import Any
 
 from spanscore import config, suites
 from spanscore.api import listing as messages
-from spanscore.api.convert import decode_trace
-from spanscore.api.decoder import decode_score
+from spanscore.api.convert import decode_score, decode_trace
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest
 from spanscore.api.v1.trace_service_pb2 import GetTraceRequest, TraceSummary
 from spanscore.cli import score_lines, server, stored

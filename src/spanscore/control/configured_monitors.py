@@ -8,7 +8,8 @@ from typing import TypeAlias
 from spanscore.control import ticks
 from spanscore.control.runs import Runs
 from spanscore.errors import ConfigError, FieldError, InputError, NotFoundError
-from spanscore.specs import Monitor, MonitorSpec, read_spec
+from spanscore.model.options import read_spec
+from spanscore.specs import Monitor, MonitorSpec
 from spanscore.store.monitor_tables import MonitorState, MonitorTables, NewAlert, StoredMonitor
 from spanscore.store.monitors import begin_anew
 

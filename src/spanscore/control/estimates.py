@@ -92,16 +92,16 @@ _RETRY_AFTER_S: Final = 5.0
 class Estimated:
     """Upper bounds for all items, scaled up from those that were `planned`.
 
-    `cost_usd` None: a price is not known.
+    `max_cost_usd` None: a price is not known.
     """
 
     candidates: int
     items: int
     planned: int
     calls: int
-    input_tokens: int
-    output_tokens: int
-    cost_usd: float | None
+    max_input_tokens: int
+    max_output_tokens: int
+    max_cost_usd: float | None
     models: tuple[str, ...]
 
 
@@ -216,9 +216,9 @@ class Estimating:
             items=items,
             planned=len(totals),
             calls=round(total.calls * factor),
-            input_tokens=round(total.input_tokens * factor),
-            output_tokens=round(total.output_tokens * factor),
-            cost_usd=None if total.cost_usd is None else total.cost_usd * factor,
+            max_input_tokens=round(total.input_tokens * factor),
+            max_output_tokens=round(total.output_tokens * factor),
+            max_cost_usd=None if total.cost_usd is None else total.cost_usd * factor,
             models=tuple(sorted(total.models)),
         )
 

@@ -25,8 +25,9 @@ from spanscore.errors import (
     StateError,
 )
 from spanscore.export.config import Alerting
+from spanscore.model.options import read_spec
 from spanscore.monitoring import Schedule, Times
-from spanscore.specs import LATER_SCORES, Monitor, MonitorSpec, read_spec
+from spanscore.specs import LATER_SCORES, Monitor, MonitorSpec
 from spanscore.store.monitor_tables import (
     MonitorState,
     MonitorTables,

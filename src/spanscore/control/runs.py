@@ -22,10 +22,11 @@ from spanscore.control.measurer import Measurers
 from spanscore.control.run_sources import Sources
 from spanscore.errors import StateError
 from spanscore.evaluation.config import Runs as Config
+from spanscore.model.options import read_spec
 from spanscore.model.score import ScopeKind
 from spanscore.model.trace import AgentTrace
 from spanscore.scoring import Scoring
-from spanscore.specs import RunBudget, RunSpec, read_spec, stored_spec, whole
+from spanscore.specs import RunBudget, RunSpec, stored_spec, whole
 from spanscore.store.ordering import Order
 from spanscore.store.runs import (
     ENDED,

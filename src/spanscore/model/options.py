@@ -5,8 +5,9 @@ import functools
 import inspect
 import itertools
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -14,12 +15,14 @@ from pydantic import (
     ConfigDict,
     GetJsonSchemaHandler,
     PlainSerializer,
+    ValidationError,
     WithJsonSchema,
 )
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from spanscore.errors import FieldError
 from spanscore.syntax import tree_of
 
 _WRAPPED = re.compile(r"(?<!\n)\n(?![\n\s*-])")
@@ -224,3 +227,29 @@ ByteSize = Annotated[
     WithJsonSchema({"type": ["integer", "string"], "examples": ["4MiB", "1GiB"]}),
 ]
 """A configuration field that is written as a size and read as integer bytes."""
+
+
+SpecT = TypeVar("SpecT", bound=BaseModel)
+
+
+def read_spec(kind: type[SpecT], given: Any) -> SpecT:
+    """`given`, a JSON object or its text, as a spec.
+
+    Raises FieldError that names each field that is wrong.
+    """
+    try:
+        return (
+            kind.model_validate_json(given)
+            if isinstance(given, str)
+            else kind.model_validate(given)
+        )
+    except ValidationError as error:
+        first, *others = _faults(error)
+        raise FieldError(first.field, first.problem, others) from None
+
+
+def _faults(error: ValidationError) -> Iterator[FieldError]:
+    for fault in error.errors(include_url=False):
+        yield FieldError(
+            ".".join(map(str, fault["loc"])), fault["msg"].removeprefix("Value error, ")
+        )
