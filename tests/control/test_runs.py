@@ -594,7 +594,7 @@ class Unable:
         self._measurers = measurers
 
     def of(self, given, *spent):
-        if given.name == "one":
+        if given.display_name == "one":
             raise RuntimeError("no such module")
         return self._measurers.of(given, *spent)
 

@@ -11,7 +11,7 @@ What is None or missing is left out. Text can always be sent: lone surrogates be
 
 import types
 import typing
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar, get_args, get_origin
 
@@ -65,46 +65,45 @@ def encode(kind: type[MessageT], source: Any, **more: Any) -> MessageT:
     """A message with what `source` has, an object with attributes, and `more` fields beside."""
     message = kind()
     fill(message, source, more)
+    steps = _steps(message.DESCRIPTOR)
     for name, value in more.items():
-        _set(message, message.DESCRIPTOR.fields_by_name[name], value)
+        if value is not None:
+            steps[name].put(message, value)
     return message
 
 
 def fill(message: Message, source: Any, but: Container[str] = ()) -> None:
     """Set the fields of a message that `source` has, `but` these."""
-    for field, attribute, of_attribute in _plan(message.DESCRIPTOR):
-        if field.name in but:
+    for name, (attribute, of_attribute, put) in _steps(message.DESCRIPTOR).items():
+        if name in but:
             continue
         value = getattr(source, attribute, None)
-        if value is None and attribute != field.name:
-            value, of_attribute = getattr(source, field.name, None), _as_it_is
         if value is not None:
-            _set(message, field, of_attribute(value))
+            put(message, value if of_attribute is None else of_attribute(value))
+        elif attribute != name and (value := getattr(source, name, None)) is not None:
+            put(message, value)
 
 
 class _Step(NamedTuple):
-    field: Any
+    """The attribute that a field is made of, what makes it of that, and what sets it."""
+
     attribute: str
-    of_attribute: Callable[[Any], Any]
+    of_attribute: Callable[[Any], Any] | None
+    put: Callable[[Any, Any], None]
 
 
 @lru_cache(maxsize=None)
-def _plan(descriptor: Any) -> tuple[_Step, ...]:
-    return tuple(_Step(x, *_source(x)) for x in descriptor.fields)
+def _steps(descriptor: Any) -> Mapping[str, _Step]:
+    return {x.name: _Step(*_source(x), _setter(x)) for x in descriptor.fields}
 
 
-def _source(field: Any) -> tuple[str, Callable[[Any], Any]]:
-    """The attribute that a field is made of, and how."""
+def _source(field: Any) -> tuple[str, Callable[[Any], Any] | None]:
     if field.name.endswith(_JSON):
         of = _texts_of if is_repeated(field) else dumps
         return field.name.removesuffix(_JSON), of
     if field.type == FieldDescriptor.TYPE_DOUBLE and field.name.endswith(_SECONDS):
         return field.name.removesuffix(_SECONDS), _seconds_of
-    return field.name, _as_it_is
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
+    return field.name, None
 
 
 def _texts_of(values: Any) -> list[str]:
@@ -115,40 +114,48 @@ def _seconds_of(duration_ns: int) -> float:
     return duration_ns / _SECOND
 
 
-def _set(message: Message, field: Any, value: Any) -> None:
-    if value is None:
-        return
-    if field.message_type is not None:
-        _set_message(getattr(message, field.name), field.message_type, field, value)
-    elif is_repeated(field):
-        getattr(message, field.name).extend(_scalar(field, x) for x in value)
-    else:
-        scalar = _scalar(field, value)
-        if scalar is not None:
-            setattr(message, field.name, scalar)
-
-
-def _set_message(target: Any, kind: Any, field: Any, value: Any) -> None:
+def _setter(field: Any) -> Callable[[Any, Any], None]:
+    name, kind = field.name, field.message_type
+    if kind is None and is_repeated(field):
+        scalar = _scalar_of(field)
+        return lambda message, values: getattr(message, name).extend(map(scalar, values))
+    if kind is None:
+        scalar = _scalar_of(field)
+        return lambda message, value: setattr(message, name, scalar(value))
     if kind.GetOptions().map_entry:
-        of_message = kind.fields_by_name["value"].message_type is not None
-        for key, one in value.items():
-            target[key].update(one) if of_message else target.update({key: one})
+        is_struct = kind.fields_by_name["value"].message_type is not None
+        put_in: Callable[[Any, Any], None] = _put_structs if is_struct else _put_values
     elif is_repeated(field):
-        for one in value:
-            _set_one(target.add(), one)
-    elif not isinstance(value, tuple | list):
-        target.SetInParent()
-        _set_one(target, value)
+        put_in = _put_all
     else:
-        target.SetInParent()
-        [items] = kind.fields
-        _set(target, items, value)
+        put_in = _put_one
+    return lambda message, value: put_in(getattr(message, name), value)
 
 
-def _set_one(target: Message, value: Any) -> None:
-    made = _ENCODERS.get(type(value), _as_it_is)(value)
+def _put_structs(target: Any, values: Mapping[str, Mapping[str, Any]]) -> None:
+    for key, value in values.items():
+        target[key].update(value)
+
+
+def _put_values(target: Any, values: Mapping[str, Any]) -> None:
+    target.update(values)
+
+
+def _put_all(target: Any, values: Iterable[Any]) -> None:
+    for value in values:
+        _put_one(target.add(), value)
+
+
+def _put_one(target: Any, value: Any) -> None:
+    encoder = _ENCODERS.get(type(value))
+    made = value if encoder is None else encoder(value)
     if isinstance(made, Message):
         target.CopyFrom(made)
+        return
+    target.SetInParent()
+    if isinstance(made, tuple) and not hasattr(made, "_fields"):
+        [items] = target.DESCRIPTOR.fields
+        _put_all(getattr(target, items.name), made)
     else:
         fill(target, made)
 
@@ -166,16 +173,21 @@ def encoder(kind: type) -> Callable[[EncoderT], EncoderT]:
     return declared
 
 
-def _scalar(field: Any, value: Any) -> Any:
-    """What a field can hold of a value; None: nothing."""
-    if isinstance(value, str):
-        if field.enum_type is not None:
-            return words(field.enum_type).get(value.lower(), 0)
-        return text_of(value)
-    if field.type in {FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_UINT64}:
-        return max(-_INT64_MAX, min(value, _INT64_MAX))
+def _scalar_of(field: Any) -> Callable[[Any], Any]:
+    """What gives of a value what a field can hold; None: nothing."""
+    if field.enum_type is not None:
+        numbers = words(field.enum_type)
+        return lambda word: numbers.get(word.lower(), 0) if isinstance(word, str) else word
+    if field.type == FieldDescriptor.TYPE_STRING:
+        return text_of
+    if field.type == FieldDescriptor.TYPE_INT64:
+        return lambda number: max(-_INT64_MAX, min(number, _INT64_MAX))
     if field.type == FieldDescriptor.TYPE_UINT32:
-        return value if value <= _UINT32_MAX else None
+        return lambda number: number if number <= _UINT32_MAX else None
+    return _as_it_is
+
+
+def _as_it_is(value: Any) -> Any:
     return value
 
 
@@ -186,7 +198,8 @@ def decode(kind: type[RecordT], message: Message) -> RecordT:
     """
     hints = _hints(kind)  # type: ignore[arg-type]  # a class is hashable
     given: dict[str, Any] = {}
-    for field, attribute, _ in _plan(message.DESCRIPTOR):
+    for field in message.DESCRIPTOR.fields:
+        attribute, _ = _source(field)
         name = attribute if attribute in hints else field.name
         if name in hints:
             given[name] = _decoded(message, field, hints[name], name != field.name)

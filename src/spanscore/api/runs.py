@@ -206,7 +206,7 @@ def states_of(states: Sequence[Any]) -> list[RunState]:
 def item_state(state: Any) -> ItemState:
     """The state of items as the store names it; FAILED where none is given. Raises FieldError."""
     found: Any = word_of(pb.RunItemState.DESCRIPTOR, state, "state").upper() if state else "FAILED"
-    return found
+    return found  # type: ignore[no-any-return]  # the names are the same
 
 
 def encode_run(run: Run, eta_s: float | None, spec: RunSpec | None = None) -> pb.Run:
