@@ -111,11 +111,14 @@ $(PROTOC): requirements/proto.txt | $(STAMP)
 
 .PHONY: proto
 proto: env $(PROTOC) ## generate the API's code and its OpenAPI document (Go, network once) from proto/
+	@$(BIN)/python proto/resources.py $(PROTO)
 	@sh proto/generate.sh $(BIN) $(PROTOC) $(GENERATED)
-	@sh proto/openapi.sh $(PROTOC) $(OPENAPI)
+	@sh proto/openapi.sh $(BIN) $(PROTOC) $(OPENAPI)
 
 .PHONY: proto-check
 proto-check: env $(PROTOC)
+	@dir=$$(mktemp -d) && cp $(PROTO)/*.proto $$dir && $(BIN)/python proto/resources.py $$dir && diff -r $$dir $(PROTO) \
+		|| { echo "$(PROTO) is stale: run make proto" >&2; exit 1; }
 	@dir=$$(mktemp -d) && sh proto/generate.sh $(BIN) $(PROTOC) $$dir && diff -r -x __pycache__ $$dir $(GENERATED) \
 		|| { echo "$(GENERATED) is stale: run make proto" >&2; exit 1; }
 

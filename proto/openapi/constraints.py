@@ -1,7 +1,7 @@
 """What a request's fields can have, beyond their types: what the server refuses else.
 
 Only what holds for a field by itself, wherever its message stands: messages such as Run are sent
-and answered alike.
+and answered alike. What the specs of runs and monitors say is added by `resources.py`.
 """
 
 from typing import Any, Final
@@ -39,7 +39,6 @@ def _text(pattern: str, **more: Any) -> dict[str, Any]:
 
 _REQUEST_ID: Final = {"maxLength": 64}
 _LEVEL: Final = {"minimum": 0.5, "maximum": 0.9999}
-_SHARE: Final = {"exclusiveMinimum": 0, "maximum": 1}
 _METRIC: Final = {"pattern": _NOT_BLANK, "maxLength": 256}
 _METRICS: Final = {"items": {"format": "metric"}}
 _MODEL: Final = {"format": "model", "minLength": 1}
@@ -188,49 +187,7 @@ _fields("AgentTrace", traceIds={"maxItems": 10_000})
 REQUIRED["CreateMonitorRequest"] = ["monitor"]
 REQUIRED["UpdateMonitorRequest"] = ["monitor"]
 _fields("CreateMonitorRequest", monitorId=_text("([A-Za-z0-9][A-Za-z0-9_.-]{0,63})?"))
-_fields(
-    "RunBudget",
-    maxTokens={"minimum": 1, "pattern": f"^({positives(2**63 - 1)})$"},
-    maxUsd={"exclusiveMinimum": 0},
-)
-_fields("Run", displayName={"maxLength": 256})
-_fields("Monitor", displayName={"maxLength": 256})
-_IDS: Final = {"items": {"minLength": 1, "maxLength": 1024}, "maxItems": 50_000}
-_fields(
-    "RunTarget",
-    where=_filter("traces"),
-    traceIds=_IDS,
-    sessionIds=_IDS,
-    source={"format": "source"},
-)
-_fields("RunSampling", share=_SHARE, count={"minimum": 1, "maximum": 1_000_000})
-_fields(
-    "TraceFilter",
-    **{x: {"minLength": 1, "maxLength": 1024} for x in ("service", "agent", "environment", "user")},
-    minDurationS={"minimum": 0},
-)
+_fields("RunBudget", maxTokens={"pattern": f"^({positives(2**63 - 1)})$"})
+_fields("RunTarget", where={"format": "filter-of-traces"}, source={"format": "source"})
 _fields("GetTraceViewRequest", run=_text(f"(runs/{_ID})?"))
-_SECONDS: Final = {"minimum": 0, "maximum": 400 * 86_400}
-_fields(
-    "MonitorWatch",
-    metric={"minLength": 1, "maxLength": 256},
-    of={"enum": ["", "mean", "pass_rate", None]},
-    service={"minLength": 1, "maxLength": 256},
-    agent={"minLength": 1, "maxLength": 256},
-    floor={"minimum": 0, "maximum": 1},
-    alpha={"minimum": 1e-12, "exclusiveMaximum": 1},
-    heaviest={"exclusiveMinimum": 0, "maximum": 1e12},
-    settleAfterS=_SECONDS,
-)
-_fields(
-    "MonitorReference",
-    sessions={"minimum": 20, "maximum": 5000},
-    tolerance={"minimum": 0, "exclusiveMaximum": 1},
-)
-_fields(
-    "MonitorSchedule",
-    everyS={"minimum": 10, "maximum": 400 * 86_400},
-    cron={"format": "cron", "maxLength": 256},
-    timeZone={"format": "time-zone", "maxLength": 64},
-    jitterS=_SECONDS,
-)
+_fields("MonitorSchedule", cron={"format": "cron"}, timeZone={"format": "time-zone"})

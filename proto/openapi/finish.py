@@ -20,6 +20,9 @@ from typing import Any
 from constraints import ALONE, FIELDS, ONE_OF, REQUIRED, positives
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorSet
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from resources import constraints
+
 INFO = {
     "title": "spanscore",
     "version": "v1",
@@ -146,6 +149,7 @@ def _constrain(schemas: dict[str, Any], protos: FileDescriptorSet) -> None:
         for x in file.message_type
         if f"{file.package}." == PACKAGE
     }
+    specs = constraints(Path(__file__).parents[1] / "spanscore/v1")
     requests = [x for x in messages if x.endswith("Request") and x in schemas]
     for name in _reachable(requests, messages):
         short = name.removeprefix(PACKAGE)
@@ -154,6 +158,7 @@ def _constrain(schemas: dict[str, Any], protos: FileDescriptorSet) -> None:
         for field in messages[name].field:
             own = schema["properties"][field.json_name]
             _type_of(field, own)
+            _add(own, specs.get(short, {}).get(field.json_name, {}))
             _add(own, FIELDS.get(short, {}).get(field.json_name, {}))
             is_left_out = field.json_name not in {*required, *choices}
             if is_left_out and field.label != FieldDescriptorProto.LABEL_REPEATED:

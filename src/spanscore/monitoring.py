@@ -209,10 +209,14 @@ class Times(Options):
     """When a monitor looks."""
 
     every: Duration | None = Field(default=None, ge=10**9, le=LONGEST_NS)
-    """How often to look. Where `cron` is not set either, each minute."""
+    """How often to look, at multiples of it since the Unix epoch. Where `cron` is not set either,
+    each minute.
+    """
 
     cron: Annotated[str, Field(max_length=256)] | None = None
-    """When to look, as minute, hour, day of the month, month and day of the week."""
+    """When to look, as minute, hour, day of the month, month and day of the week, or with seconds
+    before these.
+    """
 
     time_zone: Annotated[str, Field(max_length=64)] = "UTC"
     """The time zone of `cron`, such as Europe/Berlin."""

@@ -193,7 +193,10 @@ class TargetSpec(Spec):
     """Whether traces are evaluated, or sessions."""
 
     source: _Name | None = None
-    """From which configured source they are read; not set: from the store."""
+    """The name of a source in the server's configuration (`evaluation.runs.sources`), from which
+    the traces are read and stored before they are evaluated; not set: those that are stored. With a
+    source, `trace_ids` are ids of OpenTelemetry traces, and `session_ids` cannot be given.
+    """
 
     filter: TraceFilter | None = None
     """Which of all that is stored; neither a filter nor ids: everything."""
@@ -206,12 +209,12 @@ class TargetSpec(Spec):
 
     trace_ids: tuple[_Id, ...] = Field(default=(), max_length=MAX_IDS)
     """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent trace
-    in it.
+    in it. Lists of runs leave the ids out.
     """
 
     session_ids: tuple[_Id, ...] = Field(default=(), max_length=MAX_IDS)
     """Ids or keys of sessions; where traces are evaluated, they stand for the traces of these
-    sessions.
+    sessions. Lists of runs leave them out.
     """
 
     sampling: Sampling = Sampling()
@@ -342,7 +345,7 @@ class RunSpec(Spec):
     """
 
     export: bool = False
-    """Whether the scores are exported by OTLP, with the run's id on each.
+    """Whether the scores are exported by OTLP, each with the attribute `spanscore.run.id`.
 
     They never replace the traces' own scores.
     """
@@ -391,7 +394,7 @@ class MonitorRun(Spec):
     """The evaluation run that each tick starts."""
 
     target: TargetSpec = TargetSpec()
-    """Which stored traces or sessions."""
+    """Which stored traces or sessions; at most 1000 ids."""
 
     measure: MeasureSpec = MeasureSpec()
     """By what they are evaluated."""
@@ -403,18 +406,24 @@ class MonitorRun(Spec):
     """Whether the scores are exported."""
 
     look_back: Duration | None = Field(default=None, ge=10**9, le=duration_ns("4000d"))
-    """Only traces that were stored in so much time before the run, or of a source started. Not set:
-    since the run before.
+    """Only traces that were stored or changed in so much time before the run, or of a source
+    started. Not set: since the run before; in the first, since the monitor was created. A target of
+    ids always means all of these. A source needs it, or `everything`.
     """
 
     everything: bool = False
     """All traces of the target, in place of those that were stored since the run before."""
 
     overlap: Literal["skip", "queue", "cancel_previous"] = "skip"
-    """What happens at a tick while the run of an earlier one is still going."""
+    """What happens at a tick while the run of an earlier one is still going: it is skipped, waits,
+    or cancels that run.
+    """
 
     only_if_changed: bool = False
-    """Whether ticks are skipped at which nothing has changed since the run before."""
+    """Whether a tick is skipped where since the run before nothing was stored or changed in the
+    target, what it is measured by is the same, judge and configuration included, and that run
+    succeeded.
+    """
 
     @field_validator("target")
     @classmethod

@@ -23,6 +23,6 @@ def test_generated_code_refuses_no_version(path, check):
 def test_the_document_is_that_of_the_proto(tmp_path):
     made = tmp_path / "openapi.json"
     protoc = ROOT / ".venv/protoc/bin/python"
-    subprocess.run([ROOT / "proto/openapi.sh", protoc, made], check=True)
+    subprocess.run([ROOT / "proto/openapi.sh", ROOT / ".venv/bin", protoc, made], check=True)
     kept = ROOT / "src/spanscore/api/openapi.json"
     assert made.read_text() == kept.read_text(), "make proto"

@@ -161,12 +161,15 @@ _GIVEN: Final = tuple(MonitorSpec.model_fields)
 _TICK_STATES: Final = {"queued", "running", "skipped", "failed", "cancelled"}
 
 
-class _AskedTimes(Times):
+class AskedTimes(Times):
     """Times that somebody asks for by the API: the server's owner alone has a monitor tick more
     often.
     """
 
     every: Duration | None = Field(default=None, ge=_LEAST_S * 10**9, le=LONGEST_NS)
+    """How often to look, at multiples of it since the Unix epoch. Where `cron` is not set either,
+    each minute.
+    """
 
     @field_validator("cron")
     @classmethod
@@ -179,7 +182,7 @@ class _AskedTimes(Times):
 
 
 class _AskedSpec(MonitorSpec):
-    schedule: _AskedTimes = _AskedTimes()
+    schedule: AskedTimes = AskedTimes()
 
 
 def spec_of(monitor: pb.Monitor) -> MonitorSpec:

@@ -45,7 +45,7 @@ class Described(BaseModel):
         if "description" in schema:
             schema["description"] = _unwrapped(schema["description"])
         properties: dict[str, Any] = schema.get("properties", {})
-        texts = _texts(cls)
+        texts = field_texts(cls)
         for name, field in cls.model_fields.items():
             text, key = texts.get(name), _key(name, field)
             if text is None or key not in properties or field.description is not None:
@@ -68,7 +68,7 @@ def _key(name: str, field: FieldInfo) -> str:
 
 
 @functools.cache
-def _texts(model: type[BaseModel]) -> dict[str, str]:
+def field_texts(model: type[BaseModel]) -> dict[str, str]:
     """The docstrings below the fields of a model, by the fields' names; none where its source is
     not there.
     """

@@ -142,7 +142,7 @@ class Monitor(_message.Message):
     name: _builtins.str
     """monitors/{monitor}. Set by the server."""
     display_name: _builtins.str
-    """For people; at most 256 characters."""
+    """For people; two monitors may have the same."""
     etag: _builtins.str
     """Changes with each change. An update or a deletion that gives another one than the present is refused (ABORTED)."""
     state: Global___MonitorState.ValueType
@@ -156,17 +156,15 @@ class Monitor(_message.Message):
     """When it ticks next. Not set where it is paused."""
     @_builtins.property
     def watch(self) -> Global___MonitorWatch:
-        """The metric of which an alert is raised when it falls: in the scores that are made as traces come, or where `run` is
-        set in those of its runs.
-        """
+        """The metric of which an alert is raised when it falls: where there are runs, in their scores."""
 
     @_builtins.property
     def schedule(self) -> Global___MonitorSchedule:
-        """When it ticks. Not set: each minute."""
+        """When it ticks."""
 
     @_builtins.property
     def run(self) -> Global___MonitorRun:
-        """The evaluation run that each tick starts. Not set: a tick looks at what was scored since the one before."""
+        """The run that each tick starts. Not set: the scores that are made as the traces come are looked at."""
 
     @_builtins.property
     def last_tick(self) -> Global___MonitorTick:
@@ -241,23 +239,29 @@ class MonitorWatch(_message.Message):
     SETTLE_AFTER_S_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     metric: _builtins.str
+    """The metric whose scores are watched."""
     scope: _score_pb2.Scope.ValueType
-    """Scores of traces, which holds without it, or of sessions."""
+    """Whether scores of traces or of sessions. Not set: trace."""
     of: _builtins.str
-    """"mean", which holds without it, or "pass_rate": the share of the label "pass"."""
+    """What is watched: the mean score, or the share of the label `pass`. Not set: mean."""
     service: _builtins.str
-    """Only scores of this service.name."""
+    """Only scores of this `service.name`."""
     agent: _builtins.str
     """Only scores of the agent of this name."""
     floor: _builtins.float
-    """Alert when the mean, on the scale 0..1, is below this. Not set: below that of `reference`."""
+    """Alert when the mean, on the scale 0..1, is below this. Not set: below that of `reference`. At least 0, at most 1."""
     alpha: _builtins.float
-    """The chance that this monitor ever raises a false alarm. Not set: 0.01."""
+    """The chance that this monitor ever raises a false alarm, however often it looks and however long it runs. At least
+    1e-12, below 1. Not set: 0.01.
+    """
     heaviest: _builtins.float
-    """With how many turns a session counts at most. Not set: three times the mean of the first 30 sessions."""
+    """With how many turns, each by the inverse of the chance with which it was drawn, a session counts at most. Not
+    set: three times the mean of the first 30 sessions, which are used for nothing else. Above 0, at most
+    1000000000000.
+    """
     settle_after_s: _builtins.float
-    """For how many seconds a session has had no new score when it is counted. Not set: 1800. A session of a run is counted
-    at the run's end.
+    """For how long a session has had no new score when it is counted; after a day it is counted anyway. A session
+    counts once: turns that come later are left out. In seconds. At least 0, at most 34560000. Not set: 1800.
     """
     @_builtins.property
     def reference(self) -> Global___MonitorReference:
@@ -265,7 +269,7 @@ class MonitorWatch(_message.Message):
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Labels of the alert beside its own, such as severity: page."""
+        """Labels of the alert beside its own, such as `severity: page`."""
 
     def __init__(
         self,
@@ -322,9 +326,11 @@ class MonitorReference(_message.Message):
     SESSIONS_FIELD_NUMBER: _builtins.int
     TOLERANCE_FIELD_NUMBER: _builtins.int
     sessions: _builtins.int
-    """From 20 up to 5000. 0: 400."""
+    """How many sessions. The more there are, the smaller the drops that are found. At least 20, at most 5000. Not set:
+    400.
+    """
     tolerance: _builtins.float
-    """How much lower the mean may be without an alert, on the scale 0..1."""
+    """How much lower the mean may be without an alert, on the scale 0..1. At least 0, below 1."""
     def __init__(
         self,
         *,
@@ -351,17 +357,19 @@ class MonitorSchedule(_message.Message):
     JITTER_S_FIELD_NUMBER: _builtins.int
     CATCH_UP_FIELD_NUMBER: _builtins.int
     every_s: _builtins.float
-    """How often, in seconds; at least 10. The times are multiples of it since the Unix epoch."""
-    cron: _builtins.str
-    """Minute, hour, day of the month, month and day of the week; or six fields, with seconds first, which are at least 10
-    apart.
+    """How often to look, at multiples of it since the Unix epoch. Where `cron` is not set either, each minute. In
+    seconds. At least 10, at most 34560000.
     """
+    cron: _builtins.str
+    """When to look, as minute, hour, day of the month, month and day of the week, or with seconds before these."""
     time_zone: _builtins.str
-    """The time zone of `cron`, such as Europe/Berlin. Empty: UTC."""
+    """The time zone of `cron`, such as Europe/Berlin. Not set: UTC."""
     jitter_s: _builtins.float
-    """Each tick is later by up to so many seconds, always as much for the same monitor."""
+    """Each look is later by up to this, always as much for the same monitor, so that not all look at once. In seconds.
+    At least 0, at most 34560000.
+    """
     catch_up: _builtins.bool
-    """Whether one tick makes up for those that were missed while the server was down. Not set: true."""
+    """Whether to look once at the start where looks were missed while the server was down. Not set: True."""
     def __init__(
         self,
         *,
@@ -407,14 +415,16 @@ class MonitorRun(_message.Message):
     export: _builtins.bool
     """Whether the scores are exported."""
     look_back_s: _builtins.float
-    """Only traces that were stored or changed in so many seconds before the run. Not set: since the run before; in the
-    first run, since the monitor was created. A target of ids always means all of these. Of a source, those that started
-    in that time; a source needs it, or `everything`, and has no record of changes for `only_if_changed`.
+    """Only traces that were stored or changed in so much time before the run, or of a source started. Not set: since
+    the run before; in the first, since the monitor was created. A target of ids always means all of these. A source
+    needs it, or `everything`. In seconds. At least 1, at most 345600000.
     """
     everything: _builtins.bool
-    """All traces of the target, in place of those since the run before."""
+    """All traces of the target, in place of those that were stored since the run before."""
     overlap: Global___MonitorOverlap.ValueType
-    """What happens at a tick while the run of an earlier one is still going. Not set: the tick is skipped."""
+    """What happens at a tick while the run of an earlier one is still going: it is skipped, waits, or cancels that run.
+    Not set: skip.
+    """
     only_if_changed: _builtins.bool
     """Whether a tick is skipped where since the run before nothing was stored or changed in the target, what it is
     measured by is the same, judge and configuration included, and that run succeeded.
@@ -424,7 +434,9 @@ class MonitorRun(_message.Message):
         """Which stored traces or sessions; at most 1000 ids."""
 
     @_builtins.property
-    def measure(self) -> _run_service_pb2.RunMeasure: ...
+    def measure(self) -> _run_service_pb2.RunMeasure:
+        """By what they are evaluated."""
+
     @_builtins.property
     def budget(self) -> _run_service_pb2.RunBudget:
         """What each of the runs may spend."""

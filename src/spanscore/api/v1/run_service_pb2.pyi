@@ -97,9 +97,11 @@ class Run(_message.Message):
     name: _builtins.str
     """runs/{run}. Set by the server."""
     display_name: _builtins.str
-    """For people; at most 256 characters."""
+    """For people; two runs may have the same."""
     export: _builtins.bool
-    """Whether the scores are exported by OTLP, each with the attribute `spanscore.run.id`."""
+    """Whether the scores are exported by OTLP, each with the attribute `spanscore.run.id`. They never replace the
+    traces' own scores.
+    """
     state: Global___RunState.ValueType
     """From here on all is set by the server."""
     created_ns: _builtins.int
@@ -116,11 +118,11 @@ class Run(_message.Message):
 
     @_builtins.property
     def measure(self) -> Global___RunMeasure:
-        """By what they are evaluated."""
+        """The metrics, their options, and the model that judges."""
 
     @_builtins.property
     def budget(self) -> Global___RunBudget:
-        """The run's own budget. Not set: as much in all as `judge.budget` gives the server for one hour or day."""
+        """The run's own budget. Not set: as much in all as `judge.budget` gives the server for one window."""
 
     @_builtins.property
     def progress(self) -> Global___RunProgress: ...
@@ -171,35 +173,38 @@ class RunTarget(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     WHERE_FIELD_NUMBER: _builtins.int
     scope: _score_pb2.Scope.ValueType
-    """Whether traces are evaluated, which holds without it, or sessions."""
+    """Whether traces are evaluated, or sessions. Not set: trace."""
     id_count: _builtins.int
     """How many ids the target names. Set by the server."""
     source: _builtins.str
-    """The name of a source in the server's configuration (`evaluation.runs.sources`), such as a backend of traces, from
-    which the traces are read and stored before they are evaluated. Empty: those that are stored here. With a source,
-    trace_ids are ids of OpenTelemetry traces, and session_ids cannot be given.
+    """The name of a source in the server's configuration (`evaluation.runs.sources`), from which the traces are read
+    and stored before they are evaluated; not set: those that are stored. With a source, `trace_ids` are ids of
+    OpenTelemetry traces, and `session_ids` cannot be given.
     """
     where: _builtins.str
-    """A filter (AIP-160) with the fields that ListTraces has, or ListSessions where sessions are evaluated, such as
-    `label.faithfulness = fail AND agent_name = "shop"`. Scores are those that were made as the traces came. It holds beside
-    `filter`.
+    """A filter (AIP-160) as `ListTraces` takes it, or `ListSessions` where sessions are evaluated: also over the scores
+    that they got as they came, such as `label.faithfulness = fail`. It holds beside `filter`.
     """
     @_builtins.property
     def filter(self) -> Global___TraceFilter:
-        """Not set, and no ids: everything."""
+        """Which of all that is stored; neither a filter nor ids: everything."""
 
     @_builtins.property
     def trace_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Ids of agent traces or of OpenTelemetry traces, at most 50,000. Of a stored run only CreateRun and GetRun give them."""
-
-    @_builtins.property
-    def session_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Ids or keys of sessions, at most 50,000; where traces are evaluated they stand for the traces of these sessions.
-        Given as trace_ids are.
+        """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent trace in it. Lists of
+        runs leave the ids out.
         """
 
     @_builtins.property
-    def sampling(self) -> Global___RunSampling: ...
+    def session_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids or keys of sessions; where traces are evaluated, they stand for the traces of these sessions. Lists of runs
+        leave them out.
+        """
+
+    @_builtins.property
+    def sampling(self) -> Global___RunSampling:
+        """Which share of them."""
+
     def __init__(
         self,
         *,
@@ -257,23 +262,26 @@ class TraceFilter(_message.Message):
     MIN_DURATION_S_FIELD_NUMBER: _builtins.int
     MIN_TOKENS_FIELD_NUMBER: _builtins.int
     service: _builtins.str
-    """service.name of the trace's resource."""
+    """`service.name` of the trace's resource."""
     agent: _builtins.str
+    """The agent's name."""
     environment: _builtins.str
-    """deployment.environment.name of the trace's resource, or its former name deployment.environment."""
+    """`deployment.environment.name` of the trace's resource, or its former name `deployment.environment`."""
     user: _builtins.str
+    """The user's id."""
     started_after_ns: _builtins.int
-    """Only traces that started then or later, in nanoseconds since the Unix epoch."""
+    """Only traces that started then or later, in ns since the Unix epoch. At least 0."""
     started_before_ns: _builtins.int
-    """Only traces that started earlier than that."""
+    """Only traces that started earlier than that, in ns since the Unix epoch. At least 0."""
     has_error: _builtins.bool
-    """Whether a tool call failed."""
+    """Whether a tool call of the trace failed."""
     min_duration_s: _builtins.float
+    """How long the trace took at least, in seconds. At least 0."""
     min_tokens: _builtins.int
-    """Input and output tokens together."""
+    """Input and output tokens together at least; a trace that records none is left out. At least 0."""
     @_builtins.property
     def resource(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Attributes of the trace's resource with the values that they must have, compared as text."""
+        """Attributes of the trace's resource with the values that they must have, compared as text: `true`, `3`."""
 
     def __init__(
         self,
@@ -342,11 +350,11 @@ class RunSampling(_message.Message):
     COUNT_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     share: _builtins.float
-    """The chance of each to be drawn, above 0 up to 1. Not set: 1."""
+    """The chance of each to be drawn. Not set: 1. Above 0, at most 1."""
     count: _builtins.int
-    """How many are drawn, in place of a share."""
+    """How many are drawn; all, where there are fewer. At least 1, at most 1000000."""
     seed: _builtins.int
-    """Another seed draws others. Not set: 0."""
+    """Another seed draws others. At least 0."""
     def __init__(
         self,
         *,
@@ -449,7 +457,7 @@ class RunMeasure(_message.Message):
 
     @_builtins.property
     def thresholds(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
-        """By metric the score from which on its label is "pass"."""
+        """By metric the score from which on its label is `pass`; a threshold never changes a score."""
 
     @_builtins.property
     def signal_weights(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
@@ -487,8 +495,9 @@ class RunBudget(_message.Message):
     MAX_TOKENS_FIELD_NUMBER: _builtins.int
     MAX_USD_FIELD_NUMBER: _builtins.int
     max_tokens: _builtins.int
-    """Input and output tokens together."""
+    """Input and output tokens together; not set: no limit. At least 1."""
     max_usd: _builtins.float
+    """USD; not set: no limit. A model whose price is not known cannot be asked under this limit. Above 0."""
     def __init__(
         self,
         *,
