@@ -21,3 +21,4 @@ echo '"""The control service in Python: generated from proto/ by `make proto`, n
 for file in "$made"/spanscore/v1/*; do
     sed -E 's/^from spanscore\.v1(\.[a-z_0-9]+)? import/from spanscore.api.v1\1 import/' "$file" >"$out/$(basename "$file")"
 done
+"$bin/python" "$proto/clients.py" "$out/clients.py"

@@ -318,14 +318,14 @@ class Created(Runs):
 
 
 WANTED = {
-    "filter": "label.faithfulness = fail",
+    "where": "label.faithfulness = fail",
     "service": "shop",
     "metrics": ["faithfulness"],
     "thresholds": {"faithfulness": 0.7},
     "options": {"faithfulness": {"strict": True}},
     "count": 5,
     "max_usd": 2.0,
-    "sessions": True,
+    "scope": "session",
 }
 
 

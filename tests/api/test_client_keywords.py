@@ -7,7 +7,6 @@ from google.protobuf import json_format, message_factory
 from serving import serving
 
 from spanscore import AsyncClient, Client
-from spanscore.api.client_requests import RunOptions, run_of
 from spanscore.api.servicer import Servicer, needs
 from spanscore.api.v1 import (
     analytics_service_pb2,
@@ -47,7 +46,7 @@ CALLS = [
         "scores",
         "list",
         (),
-        {"filter": "value < 0.5", "service": "shop", "run": "r1", "failing": True},
+        {"filter": "value < 0.5", "service_name": "shop", "run": "r1", "failing": True},
         "ListScores",
         {"filter": "value < 0.5", "serviceName": "shop", "run": "runs/r1", "failing": True},
     ),
@@ -70,7 +69,7 @@ CALLS = [
                 "traceId": "t",
                 "value": 0.5,
                 "scale": {"high": 1.0},
-                "metadataJson": '{"a": [1]}',
+                "metadataJson": '{"a":[1]}',
                 "evaluator": {"source": "human", "author": "ann"},
             }
         },
@@ -99,7 +98,7 @@ CALLS = [
         {"score": {"name": "scores/a1"}, "updateMask": "metadataJson,scale"},
     ),
     ("scores", "list", (), {"run": None}, "ListScores", {}),
-    ("analytics", "trend", (), {"unit": None}, "QueryScoreTrend", {"selection": {}}),
+    ("analytics", "trend", (), {"unit": None}, "QueryScoreTrend", {}),
     (
         "scores",
         "update",
@@ -112,7 +111,7 @@ CALLS = [
         "scores",
         "delete",
         ("scores/a1",),
-        {"missing_ok": True},
+        {"allow_missing": True},
         "DeleteScore",
         {"name": "scores/a1", "allowMissing": True},
     ),
@@ -177,7 +176,6 @@ CALLS = [
             "monitor": {
                 "schedule": {"cron": "0 6 * * *"},
                 "run": {
-                    "target": {"scope": "SCOPE_TRACE"},
                     "measure": {"metrics": ["coherence"]},
                     "budget": {"maxUsd": 1.0},
                     "overlap": "MONITOR_OVERLAP_QUEUE",
@@ -189,7 +187,7 @@ CALLS = [
         "monitors",
         "update",
         ("m",),
-        {"floor": 0.5, "cron": "0 6 * * *", "name": "new"},
+        {"floor": 0.5, "cron": "0 6 * * *", "display_name": "new"},
         "UpdateMonitor",
         {
             "monitor": {
@@ -198,7 +196,7 @@ CALLS = [
                 "watch": {"floor": 0.5},
                 "schedule": {"cron": "0 6 * * *"},
             },
-            "updateMask": "displayName,schedule.cron,schedule.everyS,watch.floor,watch.reference",
+            "updateMask": "displayName,schedule.cron,watch.floor",
         },
     ),
     (
@@ -216,11 +214,11 @@ CALLS = [
         "monitors",
         "update",
         ("m",),
-        {"reference_sessions": 50},
+        {"sessions": 50},
         "UpdateMonitor",
         {
             "monitor": {"name": "monitors/m", "watch": {"reference": {"sessions": 50}}},
-            "updateMask": "watch.floor,watch.reference.sessions",
+            "updateMask": "watch.reference.sessions",
         },
     ),
     ("monitors", "get", ("m",), {}, "GetMonitor", {"name": "monitors/m"}),
@@ -266,13 +264,17 @@ CALLS = [
         (),
         {"quantiles": [0.5], "bins": 4},
         "QueryScoreDistribution",
-        {"selection": {}, "quantiles": [0.5], "bins": 4},
+        {"quantiles": [0.5], "bins": 4},
     ),
     (
         "analytics",
         "compare",
-        ({"filter": "version = 1"}, {"filter": "version = 2"}),
-        {"group_by": ["service"]},
+        (),
+        {
+            "before": {"filter": "version = 1"},
+            "after": {"filter": "version = 2"},
+            "group_by": ["service"],
+        },
         "CompareScores",
         {
             "before": {"filter": "version = 1"},
@@ -291,8 +293,8 @@ CALLS = [
     (
         "analytics",
         "history",
-        ("coherence",),
-        {"session_id": "s"},
+        (),
+        {"metric": "coherence", "session_id": "s"},
         "ListScoreHistory",
         {"metric": "coherence", "sessionId": "s"},
     ),
@@ -366,7 +368,7 @@ def _class(kind, part):
 def test_a_keyword_that_there_is_not_is_named(noted):
     with (
         Client(noted[0]) as client,
-        pytest.raises(TypeError, match=r"a list of scores has no 'metrics'.*'metric'"),
+        pytest.raises(TypeError, match=r"ListScores has no 'metrics'.*'metric'"),
     ):
         client.scores.list(metrics="coherence")
 
@@ -396,8 +398,14 @@ def test_a_keyword_that_there_is_not_is_named(noted):
             "overlap='nope': give 'skip'",
         ),
         ("analytics", "trend", (), {"unit": "dy"}, "unit='dy': give 'hour', 'day'"),
-        ("runs", "list", ("pending", "RUNNING"), {}, "state='RUNNING': give 'pending', 'running'"),
-        ("runs", "items", ("r1", "lost"), {}, "state='lost': give 'pending', 'done'"),
+        (
+            "runs",
+            "list",
+            (),
+            {"states": ["pending", "RUNNING"]},
+            "states='RUNNING': give 'pending'",
+        ),
+        ("runs", "items", ("r1",), {"state": "lost"}, "state='lost': give 'pending', 'done'"),
     ],
 )
 def test_a_value_that_a_keyword_cannot_have_is_named_with_those_that_it_can(
@@ -405,11 +413,6 @@ def test_a_value_that_a_keyword_cannot_have_is_named_with_those_that_it_can(
 ):
     with Client(noted[0]) as client, pytest.raises(ValueError, match=problem):
         getattr(getattr(client, part), method)(*given, **keywords)
-
-
-def test_an_option_of_a_run_that_is_none_is_as_if_it_were_left_out():
-    none = dict.fromkeys(RunOptions.__annotations__)
-    assert run_of({**none, "metrics": ["coherence"]}) == run_of({"metrics": ["coherence"]})
 
 
 def test_an_option_that_a_run_has_not_is_named_with_the_nearest(noted):
@@ -429,8 +432,3 @@ def test_many_scores_are_created_in_requests_of_a_thousand(noted):
         ("BatchCreateScores", 500),
     ]
     asked.clear()
-
-
-def test_a_history_is_of_a_trace_or_of_a_session(noted):
-    with Client(noted[0]) as client, pytest.raises(TypeError, match="trace_id or session_id"):
-        client.analytics.history("coherence")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from spanscore.api.client_requests import update_monitor_request
+from spanscore.api.keywords import request
 from spanscore.api.messages import encode
 from spanscore.api.monitors import MonitorService, spec_of
 from spanscore.api.servicer import Call
@@ -352,27 +352,27 @@ def test_a_mask_changes_its_fields_alone(ask):
 
 def test_a_keyword_of_the_first_sessions_leaves_the_other_as_it_was(ask):
     ask.create(FULL)
-    changed = ask("update_monitor", **_fields(update_monitor_request("m", {"tolerance": 0.05}, "")))
+    changed = ask("update_monitor", **_fields(_update(tolerance=0.05)))
     assert changed.watch.reference == pb.MonitorReference(sessions=50, tolerance=0.05)
-    changed = ask(
-        "update_monitor", **_fields(update_monitor_request("m", {"reference_sessions": 90}, ""))
-    )
+    changed = ask("update_monitor", **_fields(_update(sessions=90)))
     assert changed.watch.reference == pb.MonitorReference(sessions=90, tolerance=0.05)
 
 
 def test_first_sessions_take_the_place_of_a_floor(ask):
     ask.create(LIVE)
-    changed = ask(
-        "update_monitor", **_fields(update_monitor_request("m", {"reference_sessions": 90}, ""))
-    )
+    changed = ask("update_monitor", **_fields(_update(sessions=90)))
     assert (changed.watch.HasField("floor"), changed.watch.reference.sessions) == (False, 90)
 
 
 def test_a_tolerance_alone_does_not_take_the_place_of_a_floor(ask):
     ask.create(LIVE)
     with pytest.raises(FieldError, match="floor"):
-        ask("update_monitor", **_fields(update_monitor_request("m", {"tolerance": 0.05}, "")))
+        ask("update_monitor", **_fields(_update(tolerance=0.05)))
     assert ask("get_monitor", name="monitors/m").watch.floor == 0.8
+
+
+def _update(**fields):
+    return request(pb.UpdateMonitorRequest, fields, {"monitor.name": "monitors/m"})
 
 
 def _fields(request):

@@ -71,7 +71,7 @@ def the_clients_keywords_have_types(client: spanscore.Client) -> None:
     assert_type(next(client.scores.list(filter="value < 0.5", failing=True)), score_pb2.Score)
     assert_type(client.scores.create(metric="helpful", trace_id="a", value=1.0), score_pb2.Score)
     assert_type(client.traces.get("a"), AgentTrace)
-    assert_type(next(client.traces.list(service="shop")), trace_service_pb2.TraceSummary)
+    assert_type(next(client.traces.list(service_name="shop")), trace_service_pb2.TraceSummary)
     assert_type(next(client.sessions.list()), trace_service_pb2.Session)
     assert_type(
         client.monitors.create(metric="coherence", run={"share": 0.1}), monitor_service_pb2.Monitor

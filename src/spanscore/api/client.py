@@ -4,7 +4,8 @@ import random
 import time
 import uuid
 from collections import namedtuple
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -12,30 +13,30 @@ import grpc
 from google.protobuf.descriptor_pb2 import MethodOptions
 
 from spanscore import retry
-from spanscore.api import client_services
-from spanscore.api.client_services import (
-    Analytics,
-    AsyncAnalytics,
-    AsyncMonitors,
-    AsyncRuns,
-    AsyncScores,
-    AsyncSessions,
-    AsyncTraces,
-    Monitors,
-    Runs,
-    Scores,
-    Sessions,
-    Traces,
-)
+from spanscore.api import keywords
 from spanscore.api.v1 import (
     analytics_service_pb2,
     annotation_service_pb2,
+    clients,
     monitor_service_pb2,
     run_service_pb2,
     score_service_pb2,
     trace_service_pb2,
 )
 from spanscore.api.v1.annotation_service_pb2_grpc import AnnotationServiceStub
+from spanscore.api.v1.clients import (
+    Analytics,
+    AsyncAnalytics,
+    AsyncMonitors,
+    AsyncRuns,
+    AsyncSessions,
+    AsyncTraces,
+    Monitors,
+    Runs,
+    Sessions,
+    Traces,
+)
+from spanscore.api.v1.score_pb2 import Score
 from spanscore.errors import (
     ConflictError,
     ExistsError,
@@ -80,6 +81,41 @@ _METHODS: Final = {
 RequestT = TypeVar("RequestT")
 
 
+_BATCH: Final = 1000
+"""BatchCreateScores takes no more."""
+
+
+def _batches(scores: Iterable[clients.CreateScoreFields]) -> Iterator[Any]:
+    rest = iter(scores)
+    while some := list(islice(rest, _BATCH)):
+        found = score_service_pb2.BatchCreateScoresRequest()
+        for fields in some:
+            found.requests.append(
+                keywords.request(
+                    score_service_pb2.CreateScoreRequest,
+                    fields,
+                    {"score.evaluator.source": "human"},
+                )
+            )
+        yield found
+
+
+class Scores(clients.Scores):
+    __doc__ = clients.Scores.__doc__
+
+    def create_many(self, scores: Iterable[clients.CreateScoreFields]) -> Sequence[Score]:
+        """Keep many scores, of each thousand all or none, in their order."""
+        return [x for some in _batches(scores) for x in self.BatchCreateScores(some).scores]
+
+
+class AsyncScores(clients.AsyncScores):
+    __doc__ = clients.AsyncScores.__doc__
+
+    async def create_many(self, scores: Iterable[clients.CreateScoreFields]) -> Sequence[Score]:
+        """As `Scores.create_many`."""
+        return [x for some in _batches(scores) for x in (await self.BatchCreateScores(some)).scores]
+
+
 class Client:
     """Asks a running spanscore, over gRPC. A context manager; any thread may use it.
 
@@ -93,7 +129,7 @@ class Client:
     SpanscoreError.
 
     Runs, scores, traces, sessions, monitors and analytics have methods with keywords too:
-    `client.runs.create(filter="label.faithfulness = fail", max_usd=5)`,
+    `client.runs.create(where="label.faithfulness = fail", max_usd=5)`,
     `client.scores.list(filter="value < 0.5")`. A stream that breaks off since the server restarts
     goes on by itself for about a minute.
     """
@@ -150,7 +186,7 @@ class Client:
         """The items of a list, page after page: `client.pages(client.scores.ListScores,
         ListScoresRequest())`.
         """
-        return client_services.pages(method, request)
+        return keywords.pages(method, request)
 
     def close(self) -> None:
         """Close the connection. May be called again."""
@@ -227,7 +263,7 @@ class AsyncClient:
 
     def pages(self, method: Callable[[RequestT], Any], request: RequestT) -> AsyncIterator[Any]:
         """The items of a list, page after page."""
-        return client_services.pages_async(method, request)
+        return keywords.pages_async(method, request)
 
     async def close(self) -> None:
         """Close the connection. May be called again."""
@@ -398,7 +434,7 @@ def _prepared(path: str, request: Any) -> tuple[Any, Any]:
     field = request.DESCRIPTOR.fields_by_name.get("request_id")
     if field is None or request.request_id:
         return _METHODS[path], request
-    prepared = client_services.copied(request)
+    prepared = keywords.copied(request)
     prepared.request_id = uuid.uuid4().hex
     return _METHODS[path], prepared
 

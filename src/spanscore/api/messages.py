@@ -72,6 +72,12 @@ def encode(kind: type[MessageT], source: Any, **more: Any) -> MessageT:
     return message
 
 
+def set_field(message: Message, name: str, value: Any) -> None:
+    """Set one field; an `x_json` to a value of JSON."""
+    _, of_attribute, put = _steps(message.DESCRIPTOR)[name]
+    put(message, of_attribute(value) if of_attribute and name.endswith(_JSON) else value)
+
+
 def fill(message: Message, source: Any, but: Container[str] = ()) -> None:
     """Set the fields of a message that `source` has, `but` these."""
     for name, (attribute, of_attribute, put) in _steps(message.DESCRIPTOR).items():
@@ -154,8 +160,11 @@ def _put_one(target: Any, value: Any) -> None:
         return
     target.SetInParent()
     if isinstance(made, tuple) and not hasattr(made, "_fields"):
-        [items] = target.DESCRIPTOR.fields
-        _put_all(getattr(target, items.name), made)
+        first, *others = target.DESCRIPTOR.fields
+        if not others:
+            _put_all(getattr(target, first.name), made)
+        for field, one in zip([first, *others], made, strict=False) if others else ():
+            setattr(target, field.name, one)
     else:
         fill(target, made)
 

@@ -204,10 +204,22 @@ def merged(known: Known, given: pb.Monitor, mask: FieldMask) -> pb.Monitor:
                 "update_mask", f"{shown(path)} cannot be changed; these can: {', '.join(_GIVEN)}"
             )
     message = encode(pb.Monitor, known.spec)
+    paths += [_TAKES_PLACE_OF[x] for x in paths if x in _TAKES_PLACE_OF]
     FieldMask(paths=paths).MergeMessage(
         given, message, replace_message_field=True, replace_repeated_field=True
     )
     return message
+
+
+_TAKES_PLACE_OF: Final = {
+    "watch.floor": "watch.reference",
+    "watch.reference.sessions": "watch.floor",
+    "schedule.every_s": "schedule.cron",
+    "schedule.cron": "schedule.every_s",
+    "run.look_back_s": "run.everything",
+    "run.everything": "run.look_back_s",
+}
+"""Where an update sets a field, it clears the one that a monitor cannot have beside it."""
 
 
 def etag_of(known: Known) -> str:

@@ -25,17 +25,13 @@ def wanted(path: Path) -> tuple[pb.Monitor, list[str]]:
     What only a server sets is left out, so that what `get --json` prints can be edited and given
     back. Raises InputError.
     """
-    from spanscore.api.client_requests import with_cleared  # noqa: PLC0415 - --help needs no protobuf
-
     monitor: Any = pb.Monitor()
     given = list(_paths(server.read_message(path, monitor), pb.Monitor.DESCRIPTOR))
     for field, _ in monitor.ListFields():
         if field.name not in {*_SETTABLE, "etag"}:
             monitor.ClearField(field.name)
     given = [(names, value) for names, value in given if names[0] in _SETTABLE]
-    changed = with_cleared(".".join(names) for names, value in given if value is not None).paths
-    cleared = [".".join(names) for names, value in given if value is None]
-    return monitor, [*changed, *cleared]
+    return monitor, [".".join(names) for names, _ in given]
 
 
 def _paths(
