@@ -144,12 +144,14 @@ def constraints(protos: Path) -> dict[str, dict[str, Any]]:
             entries = _entries(text[start : text.index("\n}\n", start) + 1])
             known = {x["name"]: x["type"] for _, x in entries}
             schemas = model.model_json_schema()["properties"]
-            found[message] = {
+            found[message] = {_in_camel_case(x): {"readOnly": True} for x in known} | {
                 _in_camel_case(name): _constraint(
                     model.model_fields[own], schemas[own], known[name]
                 )
                 for own, name in ((x, _name(x, model, known)) for x in model.model_fields)
             }
+            for identity in ("name", "etag"):
+                found[message].pop(identity, None)
     return found
 
 

@@ -229,7 +229,7 @@ def _add(schema: dict[str, Any], more: dict[str, Any]) -> None:
 
 def _permit_null(schema: dict[str, Any]) -> None:
     """Permit null, beside what all else in the schema is about."""
-    described = {x: schema.pop(x) for x in ("title", "description") if x in schema}
+    described = {x: schema.pop(x) for x in ("title", "description", "readOnly") if x in schema}
     if "type" in schema and "format" not in schema:
         kinds = schema["type"]
         schema["type"] = [*([kinds] if isinstance(kinds, str) else kinds), "null"]

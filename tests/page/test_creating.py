@@ -52,6 +52,18 @@ def test_a_run_is_created_by_keys_after_its_cost_was_shown(show, served):
     assert page.complaints == []
 
 
+def test_a_field_without_a_control_of_its_own_is_among_the_others(new_run, served):
+    new_run.get_by_text("All other fields").click()
+    new_run.get_by_label("Min tokens").fill("1")
+    new_run.get_by_label("Has error").select_option("false")
+    _estimate(new_run)
+    new_run.get_by_role("button", name="Start the run").click()
+    new_run.wait_for_selector(".page.run")
+    (run,) = served.ask("RunService/ListRuns")["runs"]
+    assert run["target"]["filter"] == {"minTokens": "1", "hasError": False}
+    assert new_run.complaints == []
+
+
 def test_a_run_has_the_filter_the_sample_and_the_model_that_were_typed(show, serve):
     served = serve(judge={"model": "gpt-4o", "api_base": "http://127.0.0.1:9"})
     fill(served.store_url, _TURNS)

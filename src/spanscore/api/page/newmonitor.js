@@ -3,7 +3,8 @@
 import { h } from "../report/elements.js";
 import { ask } from "./client.js";
 import { choiceOf, field, fieldSet, filledIn, newRequestId, numberIn, numberInput, textIn, textInput } from "./form.js";
-import { scoredMetrics, makeTargetFields } from "./targets.js";
+import { makeOtherFields } from "./otherfields.js";
+import { scoredMetrics, makeTargetFields, TARGET_FIELDS } from "./targets.js";
 
 const KINDS = { watch: "Watches a metric", run: "Starts a run at each tick", both: "Starts runs, and watches a metric of theirs" };
 const UNITS = { 1: "seconds", 60: "minutes", 3600: "hours", 86400: "days" };
@@ -51,7 +52,7 @@ export function newMonitorPart(app, onend) {
   }
 
   kindChanged();
-  Promise.all([watch.offer(), run.offer()]).catch(app.failed);
+  Promise.all([watch.offer(), run.offer(), schedule.offer()]).catch(app.failed);
   return { element: form };
 }
 
@@ -69,6 +70,8 @@ function makeWatchFields() {
   const [floorField, sessionsField, toleranceField] = [field("Limit", floor, "From 0 to 1."), field("First sessions", sessions), field("Permitted fall", tolerance, "From 0 to 1.")];
   const set = fieldSet("Which metric", field("Metric", metric), metrics, field("Scores", scope), field("Figure", of), field("Service", service), field("Agent", agent), field("Held against", against), floorField, sessionsField, toleranceField,
     field("False alarms", alpha, "The chance that it ever raises one."));
+  const others = makeOtherFields("MonitorWatch", ["metric", "scope", "of", "service", "agent", "floor", "reference", "alpha"]);
+  const element = h("div", null, set, others.element);
 
   function againstChanged() {
     const isFixed = against.value === "floor";
@@ -79,48 +82,50 @@ function makeWatchFields() {
 
   againstChanged();
   return {
-    element: set,
+    element,
     show(isWanted) {
-      set.hidden = !isWanted;
+      element.hidden = set.hidden = !isWanted;
       metric.required = isWanted;
       againstChanged();
     },
     async offer() {
       const names = (await scoredMetrics()).map((summary) => summary.metric);
       metrics.append(...[...new Set(names)].map((value) => h("option", { value })));
+      await others.offer();
     },
     read() {
       const isFixed = against.value === "floor";
       const reference = filledIn({ sessions: numberIn(sessions), tolerance: numberIn(tolerance) });
-      return filledIn({
+      return filledIn(others.into({
         metric: textIn(metric), scope: scope.value, of: of.value, service: textIn(service), agent: textIn(agent), alpha: numberIn(alpha),
         ...(isFixed ? { floor: numberIn(floor) } : { reference }),
-      });
+      }));
     },
   };
 }
 
 function makeRunFields() {
   const target = makeTargetFields();
+  const others = makeOtherFields("MonitorRun", [...TARGET_FIELDS, "lookBackS", "everything", "overlap", "onlyIfChanged"]);
   const about = choiceOf(ABOUT, { onchange: () => aboutChanged() });
   const hours = numberInput({ min: 0.001, value: 24 });
   const overlap = choiceOf(OVERLAPS);
   const changed = choiceOf({ "": "At each tick", yes: "Only where something has changed" });
   const hoursField = field("Hours", hours);
-  const element = h("div", null, target.element, fieldSet("Its runs", field("About", about), hoursField, field("While the run before goes on", overlap), field("When", changed)));
+  const element = h("div", null, target.element, fieldSet("Its runs", field("About", about), hoursField, field("While the run before goes on", overlap), field("When", changed)), others.element);
   const aboutChanged = () => { hoursField.hidden = about.value !== "look_back"; };
   aboutChanged();
   return {
-    element, offer: target.offer,
+    element, offer: () => Promise.all([target.offer(), others.offer()]),
     // What is hidden is not checked either.
     show(isWanted) {
       element.hidden = !isWanted;
       for (const control of element.querySelectorAll("input, select, textarea")) control.disabled = !isWanted;
     },
-    read: () => filledIn({
+    read: () => filledIn(others.into({
       ...target.read(), lookBackS: about.value === "look_back" ? 3600 * (numberIn(hours) ?? 0) : undefined, everything: about.value === "everything" || undefined,
       overlap: overlap.value, onlyIfChanged: Boolean(changed.value) || undefined,
-    }),
+    })),
   };
 }
 
@@ -131,6 +136,7 @@ function makeScheduleFields() {
   const cron = textInput({ class: "mono", placeholder: "0 6 * * mon" });
   const zone = textInput({ placeholder: "UTC", value: Intl.DateTimeFormat().resolvedOptions().timeZone });
   const [everyField, unitField] = [field("Number", every), field("Unit", unit)];
+  const others = makeOtherFields("MonitorSchedule", ["everyS", "cron", "timeZone"]);
   const [cronField, zoneField] = [field("Cron", cron, "Minute, hour, day of the month, month, day of the week."), field("Time zone", zone)];
 
   function howChanged() {
@@ -143,8 +149,8 @@ function makeScheduleFields() {
 
   howChanged();
   return {
-    element: fieldSet("When", field("Ticks", how), everyField, unitField, cronField, zoneField),
+    element: h("div", null, fieldSet("When", field("Ticks", how), everyField, unitField, cronField, zoneField), others.element), offer: others.offer,
     suggest([number, seconds]) { every.value = number; unit.value = seconds; },
-    read: () => (how.value === "cron" ? filledIn({ cron: textIn(cron), timeZone: textIn(zone) }) : { everyS: numberIn(every) * Number(unit.value) }),
+    read: () => others.into(how.value === "cron" ? { cron: textIn(cron), timeZone: textIn(zone) } : { everyS: numberIn(every) * Number(unit.value) }),
   };
 }

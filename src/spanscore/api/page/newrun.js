@@ -4,7 +4,8 @@ import { button, h, replace } from "../report/elements.js";
 import { NUMBER } from "../report/words.js";
 import { ask } from "./client.js";
 import { field, filledIn, newRequestId, textIn, textInput } from "./form.js";
-import { makeTargetFields } from "./targets.js";
+import { makeOtherFields } from "./otherfields.js";
+import { makeTargetFields, TARGET_FIELDS } from "./targets.js";
 
 /**
  * The page of the form.
@@ -14,6 +15,7 @@ import { makeTargetFields } from "./targets.js";
 export function newRunPart(app, onend) {
   const name = textInput({ maxlength: 256, placeholder: "For people" });
   const fields = makeTargetFields({ isTimed: true });
+  const others = makeOtherFields("Run", ["name", "displayName", ...TARGET_FIELDS]);
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const found = h("div", { role: "status" });
   const estimate = h("button", { type: "submit", class: "act" }, "What does it cost?");
@@ -23,7 +25,7 @@ export function newRunPart(app, onend) {
 
   const form = h("form", { class: "page form", oninput: () => changed(), onsubmit: (event) => { event.preventDefault(); estimated(); } },
     h("header", { class: "page-head" }, h("h1", null, "New run"), h("p", { class: "muted" }, "Scores what is stored again. The scores that turns got as they came stay.")),
-    h("div", { class: "part field-set" }, field("Name", name)), fields.element, found, problem,
+    h("div", { class: "part field-set" }, field("Name", name)), fields.element, others.element, found, problem,
     h("div", { class: "action-row" }, estimate, start, h("a", { href: "#/runs", class: "act quiet" }, "Back to the runs")));
 
   // What was estimated no longer holds.
@@ -46,7 +48,7 @@ export function newRunPart(app, onend) {
     const own = number;
     replace(found, h("p", { class: "muted" }, "Counting what it would ask…"));
     try {
-      const run = filledIn({ displayName: textIn(name), ...fields.read() });
+      const run = filledIn(others.into({ displayName: textIn(name), ...fields.read() }));
       const answer = await ask("RunService/EstimateRun", { run });
       if (own !== number) return;
       planned = { run, requestId: newRequestId() };
@@ -75,7 +77,7 @@ export function newRunPart(app, onend) {
     start.removeAttribute("aria-disabled");
   }
 
-  fields.offer().catch(app.failed);
+  Promise.all([fields.offer(), others.offer()]).catch(app.failed);
   return { element: form };
 }
 

@@ -10,6 +10,12 @@ const SCOPES = { turns: "Turns", sessions: "Sessions" };
 const SAMPLES = { all: "All of them", count: "A number of them", share: "A share of them" };
 const EXAMPLES = { turns: "label.task_completion = fail AND latency > 10s", sessions: "trace_count > 3 AND failing = true" };
 
+/** The fields of a run that have a control here; where the others begin that are times, ids or maps. */
+export const TARGET_FIELDS = [
+  ...["scope", "where", "sampling", "traceIds", "sessionIds", "filter.service", "filter.agent", "filter.startedAfterNs", "filter.startedBeforeNs"].map((name) => `target.${name}`),
+  ...["metrics", "model", "thresholds", "signalWeights"].map((name) => `measure.${name}`), "budget", "export",
+];
+
 /**
  * @param {object} [how]
  * @param {boolean} [how.isTimed] - whether a range of time can be chosen
