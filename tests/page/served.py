@@ -26,6 +26,7 @@ class Served:
         self.folder = folder
         grpc, http, health, api, page = free_ports(5)
         self.url = f"http://127.0.0.1:{page}"
+        self.endpoint = f"127.0.0.1:{api}"
         self._health = f"http://127.0.0.1:{health}/"
         self._otlp = f"http://127.0.0.1:{http}/v1/traces"
         receive = {

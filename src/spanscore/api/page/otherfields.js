@@ -47,7 +47,7 @@ function* fieldsOf(schemas, name, before, shown) {
 
 function labelled(path, description, control, read) {
   const words = path.at(-1).replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
-  return [field(words[0].toUpperCase() + words.slice(1), control, description), () => read(control)];
+  return [field(words[0].toUpperCase() + words.slice(1), control, description?.replaceAll("`", "")), () => read(control)];
 }
 
 /** A control for a value and what reads it; null where there is none for values of this type. */
