@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from spanscore.analytics import difference, distribution
+from spanscore.analytics import distribution, summary
 from spanscore.analytics.selection import Selection
 from spanscore.analytics.worst import worst
 from spanscore.errors import FieldError
@@ -109,7 +109,7 @@ def test_a_distribution_that_cannot_be_is_refused(population, arguments, problem
 
 def compared(population, before, after, group_by=()):
     return population.store.read(
-        lambda connection: difference.compare(
+        lambda connection: summary.compare(
             connection, Selection(**before), Selection(**after), group_by
         )
     )

@@ -18,9 +18,15 @@ import trustme
 
 from spanscore.api import connect_services
 from spanscore.api.caller import Caller
-from spanscore.api.http_connections import MAX_REQUEST_BYTES, Limits
 from spanscore.api.http_listener import HttpListener
-from spanscore.api.http_server import HttpServer, _Front, _Uvicorn, openapi_document
+from spanscore.api.http_server import (
+    MAX_REQUEST_BYTES,
+    HttpServer,
+    Limits,
+    _Front,
+    _Uvicorn,
+    openapi_document,
+)
 from spanscore.api.runs import RunService
 from spanscore.api.scores import ScoreService
 from spanscore.api.server import services

@@ -7,12 +7,11 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 from google.protobuf.message import Message
 from sqlalchemy.engine import Connection
 
-from spanscore.analytics import difference, distribution, summary, worst
-from spanscore.analytics.difference import Comparison
+from spanscore.analytics import distribution, summary, worst
 from spanscore.analytics.distribution import Distribution
 from spanscore.analytics.figures import Corrected, Figure
 from spanscore.analytics.selection import Selection
-from spanscore.analytics.summary import Series, Summary, Unit
+from spanscore.analytics.summary import Comparison, Series, Summary, Unit
 from spanscore.analytics.worst import Ranked
 from spanscore.api import requests
 from spanscore.api.convert import encode_score
@@ -108,7 +107,7 @@ def compare(
 ) -> pb.CompareScoresResponse:
     """Answer CompareScores. Raises as `summarize`."""
     before, after = selection(request.before, call.tenant), selection(request.after, call.tenant)
-    found = difference.compare(connection, before, after, request.group_by, level(request))
+    found = summary.compare(connection, before, after, request.group_by, level(request))
     return _fitting(pb.CompareScoresResponse(comparisons=map(comparison, found)))
 
 

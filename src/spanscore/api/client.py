@@ -101,7 +101,7 @@ def _batches(scores: Iterable[clients.CreateScoreFields]) -> Iterator[Any]:
 
 
 class Scores(clients.Scores):
-    __doc__ = clients.Scores.__doc__
+    """Scores that were measured, and that others gave."""
 
     def create_many(self, scores: Iterable[clients.CreateScoreFields]) -> Sequence[Score]:
         """Keep many scores, of each thousand all or none, in their order."""
@@ -109,7 +109,7 @@ class Scores(clients.Scores):
 
 
 class AsyncScores(clients.AsyncScores):
-    __doc__ = clients.AsyncScores.__doc__
+    """`Scores` for asyncio."""
 
     async def create_many(self, scores: Iterable[clients.CreateScoreFields]) -> Sequence[Score]:
         """As `Scores.create_many`."""

@@ -111,7 +111,7 @@ def decode_score(message: score_pb.Score) -> Evaluation:
     )
 
 
-_OPTIONAL = "session_id agent_name service_name supersedes rule run session_key".split()
+_OPTIONAL = ["session_id", "agent_name", "service_name", "supersedes", "rule", "run", "session_key"]
 
 
 def _outcome(message: score_pb.Score) -> Outcome | Annotation:

@@ -18,10 +18,10 @@ PLACES: Final[dict[str, Mapping[str, str]]] = {}
 
 
 def request(kind: type[MessageT], fields: Mapping[str, Any], given: Mapping[str, Any]) -> MessageT:
-    """A request with `fields`, which are keywords of its own, and the fields `given` by their paths;
-    one that is None is left out, of a change it is cleared.
+    """A request with `fields`, by keywords of its own, and with what is `given` by paths; what is
+    None is left out, of a change it is cleared.
 
-    Raises TypeError for a keyword that there is not, and ValueError for a value that it cannot have.
+    Raises TypeError for a keyword that there is not, ValueError for a value that it cannot have.
     """
     message = kind()
     for path, value in given.items():

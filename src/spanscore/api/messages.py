@@ -12,7 +12,7 @@ What is None or missing is left out. Text can always be sent: lone surrogates be
 import types
 import typing
 from collections.abc import Callable, Container, Iterable, Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar, get_args, get_origin
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -39,7 +39,7 @@ _SECOND: Final = 10**9
 _SECONDS, _JSON = "_s", "_json"
 
 
-@lru_cache(maxsize=None)
+@cache
 def words(enum: Any) -> Mapping[str, int]:
     """The values of an enum by their words, without the first, which says that there is none.
 
@@ -98,7 +98,7 @@ class _Step(NamedTuple):
     put: Callable[[Any, Any], None]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _steps(descriptor: Any) -> Mapping[str, _Step]:
     return {x.name: _Step(*_source(x), _setter(x)) for x in descriptor.fields}
 
@@ -218,7 +218,7 @@ def decode(kind: type[RecordT], message: Message) -> RecordT:
 _MISSING: Final = object()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _hints(kind: Any) -> dict[str, Any]:
     """The types of the fields that a record is made of."""
     return {x.name: x.type for x in kind.__dataclass_fields__.values() if x.init}
