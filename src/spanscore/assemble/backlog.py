@@ -16,7 +16,7 @@ from spanscore.assemble.fragments import BY_TRACE, Units
 from spanscore.model.delivery import Delivery, Partition
 from spanscore.model.headers import Headers, tenant_in, with_headers
 from spanscore.model.span import LogRecord, Resource, Scope, Span
-from spanscore.otlp import codec, prefilter
+from spanscore.otlp import check, codec
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.store.departures import Leaving
 from spanscore.store.journal import Journal, Request
@@ -157,9 +157,7 @@ class Requests:
         for stored in self._read((row,)):
             signal: Signal = "traces" if stored.signal == "traces" else "logs"
             message = WIRE[signal].request.FromString(stored.body)
-            request = _Decoded(
-                signal, message, prefilter.decoded_bytes(stored.body), stored.headers
-            )
+            request = _Decoded(signal, message, check.decoded_bytes(stored.body), stored.headers)
             self._keep(row, request)  # its neighbours are likely to be loaded next
             yield request
 
@@ -299,7 +297,7 @@ class Backlog:
         if delivery is not None:
             self._deliveries[row] = delivery
         if self._is_assembled(signal):
-            self._requests.put(row, signal, message, prefilter.decoded_bytes(body), headers)
+            self._requests.put(row, signal, message, check.decoded_bytes(body), headers)
         journaled = Journaled(signal, row, body, message, headers)
         self.hold(row)
         if len(body) > _SMALL_BYTES:

@@ -10,7 +10,7 @@ from spanscore.model.external import stand_in_span_id
 from spanscore.model.score import Evaluation
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.trace import DEFAULT_SCOPE
-from spanscore.otlp.prefilter import Prefilter
+from spanscore.otlp.check import Prefilter
 from spanscore.received_scores._given import (
     KINDS,
     Given,

@@ -13,8 +13,7 @@ from spanscore.assemble import fragments
 from spanscore.assemble.assembler import Cut
 from spanscore.assemble.config import Config
 from spanscore.turn_scheduling.jobs import JobKind, JobReader, ReadJob, ReadResult, Source
-from spanscore.turn_scheduling.pending_turns import PendingTurns
-from spanscore.turn_scheduling.trace_states import State, TraceStates
+from spanscore.turn_scheduling.trace_states import PendingTurns, State, TraceStates
 from spanscore.turns.basis import stitch_keys
 
 _log = logging.getLogger(__name__)

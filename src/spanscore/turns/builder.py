@@ -18,7 +18,7 @@ from spanscore.model.trace import (
     TurnOutcome,
 )
 from spanscore.turns.basis import conversation
-from spanscore.turns.basis.tree import Tree
+from spanscore.turns.basis.conversation import Tree
 from spanscore.turns.calls import tool_calls
 from spanscore.turns.calls.call_facts import finished
 from spanscore.turns.damaged_facts import Lost, damaged, lost_of
