@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from spanscore.api.convert import decode_trace, encode_score, encode_trace
 from spanscore.api.decoder import decode_score
 from spanscore.api.v1 import score_pb2
-from spanscore.model.headers import with_headers
 from spanscore.model.json import loads
 from spanscore.model.score import (
     Annotation,
@@ -21,6 +20,7 @@ from spanscore.model.score import (
     Score,
     Skip,
 )
+from spanscore.model.span import with_headers
 from spanscore.model.trace import (
     AgentTrace,
     Attachment,

@@ -6,9 +6,9 @@ from spanscore.api.requests import name_of
 from spanscore.api.v1 import agent_trace_pb2 as trace_pb
 from spanscore.api.v1 import score_pb2 as score_pb
 from spanscore.model.external import etag
-from spanscore.model.headers import without_headers
 from spanscore.model.json import Json, dumps, loads
 from spanscore.model.score import Evaluation, Failure, Skip
+from spanscore.model.span import without_headers
 from spanscore.model.trace import (
     AgentTrace,
     Attachment,

@@ -20,7 +20,7 @@ from spanscore.control.estimates import Estimated
 from spanscore.control.runs import Runs
 from spanscore.errors import FieldError, RetryableError
 from spanscore.model.score import ScopeKind
-from spanscore.otlp.json import is_repeated
+from spanscore.otlp.codec import is_repeated
 from spanscore.specs import RunBudget, RunSpec, read_spec, stored_spec, whole
 from spanscore.store import ordering
 from spanscore.store.runs import (

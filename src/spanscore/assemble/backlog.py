@@ -14,8 +14,7 @@ from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import BY_TRACE, Units
 from spanscore.model.delivery import Delivery, Partition
-from spanscore.model.headers import Headers, tenant_in, with_headers
-from spanscore.model.span import LogRecord, Resource, Scope, Span
+from spanscore.model.span import Headers, LogRecord, Resource, Scope, Span, tenant_in, with_headers
 from spanscore.otlp import check, codec
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.store.departures import Leaving

@@ -13,9 +13,8 @@ from spanscore.errors import PermanentError, RetryableError
 from spanscore.export.config import Alerting, Alertmanager, AlertReceiver, OtelEvent, Webhook
 from spanscore.export.events import alert_request
 from spanscore.export.port import Exporter
-from spanscore.model.headers import of_tenant
 from spanscore.model.json import dumps
-from spanscore.model.span import Attributes
+from spanscore.model.span import Attributes, of_tenant
 from spanscore.store.monitors import AlertNotices, Notice
 from spanscore.telemetry import Meter, declared
 

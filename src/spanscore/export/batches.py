@@ -11,8 +11,8 @@ from spanscore.export import events, spans
 from spanscore.export.config import Config, Emit
 from spanscore.export.delivery import Delivery, Loss
 from spanscore.export.port import Outbox
-from spanscore.model.headers import Headers, headers_of, without_tenant
 from spanscore.model.score import Evaluation, Undelivered
+from spanscore.model.span import Headers, headers_of, without_tenant
 from spanscore.otlp.signal import SIGNALS, Signal
 from spanscore.threads import Turns
 

@@ -23,8 +23,8 @@ from pydantic_core import CoreSchema
 
 from spanscore.errors import RetryableError
 from spanscore.export.port import UndeliveredError
-from spanscore.model.headers import TENANT, Headers
 from spanscore.model.options import Duration, Options, duration_ns
+from spanscore.model.span import TENANT, Headers
 
 
 def name_the_types(components: Any, what: str, kinds: Sequence[str]) -> Any:

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.export.config import RetryOnFailure, SendingQueue
 from spanscore.export.port import Exporter, FaultError, UndeliveredError, UnsupportedSignalError
-from spanscore.model.headers import Headers
+from spanscore.model.span import Headers
 from spanscore.otlp.signal import Signal
 from spanscore.telemetry import Complaints, Declared, Meter, declared
 

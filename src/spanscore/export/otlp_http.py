@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from spanscore.export import status
 from spanscore.export.config import Authenticator, HttpConfig, applied
 from spanscore.export.http import Http, refusal
-from spanscore.model.headers import Headers
+from spanscore.model.span import Headers
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.rpc import read_status
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from spanscore.errors import PermanentError, RetryableError
-from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation, Undelivered
+from spanscore.model.span import Headers
 from spanscore.otlp.signal import Signal
 
 
@@ -62,10 +62,8 @@ class Exporter(Protocol):
 class Lead(Protocol):
     """Whether this server does what one of the servers on a store does."""
 
-    @property
-    def is_leader(self) -> bool:
-        """Whether it does now."""
-        ...
+    is_leader: bool
+    """Whether it does now."""
 
     async def only(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do `work` while it does, from its beginning each time."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
-from spanscore.model.headers import Headers, of_tenant, owner_of, tenant_in
 from spanscore.model.score import Evaluation, EvaluatorKind
+from spanscore.model.span import Headers, of_tenant, owner_of, tenant_in
 from spanscore.model.trace import AgentTrace, Target
 
 HUMAN, PROGRAMMATIC = "human", "programmatic"
@@ -96,7 +96,7 @@ class Turn:
         # as one text, since whoever reads large files keeps many
         span_ids = " ".join(sorted(spans_of(trace)))
         responses = "\n".join(
-            f"{span_id} {response_id}" for response_id, span_id in responses_of(trace).items()
+            f"{span_id} {response_id}" for response_id, span_id in trace.responses.items()
         )
         owner = owner_of(trace.target.resource)
         return cls(
@@ -332,14 +332,6 @@ def _target(target: Target, turn: Turn) -> Target:
         else ""
     )
     return replace(target, trace_id=turn.trace_ids[0], span_id=span_id)
-
-
-def responses_of(trace: AgentTrace) -> dict[str, str]:
-    """The ids of the spans of a turn's model calls, by the response ids of their answers, each a
-    single line.
-    """
-    calls = [x for x in trace.model_calls if x.response_id and "\n" not in x.response_id]
-    return {x.response_id or "": x.span_id for x in calls}
 
 
 def spans_of(trace: AgentTrace) -> set[str]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from spanscore.errors import line_of
-from spanscore.model.headers import tenant_of
-from spanscore.model.span import record
+from spanscore.model.span import record, tenant_of
 from spanscore.model.trace import Target, Trial, TurnOutcome
 
 _SHOWN_CHARS = 120

@@ -9,9 +9,8 @@ from dataclasses import field, replace
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from spanscore.errors import line_of
-from spanscore.model.headers import TENANT, owner_of, tenant_of
 from spanscore.model.json import Json, dumps, loads
-from spanscore.model.span import Attributes, Scalar, record
+from spanscore.model.span import TENANT, Attributes, Scalar, owner_of, record, tenant_of
 
 _SHOWN_CHARS, _SHOWN_CALLS = 80, 8
 """Characters of a text, and tool calls, that a repr has."""
@@ -333,6 +332,15 @@ class AgentTrace:
     def tenant(self) -> str:
         """Whose it is; "" without tenants."""
         return tenant_of(self.target.resource)
+
+    @property
+    def responses(self) -> dict[str, str]:
+        """The ids of the spans of its model calls, by the response ids of their answers, each a
+        single line.
+        """
+        return {
+            id_: x.span_id for x in self.model_calls if (id_ := x.response_id) and "\n" not in id_
+        }
 
     @property
     def has_content(self) -> bool:

@@ -14,8 +14,8 @@ from google.protobuf.message import DecodeError, Message
 
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.model.delivery import Delivery, Partition
-from spanscore.model.headers import Headers, tenant_in
-from spanscore.otlp import check, json
+from spanscore.model.span import Headers, tenant_in
+from spanscore.otlp import check, codec
 from spanscore.otlp.check import Refusal, mend
 from spanscore.otlp.signal import WIRE, Signal
 from spanscore.receive.auth import UnauthenticatedError
@@ -336,8 +336,8 @@ def decode_slowly(signal: Signal, body: bytes, *, as_json: bool) -> Decoded:
     Raises ValueError, which says what is wrong, where nothing can be made of it.
     """
     if as_json:
-        parsed, replaced = json.loads(body)
-        request = json.from_object(signal, parsed)
+        parsed, replaced = codec.loads(body)
+        request = codec.from_object(signal, parsed)
         checked = _checked(signal, request.SerializeToString(), request)
         return replace(checked, replaced=replaced)
     mended = mend(signal, body)

@@ -15,9 +15,9 @@ from google.protobuf.message import Message
 
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.lazy_imports import np
-from spanscore.model.headers import TENANT, Headers, chosen
 from spanscore.model.json import dumps
-from spanscore.otlp import json
+from spanscore.model.span import TENANT, Headers, chosen_headers
+from spanscore.otlp import codec
 from spanscore.otlp.signal import WIRE, Signal
 from spanscore.receive import status
 from spanscore.receive.auth import BearerTokens, Tenancy, UnauthenticatedError
@@ -99,7 +99,7 @@ class HttpRequests:
             _log.exception("%s: an HTTP request failed", signal)
             self._exports.refused("http", signal, error)
             return _refusal(status.answer(error), as_json)
-        return _response(200, json.encode(response) if as_json else response.SerializeToString())
+        return _response(200, codec.encode(response) if as_json else response.SerializeToString())
 
     def _headers(self, request: web.BaseRequest) -> Headers:
         """The headers that are kept with a request, and whose it is.
@@ -113,7 +113,7 @@ class HttpRequests:
         )
         tenant = self._tenancy.of(token, request.headers.getall(self._tenancy.header, ()))
         included = (
-            chosen(request.headers.items(), self._included_headers)
+            chosen_headers(request.headers.items(), self._included_headers)
             if self._included_headers
             else ()
         )

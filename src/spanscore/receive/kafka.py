@@ -15,7 +15,7 @@ from confluent_kafka.aio import AIOConsumer
 from spanscore import threads
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.model.delivery import Delivery, Partition
-from spanscore.model.headers import Headers, of_tenant, tenant_in
+from spanscore.model.span import Headers, of_tenant, tenant_in
 from spanscore.otlp.signal import Signal
 from spanscore.receive.auth import Tenancy, UnauthenticatedError
 from spanscore.receive.config import Kafka

@@ -25,7 +25,7 @@ from spanscore.received_scores._given import (
 )
 from spanscore.received_scores.own import is_own
 
-_PREFILTER = Prefilter(
+may_hold = Prefilter(
     (
         b"evaluation",
         b"evaluator",
@@ -35,18 +35,14 @@ _PREFILTER = Prefilter(
         b"logfire.feedback",
         b"eval_root",
     )
-)
+).passes
+"""Whether a raw OTLP request may hold a score that somebody gave.
 
+It may say yes wrongly, never no.
 
-def may_hold(body: bytes) -> bool:
-    """Whether a raw OTLP request may hold a score that somebody gave.
-
-    It may say yes wrongly, never no.
-
-    >>> may_hold(b"...gen_ai.request.model..."), may_hold(b"...gen_ai.evaluation.name...")
-    (False, True)
-    """
-    return _PREFILTER.passes(body)
+>>> may_hold(b"...gen_ai.request.model..."), may_hold(b"...gen_ai.evaluation.name...")
+(False, True)
+"""
 
 
 def read(

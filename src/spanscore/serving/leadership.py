@@ -35,11 +35,6 @@ class Leadership:
         self._begun, self._ended = asyncio.Event(), asyncio.Event()
         self._note(is_leader=not store.is_shared)
 
-    @property
-    def is_leader(self) -> bool:
-        """Whether this server leads, as of the last look."""
-        return self._begun.is_set()
-
     async def run(self) -> None:
         """Look who leads until cancelled; where nobody does, this server does."""
         while self._store.is_shared:
@@ -75,6 +70,8 @@ class Leadership:
                 await asyncio.wait({doing})
 
     def _note(self, *, is_leader: bool) -> None:
+        self.is_leader = is_leader
+        """Whether this server leads, as of the last look."""
         now, other = (self._begun, self._ended) if is_leader else (self._ended, self._begun)
         now.set()
         other.clear()

@@ -25,9 +25,8 @@ from spanscore.export.reporter import open_reportings
 from spanscore.judge.config import Certificate
 from spanscore.model.delivery import Delivery, Partition
 from spanscore.model.external import HUMAN, PROGRAMMATIC
-from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
-from spanscore.model.span import Attributes, LogRecord, Resource, Span
+from spanscore.model.span import Attributes, Headers, LogRecord, Resource, Span
 from spanscore.model.trace import AgentTrace
 from spanscore.otlp import codec
 from spanscore.otlp.signal import Signal

@@ -10,11 +10,10 @@ from concurrent.futures import Executor
 from typing import Any
 
 from spanscore import dialects
-from spanscore.assemble import fragments, loop
-from spanscore.assemble.loop import Sessions, WorkQueue
+from spanscore.assemble import assembler, fragments
+from spanscore.assemble.assembler import Sessions, WorkQueue
 from spanscore.calibration import Certificates, InputWatch
 from spanscore.config import Settings
-from spanscore.content import ContentWatch
 from spanscore.control.measurer import Measurers, RequestedModels
 from spanscore.control.run_sources import Sources
 from spanscore.control.runs import Runs
@@ -39,6 +38,7 @@ from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
 from spanscore.threads import Precedence, Turns, next_multiple
 from spanscore.turn_scheduling import ReadJob, State, TurnScheduler
+from spanscore.watches import ContentWatch
 from spanscore.workers import (
     InProcesses,
     InThreads,
@@ -254,7 +254,7 @@ class Processing:
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """All that has to run, for ever."""
-        cutting = loop.run(
+        cutting = assembler.run(
             self._scheduler.cut,
             self._sessions,
             traces_out=self._cuts,
@@ -462,7 +462,7 @@ class Processing:
     def _next_cut_s(self) -> float:
         """Seconds until traces are cut next."""
         is_idle = not (self._spans.assembler.open_traces or self._scheduler.waiting)
-        return loop.interval_s(self._settings.assemble, is_idle=is_idle)
+        return assembler.interval_s(self._settings.assemble, is_idle=is_idle)
 
     async def _finish_by(self, ahead_ns: int) -> None:
         """Wait until all is scored that is complete by a time to come."""

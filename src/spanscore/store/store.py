@@ -388,7 +388,7 @@ class Store:
         with self._database.writing() as connection:
             return change(connection)
 
-    known = _reads(lookup.known)
+    known = _reads(stored_rows.known)
     left_over = _reads(lookup.left_over)
     list_scores = _reads(listing.scores)
     list_traces = _reads(listing.traces)
@@ -618,7 +618,7 @@ def _refuse_outdated(
         revision, uid = newest.get((stored_rows.subject_of(score), score.metric), (0, ""))
         if score.revision <= revision and score.uid != uid:
             raise ConflictError(f"{score.metric} of {score.subject_id} was evaluated meanwhile")
-    known = lookup.known(connection, [x.trace.id for x in traces if x.revision != IMPORTED])
+    known = stored_rows.known(connection, [x.trace.id for x in traces if x.revision != IMPORTED])
     for stored in traces:
         revision, digest = known.get(stored.trace.id, (IMPORTED, ""))
         is_outdated = (stored.revision, stored.digest) != (revision, digest)

@@ -33,7 +33,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Connection
 
-from spanscore.model.external import responses_of
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import records
@@ -156,7 +155,7 @@ def _names_of(trace: AgentTrace) -> Iterator[_Row]:
     id_, tenant = trace.id, trace.tenant
     for trace_id in trace.trace_ids:
         yield "trace", trace_id, id_, tenant
-    for response_id in responses_of(trace):
+    for response_id in trace.responses:
         yield "response", key(response_id), id_, tenant
     if trace.session_id is not None and trace.session_key not in {None, trace.session_id}:
         yield "session", key(trace.session_id), key(trace.session_key or ""), tenant
@@ -397,3 +396,14 @@ def forget_deleted(connection: Connection) -> None:
     if oldest is not None:
         stale = stale.where(marks.c.number < oldest)
     connection.execute(stale)
+
+
+_KNOWN = select(agent_traces.c.id, agent_traces.c.revision, agent_traces.c.digest).where(
+    agent_traces.c.id.in_(bindparam("ids", expanding=True))
+)
+
+
+def known(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+    """Agent trace id to (revision, digest) of those among `ids` that are stored."""
+    rows = [row for some in chunks(ids) for row in connection.execute(_KNOWN, {"ids": some}).all()]
+    return {id_: (revision, digest) for id_, revision, digest in rows}

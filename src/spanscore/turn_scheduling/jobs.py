@@ -11,7 +11,7 @@ from spanscore import rebuild, turns
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.evaluation.engine import FirstScores
 from spanscore.model.trace import AgentTrace
-from spanscore.span_attributes import SpanAttributes
+from spanscore.watches import SpanAttributes
 
 
 class Source(Protocol):

@@ -1,4 +1,4 @@
-"""The states of a trace, and their transitions."""
+"""The states of a trace, their transitions, and turns that wait for the rest of their traces."""
 
 import heapq
 from collections import OrderedDict, defaultdict
