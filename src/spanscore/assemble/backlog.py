@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from spanscore.assemble import fragments
 from spanscore.assemble.assembler import Assembler, Cut
@@ -25,19 +25,6 @@ MAX_DECODED_BYTES = 32 * 2**20
 """Bytes of decoded requests that are kept in memory."""
 
 _Items = dict[bytes, list[tuple[Any, Resource, Scope]]]
-
-
-class Stored(Protocol):
-    """A request as the journal gives it back: its row, its signal and its protobuf."""
-
-    @property
-    def row(self) -> int: ...  # noqa: D102 # the class has it
-    @property
-    def signal(self) -> str: ...  # noqa: D102 # the class has it
-    @property
-    def body(self) -> bytes: ...  # noqa: D102 # the class has it
-    @property
-    def headers(self) -> Headers: ...  # noqa: D102 # the class has it
 
 
 class _Decoded:
@@ -84,7 +71,7 @@ class Requests:
 
     def __init__(
         self,
-        read: Callable[[Iterable[int]], Iterable[Stored]],
+        read: Callable[[Iterable[int]], Iterable[Request]],
         max_bytes: int = MAX_DECODED_BYTES,
         *,
         units: Units = BY_TRACE,

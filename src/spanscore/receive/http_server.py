@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from spanscore.errors import ConfigError
 from spanscore.receive.auth import BearerTokens, Tenancy
 from spanscore.receive.config import Http, split_endpoint
+from spanscore.receive.connections import Pages
 from spanscore.receive.exports import Exports
-from spanscore.receive.pages import Pages
 from spanscore.receive.tls import http_context
 
 if TYPE_CHECKING:

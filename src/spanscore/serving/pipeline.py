@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy.engine import Connection
 
@@ -26,7 +26,7 @@ from spanscore.judge.config import Certificate
 from spanscore.model.delivery import Delivery, Partition
 from spanscore.model.external import HUMAN, PROGRAMMATIC
 from spanscore.model.score import Evaluation
-from spanscore.model.span import Attributes, Headers, LogRecord, Resource, Span
+from spanscore.model.span import Headers, Resource
 from spanscore.model.trace import AgentTrace
 from spanscore.otlp import codec
 from spanscore.otlp.signal import Signal
@@ -74,8 +74,13 @@ class Pipeline:
             settings.assemble,
             Journal(settings.journal),
             self.meter,
-            shows_genai=_shows_genai,
-            units=Units(_unit_scopes, _unit_of, _goes_on),
+            # imported when the first request comes
+            shows_genai=lambda body: dialects.shows_genai(body),
+            units=Units(
+                lambda: dialects.unit_scopes(),
+                lambda *found, of_log: dialects.unit_of(*found, of_log=of_log),
+                lambda unit: dialects.goes_on(unit),
+            ),
             clock_ns=clock_ns,
             max_decoded_bytes=0 if settings.worker_processes else MAX_DECODED_BYTES,
         )
@@ -472,48 +477,8 @@ def _is_agent(span: Any, scope: Any) -> bool:
     return any(step.kind == "agent" for step in reading.steps)
 
 
-def _shows_genai(body: bytes) -> bool:
-    """`dialects.shows_genai`, which is imported when the first request comes; so are the next."""
-    return dialects.shows_genai(body)
-
-
-def _unit_scopes() -> tuple[str, ...]:
-    return dialects.unit_scopes()
-
-
-def _unit_of(
-    scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool
-) -> str:
-    return dialects.unit_of(scope_name, trace_id, attributes, of_log=of_log)
-
-
-def _goes_on(unit: str) -> bool:
-    return dialects.goes_on(unit)
-
-
 _BATCH = 64
 """Requests whose scores are committed together."""
-
-
-class Requests(Protocol):
-    """Who holds the requests."""
-
-    def hold(self, row: int) -> None:
-        """Keep a row until `let_go` is called for it."""
-        ...
-
-    def let_go(self, row: int) -> None:
-        """Undo one `hold`."""
-        ...
-
-    def load_request(
-        self, row: int, is_wanted: Callable[[bytes], bool]
-    ) -> tuple[list[Span], list[LogRecord]]:
-        """The spans and log records of a request whose protobuf `is_wanted`.
-
-        Called from any thread.
-        """
-        ...
 
 
 class ScoreIntake:
@@ -525,7 +490,7 @@ class ScoreIntake:
 
     def __init__(
         self,
-        requests: Requests,
+        requests: Backlog,
         keep: Callable[[Sequence[Evaluation]], Awaitable[Sequence[Evaluation]]],
         meter: Meter,
         *,

@@ -31,9 +31,9 @@ from spanscore.model.score import Evaluation
 from spanscore.scoring import Scoring, SessionsFailedError, refuse_misplaced
 from spanscore.serving.completion import Finishing, HoldsBack, Spans
 from spanscore.serving.judge_retries import Rescoring, configured_metrics, open_trials
-from spanscore.serving.leadership import Leadership
 from spanscore.store import records
 from spanscore.store.judge_limits import JudgeLimits
+from spanscore.store.locks import Leadership
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
 from spanscore.threads import Precedence, Turns, next_multiple
@@ -124,7 +124,7 @@ class Processing:
         dialects.configure(settings.span_names)
         self.meter = meter
         self.store = store
-        self.leadership = Leadership(store)
+        self.leadership = Leadership(store.lead, store.try_again, is_shared=store.is_shared)
         self._settings = settings
         self._requested = RequestedModels(settings)
         self._is_judged = judge is not None or any(x.models for x in settings.judges)
