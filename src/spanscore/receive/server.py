@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spanscore import threads
@@ -79,7 +80,8 @@ class Server:
         self._http = HttpServer(config.http, self._exports, tenants, of_http, headers)
         self._health = HealthServer(config.health, self._exports, intake, meter, resource or {})
         self._scraped = [
-            ScrapeServer(x, key, meter, resource or {}) for key, x in (scraped or {}).items()
+            PageServer(x, key, {"/metrics": partial(metrics_page, meter, resource or {})})
+            for key, x in (scraped or {}).items()
         ]
         meter.watch(declared.RECEIVER_HTTP_CONNECTIONS, lambda: self._http.connections)
         self._kafka = _kafka(config, self._exports, intake, meter, tenants)
@@ -118,13 +120,13 @@ class Server:
         try:
             await self._grpc.start()
             await self._http.start()
-            health_endpoint = await self._health.start()
+            await self._health.start()
             for scraped in self._scraped:
                 await scraped.start()
             for what, endpoint, port in (
                 ("grpc", self._config.grpc.endpoint, self.grpc_port),
                 ("http", self._config.http.endpoint, self.http_port),
-                ("health", health_endpoint, self.health_port),
+                ("health", self._health.endpoint, self.health_port),
                 *(("metrics", x.endpoint, x.port) for x in self._scraped),
             ):
                 _log.info("%s listens on %s, port %d", what, endpoint, port)
@@ -225,8 +227,6 @@ def is_loopback(endpoint: str) -> bool:
         return host == "localhost"
 
 
-_log = logging.getLogger(__name__)
-
 _KEY: Final = "receive.health.endpoint"
 ELSEWHERE: Final = "127.0.0.1:13134"
 """Where health is if nothing was configured and the default is taken, by a collector's own health
@@ -236,7 +236,38 @@ check mostly.
 _NS_PER_S: Final = 10**9
 
 
-class HealthServer:
+def metrics_page(meter: Meter, resource: Mapping[str, str]) -> Page:
+    """All metrics as they are now."""
+    return Page(formats.page(meter.collect(), resource), content_type=formats.CONTENT_TYPE)
+
+
+class PageServer:
+    """Answers with pages by their paths; `key` is what configured it."""
+
+    def __init__(self, endpoint: str, key: str, pages: Mapping[str, Callable[[], Page]]) -> None:
+        self.endpoint = endpoint
+        self._key = key
+        self._pages = pages
+        self._listener = page_listener(self._page)
+        self.stop = self._listener.stop
+
+    @property
+    def port(self) -> int:
+        """The port it is bound to; 0 before `start`."""
+        return self._listener.port
+
+    async def start(self) -> None:
+        """Bind and serve. Raises ConfigError where the endpoint cannot be bound."""
+        await self._listener.start(self.endpoint, self._key)
+
+    def _page(self, method: str, path: str) -> Page:
+        page = self._pages.get(path)
+        if page is None or method not in ("GET", "HEAD"):
+            return Page(f"nothing is here: GET {', '.join(sorted(self._pages))}\n", status=404)
+        return page()
+
+
+class HealthServer(PageServer):
     """Answers as the collector's health check does, and `/livez`, `/readyz`, `/metrics`."""
 
     def __init__(
@@ -249,57 +280,39 @@ class HealthServer:
         *,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._config = config
-        self._exports = exports
-        self._intake = intake
-        self._meter = meter
-        self._resource = resource
-        self._clock_ns = clock_ns
-        self._started_ns = clock_ns()
-        self._listener = page_listener(self._page)
-        self._pages = {
+        pages = {
             "/livez": self._live,
             "/readyz": self._ready,
             "/metrics": lambda: metrics_page(meter, resource),
             config.path: self._state,
         }
-
-    @property
-    def port(self) -> int:
-        """The port it is bound to; 0 before `start`."""
-        return self._listener.port
+        super().__init__(config.endpoint, _KEY, pages)
+        self._is_chosen = "endpoint" in config.model_fields_set
+        self._exports = exports
+        self._intake = intake
+        self._meter = meter
+        self._clock_ns = clock_ns
+        self._started_ns = clock_ns()
 
     @property
     def trouble(self) -> str | None:
         """Why requests are not taken now; None where they are."""
         return "spanscore is shutting down" if self._exports.draining else self._intake.trouble
 
-    async def start(self) -> str:
-        """Bind and serve; returns where. Raises ConfigError where the endpoint cannot be bound."""
-        endpoint = self._config.endpoint
+    async def start(self) -> None:
+        """Bind and serve. Raises ConfigError where the endpoint cannot be bound."""
         try:
-            await self._listener.start(endpoint, _KEY)
+            await super().start()
         except ConfigError:
-            if "endpoint" in self._config.model_fields_set:
+            if self._is_chosen:
                 raise
-            await self._listener.start(ELSEWHERE, _KEY)
             notice = (
                 "%s: %s is taken, by a collector perhaps, so health is on %s; set the key to have"
                 " it elsewhere"
             )
-            _log.warning(notice, _KEY, endpoint, ELSEWHERE)
-            return ELSEWHERE
-        return endpoint
-
-    async def stop(self) -> None:
-        """Close all connections."""
-        await self._listener.stop()
-
-    def _page(self, method: str, path: str) -> Page:
-        page = self._pages.get(path)
-        if page is None or method not in ("GET", "HEAD"):
-            return Page(f"nothing is here: GET {', '.join(sorted(self._pages))}\n", status=404)
-        return page()
+            _log.warning(notice, _KEY, self.endpoint, ELSEWHERE)
+            self.endpoint = ELSEWHERE
+            await super().start()
 
     def _state(self) -> Page:
         """The collector's health check, and what spanscore is doing."""
@@ -338,37 +351,3 @@ class HealthServer:
         not ready is not.
         """
         return Page("ok\n")
-
-
-def metrics_page(meter: Meter, resource: Mapping[str, str]) -> Page:
-    """All metrics as they are now."""
-    return Page(formats.page(meter.collect(), resource), content_type=formats.CONTENT_TYPE)
-
-
-class ScrapeServer:
-    """Answers `/metrics` on a port of its own; `key` is what configured it."""
-
-    def __init__(self, endpoint: str, key: str, meter: Meter, resource: Mapping[str, str]) -> None:
-        self.endpoint = endpoint
-        self._key = key
-        self._meter = meter
-        self._resource = resource
-        self._listener = page_listener(self._page)
-
-    @property
-    def port(self) -> int:
-        """The port it is bound to; 0 before `start`."""
-        return self._listener.port
-
-    async def start(self) -> None:
-        """Bind and serve. Raises ConfigError where the endpoint cannot be bound."""
-        await self._listener.start(self.endpoint, self._key)
-
-    async def stop(self) -> None:
-        """Close all connections."""
-        await self._listener.stop()
-
-    def _page(self, method: str, path: str) -> Page:
-        if path != "/metrics" or method not in ("GET", "HEAD"):
-            return Page("nothing is here: GET /metrics\n", status=404)
-        return metrics_page(self._meter, self._resource)

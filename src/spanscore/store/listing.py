@@ -426,9 +426,7 @@ def pages(
     Raises ConfigError where there is no store, RetryableError or PermanentError where it cannot be
     read.
     """
-    engine = connections.connect_reading(config)
-    if engine is None:
-        raise connections.no_store(config)
+    engine = connections.reader(config)
     count, place = 0, None
     try:
         while limit is None or count < limit:

@@ -228,7 +228,7 @@ def undelivered(config: Config, exporters: Sequence[str] = ()) -> Iterator[Liste
     Raises ConfigError where `config.url` is none or leads nowhere, RetryableError or PermanentError
     where the store cannot be read.
     """
-    engine = _reader(config)
+    engine = connections.reader(config)
     try:
         with connections.snapshot(engine) as connection:
             found = sorted(counts(connection))
@@ -254,7 +254,7 @@ def forget_undelivered(config: Config, exporters: Sequence[str] = ()) -> int:
 
 
 def _change(config: Config, exporters: Sequence[str], statement: Any) -> int:
-    _reader(config).dispose()
+    connections.reader(config).dispose()
     if exporters:
         statement = statement.where(pending.c.name.in_(exporters))
     engine = connections.connect(config)
@@ -264,13 +264,6 @@ def _change(config: Config, exporters: Sequence[str], statement: Any) -> int:
             return changed
     finally:
         engine.dispose()
-
-
-def _reader(config: Config) -> Engine:
-    engine = connections.connect_reading(config)
-    if engine is None:
-        raise connections.no_store(config)
-    return engine
 
 
 def _pages(engine: Engine, exporter: str) -> Iterator[Listed]:

@@ -149,8 +149,8 @@ class TraceStates:
         """What was read is not scored, and does not wait: `QUEUED` for a later cut, else
         `SCORED`.
         """
-        for trace in self._handed_out(job):
-            self._leave(job.trace_id, trace)
+        for trace_id, trace in self._handed_out(job):
+            self._leave(trace_id, trace)
 
     def start_turn(self, job: ReadJob) -> None:
         """Hand out a job for the traces of a turn, which were `WAITING` or `SCORED`: `READING`."""
@@ -160,7 +160,7 @@ class TraceStates:
 
     def score(self, job: ReadJob) -> None:
         """What was read is evaluated and committed now: `SCORING`."""
-        for trace in self._handed_out(job):
+        for _, trace in self._handed_out(job):
             trace.state = State.SCORING
 
     def compare(self, trace_id: str, others: Sequence[str]) -> None:
@@ -172,9 +172,9 @@ class TraceStates:
         """What was read waits for the rest of its turn, or is queued once more: `WAITING` or
         `QUEUED`.
         """
-        for trace in self._handed_out(job):
+        for trace_id, trace in self._handed_out(job):
             trace.needs_reread = False  # as a part of a turn it is read with the others
-            self._leave(job.trace_id, trace)
+            self._leave(trace_id, trace)
 
     def give_up(self, trace_id: str) -> None:
         """A trace that was `WAITING` is no longer waited for: `SCORED`."""
@@ -187,13 +187,11 @@ class TraceStates:
         Returns the ids of the traces that are to be read again.
         """
         to_reread: list[str] = []
-        for trace_id in job.trace_ids:
-            trace = self._traces.get(trace_id)
-            if trace is not None and trace.job is job:
-                if trace.needs_reread:
-                    to_reread.append(trace_id)
-                trace.needs_reread = False
-                self._leave(trace_id, trace)
+        for trace_id, trace in self._handed_out(job):
+            if trace.needs_reread:
+                to_reread.append(trace_id)
+            trace.needs_reread = False
+            self._leave(trace_id, trace)
         return to_reread
 
     def require_reread(self, trace_id: str) -> bool:
@@ -204,12 +202,12 @@ class TraceStates:
         trace.needs_reread = True
         return True
 
-    def _handed_out(self, job: ReadJob) -> Iterable[_Trace]:
-        """The traces for which a job was handed out and is not done with."""
+    def _handed_out(self, job: ReadJob) -> Iterable[tuple[str, _Trace]]:
+        """The traces, with their ids, for which a job was handed out and is not done with."""
         for trace_id in job.trace_ids:
             trace = self._traces.get(trace_id)
             if trace is not None and trace.job is job:
-                yield trace
+                yield trace_id, trace
 
     def _leave(self, trace_id: str, trace: _Trace) -> None:
         """A trace is no more in work."""
