@@ -13,8 +13,17 @@ from spanscore.assemble import fragments
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import BY_TRACE, Units
-from spanscore.model.delivery import Delivery, Partition
-from spanscore.model.span import Headers, LogRecord, Resource, Scope, Span, tenant_in, with_headers
+from spanscore.model.span import (
+    Delivery,
+    Headers,
+    LogRecord,
+    Partition,
+    Resource,
+    Scope,
+    Span,
+    tenant_in,
+    with_headers,
+)
 from spanscore.otlp import check, codec
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.store.departures import Leaving
@@ -104,15 +113,7 @@ class Requests:
 
         Raises google.protobuf's DecodeError where a journalled request is damaged.
         """
-        spans: list[Span] = []
-        records: list[LogRecord] = []
-        for request in self._find(rows):
-            items = request.of_trace(key, self._units)
-            if request.signal == "traces":
-                spans += [codec.span(*item) for item in items]
-            else:
-                records += [codec.log_record(*item) for item in items]
-        return spans, records
+        return _read((x.signal, x.of_trace(key, self._units)) for x in self._find(rows))
 
     def load_request(
         self, row: int, is_wanted: Callable[[bytes], bool]
@@ -121,17 +122,10 @@ class Requests:
 
         Raises as `load`.
         """
-        spans: list[Span] = []
-        records: list[LogRecord] = []
-        for request in self._find((row,)):
-            for item, resource, scope in request.all():
-                if not is_wanted(item.SerializeToString()):
-                    continue
-                if request.signal == "traces":
-                    spans.append(codec.span(item, resource, scope))
-                else:
-                    records.append(codec.log_record(item, resource, scope))
-        return spans, records
+        return _read(
+            (x.signal, [item for item in x.all() if is_wanted(item[0].SerializeToString())])
+            for x in self._find((row,))
+        )
 
     def _find(self, rows: Iterable[int]) -> Iterator[_Decoded]:
         for row in rows:
@@ -153,6 +147,20 @@ class Requests:
             self._size_bytes += request.size_bytes
             while self._size_bytes > self._max_bytes:
                 self._size_bytes -= self._requests.popitem(last=False)[1].size_bytes
+
+
+def _read(
+    found: Iterable[tuple[str, list[tuple[Any, Resource, Scope]]]],
+) -> tuple[list[Span], list[LogRecord]]:
+    """Spans and log records, by the signal of the request in which they came."""
+    spans: list[Span] = []
+    records: list[LogRecord] = []
+    for signal, items in found:
+        if signal == "traces":
+            spans += [codec.span(*item) for item in items]
+        else:
+            records += [codec.log_record(*item) for item in items]
+    return spans, records
 
 
 def _walk(signal: str, request: Any, headers: Headers) -> Iterator[tuple[Any, Resource, Scope]]:
@@ -220,6 +228,8 @@ class Backlog:
         self._clock_ns = clock_ns
         self._units = units
         self._requests = Requests(journal.read, max_decoded_bytes, units=units)
+        self.load_request = self._requests.load_request
+        self.is_genai = self.assembler.is_genai
         self._deliveries: dict[int, Delivery] = {}
         meter.watch(declared.JOURNAL_SIZE, lambda: journal.size_bytes)
         meter.watch(declared.JOURNAL_CAPACITY, lambda: journal.max_bytes)
@@ -358,15 +368,6 @@ class Backlog:
         """
         return self._journal.checksums(row for cut in cuts for row in cut.rows)
 
-    def load_request(
-        self, row: int, is_wanted: Callable[[bytes], bool]
-    ) -> tuple[list[Span], list[LogRecord]]:
-        """The spans and log records of a request that `is_wanted` by their own protobuf.
-
-        For any thread.
-        """
-        return self._requests.load_request(row, is_wanted)
-
     def put_aside(self, cut: Cut, reason: str) -> None:
         """Copy the requests with this trace into quarantine. May be called from any thread."""
         self._journal.put_aside(list(cut.rows), reason, self._clock_ns())
@@ -413,10 +414,6 @@ class Backlog:
         of.
         """
         return fragments.with_tenant(trace_id, tenant_in(headers))
-
-    def is_genai(self, key: bytes) -> bool:
-        """Whether what has come of an open trace may contain GenAI spans."""
-        return self.assembler.is_genai(key)
 
     def rest_left(self, row: int, held_back: Collection[bytes]) -> None:
         """All of a request but what is held back has left: remember that, and undo the `hold` for

@@ -99,6 +99,7 @@ class JsonApi:
         """Raises ConfigError where a file of the TLS settings cannot be used."""
         self._url = config.endpoint.rstrip("/")
         self._http = Http(config.timeout, config.tls, _MAX_ANSWER_BYTES)
+        self.close = self._http.close
         self._headers = {name: value.get_secret_value() for name, value in config.headers.items()}
         self._headers = {**(headers or {}), **self._headers, "Content-Type": "application/json"}
 
@@ -118,10 +119,6 @@ class JsonApi:
                 response, f"{method} {path}: {_answer_text(response, text)[:_MAX_ANSWER_CHARS]}"
             )
         return response.status, _parsed(text)
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._http.close()
 
 
 def _answer_text(response: aiohttp.ClientResponse, text: str) -> str:
@@ -153,6 +150,7 @@ class Connection:
         self._headers = {name: value.get_secret_value() for name, value in receiver.headers.items()}
         self._secrets = _secrets(receiver)
         self._http = Http(receiver.timeout, receiver.tls, _MAX_REFUSAL_BYTES)
+        self.close = self._http.close
 
     async def send(self, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         """Post a JSON `body`. Raises UndeliveredError or PermanentError where it is not taken."""
@@ -169,10 +167,6 @@ class Connection:
         if response.status // 100 != 2:
             text = " ".join(answer[:_MAX_REFUSAL_BYTES].decode(errors="replace").split())
             raise refusal(response, self._without_secrets(text))
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._http.close()
 
     def _without_secrets(self, text: str) -> str:
         for secret in self._secrets:

@@ -1,4 +1,4 @@
-"""Spans and log records without protobuf, and the headers and tenant that they came with."""
+"""Spans and log records without protobuf, and what they came with: headers, tenant, delivery."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -257,3 +257,19 @@ def tenant_problem(tenant: str) -> str | None:
         f"a tenant is 1 to {MAX_TENANT_CHARS} printable ASCII characters without `/` and blanks at its"
         " ends"
     )
+
+
+Partition: TypeAlias = tuple[str, int]
+"""A topic, and the number of one of its partitions."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Delivery:
+    """A message that the broker delivers again, after a restart too, until it is done.
+
+    `done` is called once nothing needs the message any more.
+    """
+
+    partition: Partition
+    offset: int
+    done: Callable[[], None]

@@ -13,8 +13,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from google.protobuf.message import DecodeError, Message
 
 from spanscore.errors import PermanentError, RetryableError
-from spanscore.model.delivery import Delivery, Partition
-from spanscore.model.span import Headers, tenant_in
+from spanscore.model.span import Delivery, Headers, Partition, tenant_in
 from spanscore.otlp import check, codec
 from spanscore.otlp.check import Refusal, mend
 from spanscore.otlp.signal import WIRE, Signal

@@ -16,8 +16,7 @@ from google.protobuf.message import Message
 
 from spanscore import threads
 from spanscore.errors import PermanentError, RetryableError
-from spanscore.model.delivery import Delivery, Partition
-from spanscore.model.span import Headers, of_tenant, tenant_in
+from spanscore.model.span import Delivery, Headers, Partition, of_tenant, tenant_in
 from spanscore.otlp.signal import WIRE, Signal
 from spanscore.receive.auth import Tenancy, UnauthenticatedError
 from spanscore.receive.config import Kafka

@@ -21,10 +21,9 @@ from spanscore.export import open_exporters, open_sinks
 from spanscore.export.inline import Passing
 from spanscore.export.reporter import open_reportings
 from spanscore.judge.config import Certificate
-from spanscore.model.delivery import Delivery, Partition
 from spanscore.model.external import HUMAN, PROGRAMMATIC
 from spanscore.model.score import Evaluation
-from spanscore.model.span import Headers, Resource
+from spanscore.model.span import Delivery, Headers, Partition, Resource
 from spanscore.otlp import codec
 from spanscore.otlp.signal import Signal
 from spanscore.receive.auth import open_authenticators
