@@ -313,6 +313,8 @@ _OfHttp = Literal["gzip", "deflate", "zlib", "zstd", "snappy", "x-snappy-framed"
 
 
 class OtlpConfig(Options):
+    """An exporter that sends OTLP."""
+
     signals: tuple[Literal["traces", "logs", "metrics"], ...] = Field(
         default=("traces", "logs", "metrics"), min_length=1
     )

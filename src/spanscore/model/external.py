@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from spanscore.model.score import Evaluation, EvaluatorKind
 from spanscore.model.span import Headers, of_tenant, owner_of, tenant_in
-from spanscore.model.trace import AgentTrace, Target
+from spanscore.model.trace import AgentTrace, Target, responses_of
 
 HUMAN, PROGRAMMATIC = "human", "programmatic"
 """The sources that are no evaluator."""
@@ -96,7 +96,7 @@ class Turn:
         # as one text, since whoever reads large files keeps many
         span_ids = " ".join(sorted(spans_of(trace)))
         responses = "\n".join(
-            f"{span_id} {response_id}" for response_id, span_id in trace.responses.items()
+            f"{span_id} {response_id}" for response_id, span_id in responses_of(trace).items()
         )
         owner = owner_of(trace.target.resource)
         return cls(

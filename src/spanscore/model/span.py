@@ -254,8 +254,8 @@ def tenant_problem(tenant: str) -> str | None:
     ):
         return None
     return (
-        f"a tenant is 1 to {MAX_TENANT_CHARS} printable ASCII characters without `/` and blanks at its"
-        " ends"
+        f"a tenant is 1 to {MAX_TENANT_CHARS} printable ASCII characters without `/` and blanks at"
+        " its ends"
     )
 
 

@@ -325,15 +325,6 @@ class AgentTrace:
         return tenant_of(self.target.resource)
 
     @property
-    def responses(self) -> dict[str, str]:
-        """The ids of the spans of its model calls, by the response ids of their answers, each a
-        single line.
-        """
-        return {
-            id_: x.span_id for x in self.model_calls if (id_ := x.response_id) and "\n" not in id_
-        }
-
-    @property
     def has_content(self) -> bool:
         """Whether anything of what was asked, answered or passed to tools is recorded, be it
         damaged.
@@ -458,6 +449,14 @@ class Session:
     def tenant(self) -> str:
         """Whose it is; "" without tenants."""
         return self.traces[-1].tenant if self.traces else ""
+
+
+def responses_of(trace: AgentTrace) -> dict[str, str]:
+    """The ids of the spans of a turn's model calls, by the response ids of their answers, each a
+    single line.
+    """
+    calls = trace.model_calls
+    return {id_: x.span_id for x in calls if (id_ := x.response_id) and "\n" not in id_}
 
 
 def requested_in(models: Sequence[ModelCall], calls: Sequence[ToolCall]) -> list[int | None]:

@@ -67,13 +67,8 @@ class Pipeline:
             settings.assemble,
             Journal(settings.journal),
             self.meter,
-            # imported when the first request comes
-            shows_genai=lambda body: dialects.shows_genai(body),
-            units=Units(
-                lambda: dialects.unit_scopes(),
-                lambda *found, of_log: dialects.unit_of(*found, of_log=of_log),
-                lambda unit: dialects.goes_on(unit),
-            ),
+            shows_genai=_late("shows_genai"),
+            units=Units(*map(_late, ("unit_scopes", "unit_of", "goes_on"))),
             clock_ns=clock_ns,
             max_decoded_bytes=0 if settings.worker_processes else MAX_DECODED_BYTES,
         )
@@ -405,6 +400,15 @@ def _is_agent(span: Any, scope: Any) -> bool:
     """Whether a span is an agent's, as its dialect reads it."""
     reading = dialects.read([codec.span(span, Resource(), codec.scope(scope))])
     return any(step.kind == "agent" for step in reading.steps)
+
+
+def _late(name: str) -> Callable[..., Any]:
+    """A function of `dialects`, which are imported when the first request comes."""
+
+    def call(*given: Any, **named: Any) -> Any:
+        return getattr(dialects, name)(*given, **named)
+
+    return call
 
 
 _BATCH = 64

@@ -34,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Evaluation
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, responses_of
 from spanscore.store import records
 from spanscore.store.schema import (
     BLOCK,
@@ -155,7 +155,7 @@ def _names_of(trace: AgentTrace) -> Iterator[_Row]:
     id_, tenant = trace.id, trace.tenant
     for trace_id in trace.trace_ids:
         yield "trace", trace_id, id_, tenant
-    for response_id in trace.responses:
+    for response_id in responses_of(trace):
         yield "response", key(response_id), id_, tenant
     if trace.session_id is not None and trace.session_key not in {None, trace.session_id}:
         yield "session", key(trace.session_id), key(trace.session_key or ""), tenant

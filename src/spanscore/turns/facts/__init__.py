@@ -7,7 +7,7 @@ arrived cut. For a turn of one agent step whose input is `[Message("user", "Is i
 sources of `user_input` give `Sourced(step, "input", "Is it raining?")`. A source that finds nothing
 returns None, and the next one is asked.
 
-`SOURCES` in `builder.py` builds the facts, explains them and documents them. It lacks `available_tools` and
-`usage`, which are gathered from many steps: their modules contain their sources. The facts of a
-tool call are in `calls/call_facts.py`.
+`SOURCES` in `builder.py` builds the facts, explains them and documents them. It lacks
+`available_tools` and `usage`, which are gathered from many steps: their modules contain their
+sources. The facts of a tool call are in `calls/call_facts.py`.
 """
