@@ -20,7 +20,7 @@ from spanscore.model.span import Span
 from spanscore.model.trace import AgentTrace
 from spanscore.otlp import codec
 from spanscore.rebuild import rebuild, rebuild_trace
-from spanscore.span_attributes import SpanAttributes
+from spanscore.watches import SpanAttributes
 
 _ROUNDS, _TRACES = 7, 300
 

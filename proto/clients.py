@@ -16,7 +16,7 @@ import resources
 from google.protobuf.descriptor import FieldDescriptor
 
 from spanscore.api.messages import words
-from spanscore.otlp.json import is_repeated
+from spanscore.otlp.codec import is_repeated
 
 CLIENTS: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
     "Analytics": (

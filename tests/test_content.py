@@ -9,10 +9,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from spanscore.cli.checks.delivery import Probe
 from spanscore.cli.main import main
-from spanscore.content import ContentWatch, Silent
 from spanscore.dialects import all_dialects, recording_switch
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
+from spanscore.watches import ContentWatch, Silent
 
 GOLDEN = Path(__file__).parent / "golden"
 NO_CONTENT = GOLDEN / "spring_ai/shop-no-content/traces.pb.gz"

@@ -2,9 +2,8 @@
 
 import asyncio
 
-from spanscore.assemble.assembler import Cut
+from spanscore.assemble.assembler import Cut, Sessions, WorkQueue
 from spanscore.assemble.config import Config
-from spanscore.assemble.loop import Sessions, WorkQueue
 from spanscore.serving.completion import Finishing
 from spanscore.telemetry import Meter
 from spanscore.turn_scheduling import ReadJob, ReadResult

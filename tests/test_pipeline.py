@@ -10,7 +10,7 @@ from spanscore.dialects import SpanNames
 from spanscore.errors import FieldError, InputError, RetryableError
 from spanscore.evaluation import Config as Evaluation
 from spanscore.evaluation import Overrides
-from spanscore.model.spending import Spending
+from spanscore.model.score import Spending
 from spanscore.serving import pipeline, processing
 from spanscore.store import quarantine
 from spanscore.store.judge_limits import JudgeLimits

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spanscore.model.headers import TENANT, with_headers
+from spanscore.model.span import TENANT, with_headers
 from spanscore.model.trace import DEFAULT_SCOPE, Target, in_scope, scope_of, session_key
 
 

@@ -8,8 +8,8 @@ import pytest
 from spanscore.model.span import STATUS_ERROR, STATUS_OK, Resource, Scope, Span
 from spanscore.model.trace import MAX_TAGS, MAX_TEXT_CHARS, AgentTrace, tags_of
 from spanscore.rebuild import rebuild_all
-from spanscore.span_attributes import MAX_VALUES, SpanAttributes
 from spanscore.store import records
+from spanscore.watches import MAX_VALUES, SpanAttributes
 
 TRACE = "a" * 32
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from spanscore import config
-from spanscore.model.headers import TENANT, with_headers
-from spanscore.model.span import Resource
+from spanscore.model.span import TENANT, Resource, with_headers
 from spanscore.otlp import codec
 from spanscore.otlp.signal import WIRE
 from spanscore.rebuild import rebuild_all

@@ -34,11 +34,6 @@ else:
     NDArray = Any
 
 
-def is_loaded() -> bool:
-    """Whether numpy was imported already, so that what can do without need not."""
-    return "numpy" in sys.modules
-
-
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """The `__getattr__` of a package whose names are in the modules of `homes`.
 
@@ -103,7 +98,6 @@ def load_litellm() -> Any:
 __all__ = [
     "NDArray",
     "has_litellm",
-    "is_loaded",
     "lazy_names",
     "load_litellm",
     "np",

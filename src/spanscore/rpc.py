@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from spanscore.errors import InputError
-from spanscore.model import headers
+from spanscore.model.span import tenant_problem
 
 CHANNEL_OPTIONS: Final = (("grpc.max_receive_message_length", 256 * 2**20),)
 """Of a client's channel: an agent trace may be large."""
@@ -148,7 +148,7 @@ def tenant_named(name: str, source: str, header: str = TENANT_HEADER) -> tuple[s
 
     Raises InputError where it cannot be one.
     """
-    if problem := headers.tenant_problem(name):
+    if problem := tenant_problem(name):
         raise InputError(f"{source} {name[:80]!r}: {problem}")
     return header.lower(), name
 

@@ -18,10 +18,9 @@ from pydantic import (
 from spanscore.errors import InputError
 from spanscore.evaluation.rules import as_text
 from spanscore.filters import MAX_CHARS, Fields, Filter, parse
-from spanscore.model import headers
-from spanscore.model.headers import without_headers
 from spanscore.model.options import Duration, Options, duration_ns, read_spec
 from spanscore.model.score import ScopeKind
+from spanscore.model.span import tenant_problem, without_headers
 from spanscore.model.trace import AgentTrace
 from spanscore.monitoring import Times, Watch, Watching
 
@@ -514,7 +513,7 @@ class MonitorSpec(Spec):
 
 
 def _refuse_no_tenant(name: str) -> str:
-    if name and (problem := headers.tenant_problem(name)) is not None:
+    if name and (problem := tenant_problem(name)) is not None:
         raise ValueError(problem)
     return name
 

@@ -9,7 +9,7 @@ from populations import Population
 from spanscore.analytics import summary
 from spanscore.analytics.selection import Selection
 from spanscore.errors import FieldError, InputError
-from spanscore.model.headers import TENANT, with_headers
+from spanscore.model.span import TENANT, with_headers
 from spanscore.model.trace import Target
 from spanscore.stats import moments, weighted_mean
 from spanscore.store import schema

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from spanscore.api.convert import decode_score, decode_trace, encode_score, encode_trace
 from spanscore.api.v1 import score_pb2
-from spanscore.model.headers import with_headers
 from spanscore.model.json import loads
 from spanscore.model.score import (
     Annotation,
@@ -20,6 +19,7 @@ from spanscore.model.score import (
     Score,
     Skip,
 )
+from spanscore.model.span import with_headers
 from spanscore.model.trace import (
     AgentTrace,
     Attachment,

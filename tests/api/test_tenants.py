@@ -32,8 +32,8 @@ from spanscore.api.v1 import score_pb2 as score_pb
 from spanscore.api.v1 import score_service_pb2 as score_service_pb
 from spanscore.config import Settings
 from spanscore.errors import SpanscoreError
-from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Annotation, Evaluation, Evaluator, Score
+from spanscore.model.span import TENANT, with_headers
 from spanscore.model.trace import AgentTrace, Target, in_scope
 from spanscore.serving.pipeline import Pipeline
 from spanscore.store.store import StoredTrace

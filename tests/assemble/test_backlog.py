@@ -8,7 +8,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from spanscore.assemble.backlog import Backlog
 from spanscore.assemble.config import Config
 from spanscore.errors import RetryableError
-from spanscore.model.delivery import Delivery
+from spanscore.model.span import Delivery
 from spanscore.store.config import JournalConfig
 from spanscore.store.journal import Journal
 from spanscore.telemetry import Meter

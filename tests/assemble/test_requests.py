@@ -8,7 +8,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from spanscore.assemble import fragments
 from spanscore.assemble.backlog import Requests
-from spanscore.model.headers import headers_of, with_headers
+from spanscore.model.span import headers_of, with_headers
 from spanscore.otlp.signal import ExportLogsServiceRequest
 
 ONE, TWO = b"1" * 16, b"2" * 16

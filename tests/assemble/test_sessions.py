@@ -1,7 +1,7 @@
 """When a session has fallen quiet."""
 
+from spanscore.assemble.assembler import Sessions
 from spanscore.assemble.config import Config
-from spanscore.assemble.loop import Sessions
 
 SECOND = 10**9
 CONFIG = Config(session_idle_after="60s")

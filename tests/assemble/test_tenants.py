@@ -10,8 +10,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from spanscore.assemble import fragments
 from spanscore.assemble.backlog import Backlog
 from spanscore.assemble.config import Config
-from spanscore.model.headers import TENANT, tenant_of
 from spanscore.model.options import duration_ns
+from spanscore.model.span import TENANT, tenant_of
 from spanscore.otlp.signal import ExportLogsServiceRequest
 from spanscore.store.config import JournalConfig
 from spanscore.store.journal import Journal

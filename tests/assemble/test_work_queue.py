@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from spanscore.assemble.loop import WorkQueue
+from spanscore.assemble.assembler import WorkQueue
 
 
 async def pass_on(times=5):

@@ -7,8 +7,8 @@ import pytest
 
 from spanscore.cli import server
 from spanscore.cli.main import main
-from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Evaluation, Evaluator, Score, Skip, Undelivered
+from spanscore.model.span import TENANT, with_headers
 from spanscore.model.trace import Target
 from spanscore.store.config import Config
 from spanscore.store.store import Store, StoredTrace

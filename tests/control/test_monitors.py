@@ -19,8 +19,8 @@ from spanscore.control.monitors import Monitors
 from spanscore.control.ticks import Taking, digest_of_watch, value_of
 from spanscore.export.config import Alerting
 from spanscore.export.port import UndeliveredError
-from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Evaluation, Evaluator, Score
+from spanscore.model.span import TENANT, with_headers
 from spanscore.model.trace import Target
 from spanscore.specs import Monitor
 from spanscore.store import connections

@@ -10,7 +10,7 @@ import pytest
 from rubric_judge import RubricJudge
 
 from spanscore.embed.port import Recent
-from spanscore.model.headers import TENANT, with_headers
+from spanscore.model.span import TENANT, with_headers
 from spanscore.model.trace import Session
 
 EMBEDDED = {"coherence": {}}

@@ -6,8 +6,8 @@ import pytest
 
 from spanscore.export.batches import Batches, Window, encoded, send_again
 from spanscore.export.config import Config
-from spanscore.model.headers import of_tenant, tenant_in, with_headers
 from spanscore.model.score import Score, Skip, Undelivered
+from spanscore.model.span import of_tenant, tenant_in, with_headers
 
 
 def window(make, *numbers, max_size=100):

@@ -13,7 +13,7 @@ from spanscore.assemble.fragments import with_tenant
 from spanscore.errors import RetryableError
 from spanscore.export.config import Inline
 from spanscore.export.inline import Passing
-from spanscore.model.headers import TENANT, tenant_in
+from spanscore.model.span import TENANT, tenant_in
 from spanscore.store.departures import Leaving
 
 TRACE = b"t" * 16

@@ -7,7 +7,7 @@ import gzip
 import json
 from pathlib import Path
 
-from spanscore.otlp import json as otlp
+from spanscore.otlp import codec as otlp
 
 FOLDER = Path(__file__).parent / "semconv"
 SOURCE = """\

@@ -14,7 +14,7 @@ from spanscore.judge.config import Config
 from spanscore.judge.pace import Pace, Timing
 from spanscore.judge.provider import Completion
 from spanscore.judge.queues import Lane, Queues
-from spanscore.model.spending import Spending, Standing
+from spanscore.model.score import Spending, Standing
 
 DAY_NS = 86400 * 10**9
 FAILING = RetryableError("the store cannot be used", retry_after_s=5.0)

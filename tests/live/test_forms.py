@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 
 import spanscore
 from spanscore.export import wording
-from spanscore.otlp import json as otlp_json
+from spanscore.otlp import codec as otlp_json
 from spanscore.store.config import Config
 from spanscore.store.store import Store
 

@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2_grpc import LogsServ
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
-from spanscore.otlp import json as otlp_json
+from spanscore.otlp import codec as otlp_json
 
 TRACES_OF_A_RECORDING = 4
 TRACE_METRICS, SESSION_METRICS, SESSIONS = 2, 1, 2

@@ -53,8 +53,8 @@ POINTS = {
     "scores of the run are committed": "spanscore.control.run_items Work _commit_all after",
     "the run has ended": f"{STORE} assess before",
     "its scores were looked at": f"{STORE} assess after",
-    "an alert is to be sent": "spanscore.export.alert_receiver Connection send before",
-    "an alert was sent": "spanscore.export.alert_receiver Connection send after",
+    "an alert is to be sent": "spanscore.export.http Connection send before",
+    "an alert was sent": "spanscore.export.http Connection send after",
     "an alert was noted as sent": "spanscore.store.monitors AlertNotices settle after",
 }
 

@@ -11,8 +11,7 @@ from spanscore.judge.marks import NOTICE
 from spanscore.judge.transcript import estimate_tokens
 from spanscore.metrics import INSTRUCTIONS, Judged, available, criteria
 from spanscore.metrics import rubric as criterial
-from spanscore.metrics._base import DEFAULT_THRESHOLD, Judgement
-from spanscore.metrics._questions import CONDITIONS, MET, UNKNOWN
+from spanscore.metrics._base import CONDITIONS, DEFAULT_THRESHOLD, MET, UNKNOWN, Judgement
 from spanscore.metrics.expected import AnswerCorrectness
 from spanscore.metrics.session.conversation_completion import CONVERSATION_COMPLETION, Completion
 

@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.errors import InputError
-from spanscore.otlp import files, json
+from spanscore.otlp import codec, files
 from spanscore.otlp.signal import ExportLogsServiceRequest
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -94,38 +94,38 @@ def test_metrics_are_passed_over(tmp_path):
 
 
 def test_one_json_request_is_read_whether_pretty_or_on_one_line(tmp_path):
-    shown = json.to_object(traces("a"))
+    shown = codec.to_object(traces("a"))
     pretty = write(tmp_path, "pretty.json", stdlib_json.dumps(shown, indent=2))
     flat = write(tmp_path, "flat.json", stdlib_json.dumps(shown))
     assert names(pretty) == names(flat) == ["a"]
 
 
 def test_an_array_of_json_requests_is_read(tmp_path):
-    shown = [json.to_object(traces(x)) for x in "ab"]
+    shown = [codec.to_object(traces(x)) for x in "ab"]
     assert names(write(tmp_path, "many.json", stdlib_json.dumps(shown, indent=1))) == ["a", "b"]
 
 
 def test_json_lines_may_mix_traces_and_logs(tmp_path):
-    lines = [json.encode(traces("a")), json.encode(logs("choice")), "", json.encode(traces("b"))]
+    lines = [codec.encode(traces("a")), codec.encode(logs("choice")), "", codec.encode(traces("b"))]
     found = files.load([write(tmp_path, "out.jsonl", "\n".join(lines))])
     assert ([x.name for x in found.spans], len(found.logs)) == (["a", "b"], 1)
 
 
 def test_json_lines_may_have_the_ending_json(tmp_path):
     assert names(
-        write(tmp_path, "out.json", f"{json.encode(traces('a'))}\n{json.encode(traces('b'))}\n")
+        write(tmp_path, "out.json", f"{codec.encode(traces('a'))}\n{codec.encode(traces('b'))}\n")
     ) == ["a", "b"]
 
 
 @pytest.mark.parametrize("name", ["out.jsonl.gz", "out.jsonl"])
 def test_gzip_is_recognised_by_its_content(tmp_path, name):
-    assert names(write(tmp_path, name, gzip.compress(json.encode(traces("a")).encode()))) == ["a"]
+    assert names(write(tmp_path, name, gzip.compress(codec.encode(traces("a")).encode()))) == ["a"]
 
 
 def test_a_folder_is_read_with_all_below_it_in_order_of_name(tmp_path):
     (tmp_path / "sub").mkdir()
     write(tmp_path / "sub", "2.pb", traces("b").SerializeToString())
-    write(tmp_path, "1.json", json.encode(traces("a")))
+    write(tmp_path, "1.json", codec.encode(traces("a")))
     write(tmp_path, "README.md", "not telemetry")
     assert names(tmp_path) == ["a", "b"]
 
@@ -158,7 +158,7 @@ def test_a_binary_request_with_text_that_is_not_utf_8_is_named(tmp_path):
 
 @pytest.fixture
 def with_a_line_that_is_not_utf_8(tmp_path):
-    lines = [json.encode(traces(x)).encode() for x in ("first", "cut here", "last")]
+    lines = [codec.encode(traces(x)).encode() for x in ("first", "cut here", "last")]
     return write(
         tmp_path, "1.jsonl", b"\n".join(lines).replace(b"cut here", b"cut \xc3 her\xff\xfe")
     )
@@ -177,7 +177,7 @@ def test_a_json_line_that_is_not_utf_8_is_named(with_a_line_that_is_not_utf_8):
 
 
 def test_the_first_json_line_may_be_the_one_that_is_not_utf_8(tmp_path):
-    lines = [json.encode(traces(x)).encode() for x in ("cut here", "last")]
+    lines = [codec.encode(traces(x)).encode() for x in ("cut here", "last")]
     content = b"\n".join(lines).replace(b"cut here", b"cut her\xff")
     assert names(write(tmp_path, "1.jsonl", content)) == ["cut her\ufffd", "last"]
 
@@ -192,7 +192,7 @@ def test_a_tempo_export_is_read():
 
 def test_the_answer_of_tempos_second_api_is_read(tmp_path):
     assert names(
-        write(tmp_path, "tempo2.json", stdlib_json.dumps({"trace": json.to_object(traces("a"))}))
+        write(tmp_path, "tempo2.json", stdlib_json.dumps({"trace": codec.to_object(traces("a"))}))
     ) == ["a"]
 
 
@@ -290,7 +290,7 @@ def test_jaeger_tags_keep_their_types(tmp_path):
     [
         ("a.pb", b"\xff\xff\xff", "a.pb: not an OTLP export request of traces ("),
         ("a.json", '{"resourceSpans": [', "a.json: "),
-        ("a.jsonl", f"{json.encode(traces('a'))}\n{{broken}}\n", "a.jsonl:2: "),
+        ("a.jsonl", f"{codec.encode(traces('a'))}\n{{broken}}\n", "a.jsonl:2: "),
         ("a.jsonl", '{"resourceSpans": 5}', "a.jsonl:1: resourceSpans: expected a list, found 5"),
         (
             "a.json",
@@ -332,7 +332,7 @@ def test_json_of_another_kind_in_a_folder_of_telemetry_is_passed_over_and_named(
 
 
 def test_an_empty_file_in_a_folder_of_telemetry_is_passed_over_and_named(tmp_path):
-    write(tmp_path, "1.json", json.encode(traces("a")))
+    write(tmp_path, "1.json", codec.encode(traces("a")))
     write(tmp_path, "2.json", b"\n")
     found = files.load([tmp_path])
     assert ([x.name for x in found.spans], "2.json: the file is empty" in found.refused[0]) == (
@@ -403,20 +403,20 @@ def test_a_compressed_file_that_notes_too_little_counts_as_several_times_its_siz
 
 
 def test_a_line_that_is_cut_off_costs_that_line_and_is_said(tmp_path):
-    cut = json.encode(traces("b"))[:40]
-    path = write(tmp_path, "a.jsonl", f"{json.encode(traces('a'))}\n{cut}")
+    cut = codec.encode(traces("b"))[:40]
+    path = write(tmp_path, "a.jsonl", f"{codec.encode(traces('a'))}\n{cut}")
     found = files.load([path])
     assert [x.name for x in found.spans] == ["a"]
     assert "a.jsonl:2: the line is cut off" in found.refused[0]
 
 
 def test_a_file_of_one_line_that_is_cut_off_is_refused(tmp_path):
-    assert "a.json" in refusal(write(tmp_path, "a.json", json.encode(traces("a"))[:40]))
+    assert "a.json" in refusal(write(tmp_path, "a.json", codec.encode(traces("a"))[:40]))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
 def test_a_byte_order_mark_is_no_content(tmp_path, encoding):
-    text = ("\ufeff" if encoding == "utf-16-le" else "") + json.encode(traces("a"))
+    text = ("\ufeff" if encoding == "utf-16-le" else "") + codec.encode(traces("a"))
     assert names(write(tmp_path, "a.json", text.encode(encoding))) == ["a"]
 
 

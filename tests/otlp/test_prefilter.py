@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanscore import dialects
-from spanscore.otlp.prefilter import Prefilter
+from spanscore.otlp.check import Prefilter
 
 RECORDED = sorted((Path(__file__).parents[1] / "golden").glob("*/*/*.pb.gz"))
 OF_DIALECTS = tuple(mark for x in dialects.all_dialects() for mark in x.prefilters)

@@ -9,7 +9,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
 from spanscore.errors import RetryableError
-from spanscore.otlp import json
+from spanscore.otlp import codec
 from spanscore.receive import exports
 from spanscore.receive.exports import Decoder
 
@@ -58,7 +58,7 @@ async def test_a_small_request_does_not_wait_for_a_large_one_to_be_decoded(
         return real(signal, body, as_json=as_json)
 
     monkeypatch.setattr(exports, "decode_slowly", slow)
-    large = json.encode(traces(*["x"] * 10_000))
+    large = codec.encode(traces(*["x"] * 10_000))
     async with serve() as up:
         headers = {"Content-Type": "application/json"}
         sending = asyncio.ensure_future(up.http.post("/v1/traces", data=large, headers=headers))

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from spanscore.errors import ConfigError
 from spanscore.receive.config import Health
-from spanscore.receive.health import HealthServer
+from spanscore.receive.server import HealthServer
 from spanscore.telemetry import Meter, declared
 
 SERVICES = [
@@ -158,14 +158,15 @@ async def test_refused_requests_are_counted_by_reason(serve, traces):
 async def test_a_default_port_that_is_taken_is_not_the_end(monkeypatch, caplog):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         endpoint = f"127.0.0.1:{taken.getsockname()[1]}"
-        monkeypatch.setattr("spanscore.receive.health.ELSEWHERE", "127.0.0.1:0")
+        monkeypatch.setattr("spanscore.receive.server.ELSEWHERE", "127.0.0.1:0")
         server = HealthServer(
             Health.model_construct(endpoint=endpoint, path="/", _fields_set=set()),
             *[None] * 2,
             Meter(),
             {},
         )
-        assert await server.start() == "127.0.0.1:0"
+        await server.start()
+        assert server.endpoint == "127.0.0.1:0"
         await server.stop()
     assert "receive.health.endpoint" in caplog.messages[0]
 

@@ -11,7 +11,7 @@ from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from spanscore.errors import PermanentError, RetryableError
-from spanscore.otlp import json
+from spanscore.otlp import codec
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 JSON = {"Content-Type": "application/json"}
@@ -41,31 +41,31 @@ async def test_protobuf_is_answered_in_protobuf(serve, traces):
 
 async def test_json_is_handed_over_as_protobuf(serve, traces):
     async with serve() as up:
-        await post(up, json.encode(traces("a")), JSON)
+        await post(up, codec.encode(traces("a")), JSON)
     assert up.intake.accepted == [("traces", traces("a").SerializeToString(), traces("a"))]
 
 
 async def test_large_json_is_handed_over_too(serve, traces):
     request = traces(*["x" * 1000] * 1000)
     async with serve() as up:
-        await post(up, json.encode(request), JSON)
+        await post(up, codec.encode(request), JSON)
     assert up.intake.accepted[0][2] == request
 
 
 async def test_json_is_answered_in_json(serve, traces):
     async with serve() as up:
-        status, headers, body = await post(up, json.encode(traces("good", "bad")), JSON)
+        status, headers, body = await post(up, codec.encode(traces("good", "bad")), JSON)
     assert (status, headers["Content-Type"]) == (200, "application/json; charset=utf-8")
     assert stdlib_json.loads(body)["partialSuccess"]["rejectedSpans"] == "1"
 
 
 async def test_sound_json_is_answered_with_an_empty_object(serve, traces):
     async with serve() as up:
-        assert (await post(up, json.encode(traces()), JSON))[2] == b"{}"
+        assert (await post(up, codec.encode(traces()), JSON))[2] == b"{}"
 
 
 async def test_a_json_span_whose_id_is_no_hex_is_refused_alone(serve, traces):
-    shown = json.to_object(traces("good", "broken"))
+    shown = codec.to_object(traces("good", "broken"))
     shown["resourceSpans"][0]["scopeSpans"][0]["spans"][1]["traceId"] = "no hex"
     async with serve() as up:
         _, _, body = await post(up, stdlib_json.dumps(shown), JSON)
@@ -78,7 +78,7 @@ async def test_a_json_span_whose_id_is_no_hex_is_refused_alone(serve, traces):
 async def test_json_text_that_is_not_utf_8_is_replaced_and_the_sender_told(serve, traces):
     async with serve() as up:
         _, _, body = await post(
-            up, json.encode(traces("cut here")).encode().replace(b"cut here", b"cut her\xc3"), JSON
+            up, codec.encode(traces("cut here")).encode().replace(b"cut here", b"cut her\xc3"), JSON
         )
     assert up.intake.accepted[0][2] == traces("cut her\ufffd")
     assert "mended with U+FFFD: 1" in stdlib_json.loads(body)["partialSuccess"]["errorMessage"]
@@ -94,7 +94,7 @@ async def test_the_other_signals_have_paths_of_their_own(serve, signal):
 async def test_a_content_type_may_have_parameters(serve, traces):
     async with serve() as up:
         headers = {"Content-Type": "application/json; charset=utf-8"}
-        assert (await post(up, json.encode(traces()), headers))[0] == 200
+        assert (await post(up, codec.encode(traces()), headers))[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ async def test_a_condition_that_may_pass_is_503_with_the_time_to_wait(serve, tra
 async def test_an_error_is_answered_in_json_to_a_json_request(serve, traces):
     async with serve() as up:
         up.intake.error = RetryableError("the journal is full", retry_after_s=2.5)
-        _, _, body = await post(up, json.encode(traces()), JSON)
+        _, _, body = await post(up, codec.encode(traces()), JSON)
     assert stdlib_json.loads(body) == {
         "code": 14,
         "message": "the journal is full",

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from spanscore.config import parse
 from spanscore.errors import ConfigError
 from spanscore.receive.config import Config
-from spanscore.receive.kafka_messages import (
+from spanscore.receive.kafka import (
     PartitionOffsets,
     by_trace,
     header,

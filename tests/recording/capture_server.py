@@ -13,7 +13,7 @@ import grpc
 from google.protobuf.message import Message
 from model_server import read_body
 
-from spanscore.otlp import json
+from spanscore.otlp import codec
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 
 
@@ -84,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(404, "text/plain", b"no such signal")
             return
         request = (
-            json.parse(signal, content) if is_json else WIRE[signal].request.FromString(content)
+            codec.parse(signal, content) if is_json else WIRE[signal].request.FromString(content)
         )
         self.keep(signal, request)
         self._reply(

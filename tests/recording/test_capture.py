@@ -11,7 +11,7 @@ import pytest
 from capture_server import CaptureServer
 from scrub import Scrubber
 
-from spanscore.otlp import json
+from spanscore.otlp import codec
 from spanscore.otlp.signal import WIRE
 
 WIRE_TRACES = WIRE["traces"]
@@ -33,7 +33,7 @@ def request(name="chat", **attributes):
         ]
     }
     spans = {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": [span]}]}]}
-    return json.from_object("traces", spans)
+    return codec.from_object("traces", spans)
 
 
 def post(url, content, **headers):
@@ -58,7 +58,7 @@ def test_protobuf_over_http_is_kept(capture):
 
 @pytest.mark.slow
 def test_gzipped_json_over_http_is_kept(capture):
-    content = gzip.compress(json.encode(request()).encode())
+    content = gzip.compress(codec.encode(request()).encode())
     post(
         f"{capture.http_url}/v1/traces",
         content,

@@ -5,7 +5,7 @@ import pytest
 from aiohttp import web
 
 from spanscore.errors import InputError
-from spanscore.otlp import json as otlp_json
+from spanscore.otlp import codec as otlp_json
 from spanscore.sources import jaeger as source
 from spanscore.sources import port
 

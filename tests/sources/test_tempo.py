@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from spanscore.errors import InputError
-from spanscore.otlp import json as otlp_json
+from spanscore.otlp import codec as otlp_json
 from spanscore.sources import tempo as source
 from spanscore.sources.port import Query
 from spanscore.sources.tempo import trace_ql

@@ -3,8 +3,8 @@
 import pytest
 
 from spanscore.errors import InputError
-from spanscore.model.headers import with_headers
 from spanscore.model.options import read_spec
+from spanscore.model.span import with_headers
 from spanscore.model.trace import Target, Usage
 from spanscore.specs import MeasureSpec, Sampling, TargetSpec, TraceFilter
 from spanscore.testing.traces import agent_trace, tool_call

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import event, select
 
-from spanscore.model.headers import with_headers
 from spanscore.model.score import Annotation, Evaluator, Score
+from spanscore.model.span import with_headers
 from spanscore.model.trace import Target
 from spanscore.store.annotation import Annotation as Queues
 from spanscore.store.annotation import Queue

@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 
 from spanscore.model.score import Undelivered
-from spanscore.store import undelivered
+from spanscore.store import pending
 from spanscore.store.config import Config
 from spanscore.store.monitor_tables import StoredMonitor, Tick
 from spanscore.store.runs import Run
@@ -34,7 +34,7 @@ def test_a_damaged_monitor_tick_note_or_run_costs_no_other(tmp_path, make):
         db.commit()
     assert [x.id for x in store.monitors.read(lambda x: x.all())] == ["second"]
     assert [x.due_ns for x in store.monitors.read(lambda x: x.ticks("", "first", 10))] == [6]
-    assert [x.note.seq for x in undelivered.kept(Config(url=store._config.url))] == [2]
+    assert [x.note.seq for x in pending.undelivered(Config(url=store._config.url))] == [2]
     assert [x.id for x in store.read_runs(lambda x: x.page("", 10, None))] == ["second"]
     store.monitors.write(lambda x: x.create(StoredMonitor("", "first", "PAUSED", "{}", 2, 2, 2, 0)))
     again = Tick(tenant="", monitor="first", due_ns=5, looked_ns=2)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Annotation, Evaluation, Evaluator, Failure
+from spanscore.model.span import of_tenant, with_headers
 from spanscore.model.trace import ModelCall, Target, scope_of, session_key
 from spanscore.store import placement, records
 from spanscore.store.config import Config

@@ -20,7 +20,7 @@ from spanscore.errors import (
 from spanscore.judge.budget import Need, SharedBudget, SharedPurse
 from spanscore.judge.config import Budget
 from spanscore.judge.pace import Timing
-from spanscore.model.spending import Spending
+from spanscore.model.score import Spending
 from spanscore.store import connections, stored_rows
 from spanscore.store.config import Config
 from spanscore.store.judge_limits import JudgeLimits

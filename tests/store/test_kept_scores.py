@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select
 
-from spanscore.model.headers import with_headers
 from spanscore.model.score import Annotation, Evaluator, Failure, Score, Skip
+from spanscore.model.span import with_headers
 from spanscore.model.trace import ModelCall, Target, ToolCall
 from spanscore.store import placement
 from spanscore.store.runs import RunTables

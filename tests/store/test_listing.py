@@ -6,8 +6,8 @@ import pytest
 
 from spanscore.errors import ConfigError
 from spanscore.filters import parse
-from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Annotation, Evaluator, Failure, Skip
+from spanscore.model.span import TENANT, with_headers
 from spanscore.model.trace import ToolCall, Usage
 from spanscore.store import listing, records
 from spanscore.store.config import Config

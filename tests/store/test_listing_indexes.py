@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import create_engine, event
 
-from spanscore.model.headers import TENANT, with_headers
+from spanscore.model.span import TENANT, with_headers
 from spanscore.store import listing
 from spanscore.store.listing import ScoreQuery, TraceQuery
 from spanscore.store.ordering import Order

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spanscore.model.headers import TENANT, with_headers
+from spanscore.model.span import TENANT, with_headers
 from spanscore.store.listing import TraceQuery
 from spanscore.store.ordering import Order
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select
 
-from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Annotation, Evaluator
+from spanscore.model.span import of_tenant, with_headers
 from spanscore.model.trace import ModelCall, Target, ToolCall
 from spanscore.store import placement, records
 from spanscore.store.schema import COUNTED, score_contexts, scores

@@ -8,14 +8,14 @@ import pytest
 from sqlalchemy import create_engine, inspect
 
 from spanscore.errors import ConfigError
-from spanscore.store import calibrations, connections, external, schema, undelivered
+from spanscore.store import calibrations, connections, external, pending, schema
 from spanscore.store.config import Config
 from spanscore.store.store import Store
 
 OPENINGS = {
     "server": lambda x: Store.open(x, alone=True),
     "calibrations": calibrations.kept,
-    "undelivered": lambda x: list(undelivered.kept(x)),
+    "undelivered": lambda x: list(pending.undelivered(x)),
     "external scores": lambda x: external.named(x, "a"),
 }
 

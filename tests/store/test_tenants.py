@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import func, select
 
-from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Annotation, Evaluator
+from spanscore.model.span import TENANT, with_headers
 from spanscore.model.trace import in_scope
 from spanscore.store import schema, stored_rows
 from spanscore.store.config import Config

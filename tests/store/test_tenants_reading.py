@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from spanscore.filters import parse
-from spanscore.model.headers import TENANT, with_headers
 from spanscore.model.score import Annotation, Evaluator
+from spanscore.model.span import TENANT, with_headers
 from spanscore.model.trace import in_scope
 from spanscore.store import external
 from spanscore.store.config import Config

@@ -7,7 +7,7 @@ import pytest
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import Fragment
-from spanscore.turn_scheduling.pending_turns import PendingTurns
+from spanscore.turn_scheduling.trace_states import PendingTurns
 
 SECOND = 10**9
 CONFIG = Config(stitch_window="30s", complete_after="10s", late_window="5m")

@@ -16,7 +16,7 @@ from spanscore import dialects
 from spanscore.model.span import Resource, Scope
 from spanscore.otlp import files
 from spanscore.rebuild import explain_all, rebuild_all
-from spanscore.turns.basis.tree import Tree
+from spanscore.turns.basis.conversation import Tree
 from spanscore.turns.stitch import gateway as gateways
 
 MS = 10**6

@@ -11,7 +11,7 @@ from turn_spans import ANSWER, ASK, agent, call, chat, text, told, tool
 from spanscore import dialects
 from spanscore.model.span import Scope
 from spanscore.rebuild import rebuild
-from spanscore.turns.basis.tree import Tree
+from spanscore.turns.basis.conversation import Tree
 from spanscore.turns.dedup import reports
 
 CHAIN, SDK = "framework", "sdk"

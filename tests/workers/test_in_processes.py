@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from spanscore.assemble.assembler import Cut
-from spanscore.content import ContentNote
 from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult
+from spanscore.watches import ContentNote
 from spanscore.worker_processes import WorkerDiedError
 from spanscore.workers import InProcesses, LoneTries
 from spanscore.workers.answers import Answers, Failed

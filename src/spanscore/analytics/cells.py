@@ -13,7 +13,7 @@ from spanscore.errors import InputError
 from spanscore.lazy_imports import np
 from spanscore.stats.means import Moments, moments_by_group
 from spanscore.stats.weighted import Crossed
-from spanscore.store.score_columns import NO_VERDICT, Columns, columns
+from spanscore.store.selections import NO_VERDICT, Columns, columns
 
 Kind: TypeAlias = Literal["value", "verdict"]
 """What a score may have that figures are of."""

@@ -10,7 +10,7 @@ from spanscore.analytics.selection import Part, Selection, select
 from spanscore.lazy_imports import np
 from spanscore.store import session_ranks
 from spanscore.store.connections import in_threads
-from spanscore.store.score_columns import NO_VERDICT, Columns, columns
+from spanscore.store.selections import NO_VERDICT, Columns, columns
 from spanscore.store.session_ranks import Described
 
 

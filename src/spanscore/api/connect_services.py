@@ -20,7 +20,7 @@ from protobuf.wkt import Any as AnyMessage
 from protobuf.wkt import Struct
 
 from spanscore.api.caller import Caller, Refusal, refusal_of
-from spanscore.api.http_server import MAX_REQUEST_BYTES
+from spanscore.api.http_sockets import MAX_REQUEST_BYTES
 from spanscore.api.json_shapes import check_shape
 from spanscore.api.servicer import Method
 from spanscore.errors import InputError

@@ -8,7 +8,6 @@ from spanscore.api.requests import name_of
 from spanscore.api.v1 import agent_trace_pb2 as trace_pb
 from spanscore.api.v1 import score_pb2 as score_pb
 from spanscore.model.external import etag
-from spanscore.model.headers import without_headers
 from spanscore.model.json import dumps, loads
 from spanscore.model.score import (
     Annotation,
@@ -22,6 +21,7 @@ from spanscore.model.score import (
     Skip,
     reaches,
 )
+from spanscore.model.span import without_headers
 from spanscore.model.trace import AgentTrace, Expected, Target
 from spanscore.rpc import text_of
 from spanscore.store.given_scores import Given

@@ -32,7 +32,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from spanscore.api.caller import DOMAIN, Caller, Headers, Refusal
-from spanscore.api.http_listener import PAGE, bind, tls_context
+from spanscore.api.http_sockets import MAX_REQUEST_BYTES, PAGE, bind, tls_context
 from spanscore.api.servicer import Method, Servicer, methods
 from spanscore.config import ApiHttp
 from spanscore.receive.auth import Scope
@@ -53,10 +53,6 @@ _HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-
-
-MAX_REQUEST_BYTES: Final = 4 * 2**20
-"""A larger request is refused."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from spanscore.errors import FieldError, InputError, nearest, shortened
 from spanscore.model.json import loads
-from spanscore.otlp.json import is_repeated
+from spanscore.otlp.codec import is_repeated
 from spanscore.rpc import text_of
 
 _FREE_FORM: Final = "google.protobuf."

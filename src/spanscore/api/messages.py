@@ -24,7 +24,7 @@ from pydantic.fields import FieldInfo
 from spanscore.errors import FieldError
 from spanscore.model.json import dumps, loads
 from spanscore.model.options import read_spec
-from spanscore.otlp.json import is_repeated
+from spanscore.otlp.codec import is_repeated
 from spanscore.rpc import text_of
 
 EncoderT = TypeVar("EncoderT", bound=Callable[[Any], Any])

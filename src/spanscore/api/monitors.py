@@ -20,7 +20,7 @@ from spanscore.control.ticks import Known
 from spanscore.errors import ConflictError, FieldError, NotFoundError
 from spanscore.model.options import Duration, read_spec
 from spanscore.monitoring import LONGEST_NS, State, Times, Watch, alpha_of, interval_s
-from spanscore.otlp.json import is_repeated
+from spanscore.otlp.codec import is_repeated
 from spanscore.specs import MonitorSpec
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

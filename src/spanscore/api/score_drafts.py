@@ -18,9 +18,9 @@ from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.errors import ConflictError, FieldError
 from spanscore.evaluation.rubric import is_rubric, scale_of
 from spanscore.model.external import KIND_OF_SOURCE, etag, verdict
-from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.json import loads
 from spanscore.model.score import Annotation, Evaluation, Evaluator, EvaluatorKind
+from spanscore.model.span import of_tenant, with_headers
 from spanscore.model.trace import Target
 from spanscore.store.given_scores import Draft
 

@@ -7,16 +7,24 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from spanscore.assemble import fragments
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import BY_TRACE, Units
-from spanscore.model.delivery import Delivery, Partition
-from spanscore.model.headers import Headers, tenant_in, with_headers
-from spanscore.model.span import LogRecord, Resource, Scope, Span
-from spanscore.otlp import codec, prefilter
+from spanscore.model.span import (
+    Delivery,
+    Headers,
+    LogRecord,
+    Partition,
+    Resource,
+    Scope,
+    Span,
+    tenant_in,
+    with_headers,
+)
+from spanscore.otlp import check, codec
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.store.departures import Leaving
 from spanscore.store.journal import Journal, Request
@@ -26,19 +34,6 @@ MAX_DECODED_BYTES = 32 * 2**20
 """Bytes of decoded requests that are kept in memory."""
 
 _Items = dict[bytes, list[tuple[Any, Resource, Scope]]]
-
-
-class Stored(Protocol):
-    """A request as the journal gives it back: its row, its signal and its protobuf."""
-
-    @property
-    def row(self) -> int: ...  # noqa: D102 # the class has it
-    @property
-    def signal(self) -> str: ...  # noqa: D102 # the class has it
-    @property
-    def body(self) -> bytes: ...  # noqa: D102 # the class has it
-    @property
-    def headers(self) -> Headers: ...  # noqa: D102 # the class has it
 
 
 class _Decoded:
@@ -85,7 +80,7 @@ class Requests:
 
     def __init__(
         self,
-        read: Callable[[Iterable[int]], Iterable[Stored]],
+        read: Callable[[Iterable[int]], Iterable[Request]],
         max_bytes: int = MAX_DECODED_BYTES,
         *,
         units: Units = BY_TRACE,
@@ -118,15 +113,7 @@ class Requests:
 
         Raises google.protobuf's DecodeError where a journalled request is damaged.
         """
-        spans: list[Span] = []
-        records: list[LogRecord] = []
-        for request in self._find(rows):
-            items = request.of_trace(key, self._units)
-            if request.signal == "traces":
-                spans += [codec.span(*item) for item in items]
-            else:
-                records += [codec.log_record(*item) for item in items]
-        return spans, records
+        return _read((x.signal, x.of_trace(key, self._units)) for x in self._find(rows))
 
     def load_request(
         self, row: int, is_wanted: Callable[[bytes], bool]
@@ -135,17 +122,10 @@ class Requests:
 
         Raises as `load`.
         """
-        spans: list[Span] = []
-        records: list[LogRecord] = []
-        for request in self._find((row,)):
-            for item, resource, scope in request.all():
-                if not is_wanted(item.SerializeToString()):
-                    continue
-                if request.signal == "traces":
-                    spans.append(codec.span(item, resource, scope))
-                else:
-                    records.append(codec.log_record(item, resource, scope))
-        return spans, records
+        return _read(
+            (x.signal, [item for item in x.all() if is_wanted(item[0].SerializeToString())])
+            for x in self._find((row,))
+        )
 
     def _find(self, rows: Iterable[int]) -> Iterator[_Decoded]:
         for row in rows:
@@ -157,9 +137,7 @@ class Requests:
         for stored in self._read((row,)):
             signal: Signal = "traces" if stored.signal == "traces" else "logs"
             message = WIRE[signal].request.FromString(stored.body)
-            request = _Decoded(
-                signal, message, prefilter.decoded_bytes(stored.body), stored.headers
-            )
+            request = _Decoded(signal, message, check.decoded_bytes(stored.body), stored.headers)
             self._keep(row, request)  # its neighbours are likely to be loaded next
             yield request
 
@@ -169,6 +147,20 @@ class Requests:
             self._size_bytes += request.size_bytes
             while self._size_bytes > self._max_bytes:
                 self._size_bytes -= self._requests.popitem(last=False)[1].size_bytes
+
+
+def _read(
+    found: Iterable[tuple[str, list[tuple[Any, Resource, Scope]]]],
+) -> tuple[list[Span], list[LogRecord]]:
+    """Spans and log records, by the signal of the request in which they came."""
+    spans: list[Span] = []
+    records: list[LogRecord] = []
+    for signal, items in found:
+        if signal == "traces":
+            spans += [codec.span(*item) for item in items]
+        else:
+            records += [codec.log_record(*item) for item in items]
+    return spans, records
 
 
 def _walk(signal: str, request: Any, headers: Headers) -> Iterator[tuple[Any, Resource, Scope]]:
@@ -236,6 +228,8 @@ class Backlog:
         self._clock_ns = clock_ns
         self._units = units
         self._requests = Requests(journal.read, max_decoded_bytes, units=units)
+        self.load_request = self._requests.load_request
+        self.is_genai = self.assembler.is_genai
         self._deliveries: dict[int, Delivery] = {}
         meter.watch(declared.JOURNAL_SIZE, lambda: journal.size_bytes)
         meter.watch(declared.JOURNAL_CAPACITY, lambda: journal.max_bytes)
@@ -299,7 +293,7 @@ class Backlog:
         if delivery is not None:
             self._deliveries[row] = delivery
         if self._is_assembled(signal):
-            self._requests.put(row, signal, message, prefilter.decoded_bytes(body), headers)
+            self._requests.put(row, signal, message, check.decoded_bytes(body), headers)
         journaled = Journaled(signal, row, body, message, headers)
         self.hold(row)
         if len(body) > _SMALL_BYTES:
@@ -374,15 +368,6 @@ class Backlog:
         """
         return self._journal.checksums(row for cut in cuts for row in cut.rows)
 
-    def load_request(
-        self, row: int, is_wanted: Callable[[bytes], bool]
-    ) -> tuple[list[Span], list[LogRecord]]:
-        """The spans and log records of a request that `is_wanted` by their own protobuf.
-
-        For any thread.
-        """
-        return self._requests.load_request(row, is_wanted)
-
     def put_aside(self, cut: Cut, reason: str) -> None:
         """Copy the requests with this trace into quarantine. May be called from any thread."""
         self._journal.put_aside(list(cut.rows), reason, self._clock_ns())
@@ -429,10 +414,6 @@ class Backlog:
         of.
         """
         return fragments.with_tenant(trace_id, tenant_in(headers))
-
-    def is_genai(self, key: bytes) -> bool:
-        """Whether what has come of an open trace may contain GenAI spans."""
-        return self.assembler.is_genai(key)
 
     def rest_left(self, row: int, held_back: Collection[bytes]) -> None:
         """All of a request but what is held back has left: remember that, and undo the `hold` for

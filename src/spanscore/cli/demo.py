@@ -43,7 +43,7 @@ from spanscore.errors import InputError, SpanscoreError
 from spanscore.evaluation.config import FAMILY
 from spanscore.judge.cache import load as load_recorded
 from spanscore.model.trace import Session
-from spanscore.otlp import codec, files, json
+from spanscore.otlp import codec, files
 from spanscore.rebuild import rebuild_all
 from spanscore.temporary_files import kept_folder
 
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     traces = rebuild_all(span for request in requests for span in codec.spans(request))
     sessions = trace_files.sessions(traces)
     sent = folder / "traces.jsonl"
-    local_files.write(sent, "".join(f"{json.encode(x)}\n" for x in requests).encode())
+    local_files.write(sent, "".join(f"{codec.encode(x)}\n" for x in requests).encode())
     settings = configuration(folder, ports, judge, backend)
     with running(folder, ports, settings) as control:
         output.print(

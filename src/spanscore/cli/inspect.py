@@ -21,7 +21,6 @@ from spanscore.cli.terminal import (
     styled,
     utc,
 )
-from spanscore.content import ContentWatch
 from spanscore.dialects import Key, Unread
 from spanscore.evaluation import Config as Evaluations
 from spanscore.evaluation.rules import Decision, Rules
@@ -34,8 +33,8 @@ from spanscore.offline.recordings import external_notices
 from spanscore.otlp.files import Telemetry
 from spanscore.rebuild import explain_all, unread_all
 from spanscore.received_scores import read_external
-from spanscore.span_attributes import SpanAttributes
 from spanscore.turns import Explained, Explanation, Join, Origin
+from spanscore.watches import ContentWatch, SpanAttributes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

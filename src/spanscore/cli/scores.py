@@ -24,9 +24,9 @@ from spanscore.cli.terminal import (
 )
 from spanscore.errors import InputError
 from spanscore.model.score import Evaluation
-from spanscore.store import undelivered
+from spanscore.store import pending
+from spanscore.store.pending import Listed
 from spanscore.store.runs import RunTables
-from spanscore.store.undelivered import Listed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -170,15 +170,15 @@ def run_undelivered(args: argparse.Namespace) -> int:
     if args.resend:
         print(_resend(settings, args.exporter))
     elif args.forget:
-        count = undelivered.forget(settings.store, args.exporter)
+        count = pending.forget_undelivered(settings.store, args.exporter)
         print(f"{_are(count)} forgotten as undelivered")
     elif args.json:
-        for note, score, is_superseded in undelivered.kept(settings.store, args.exporter):
+        for note, score, is_superseded in pending.undelivered(settings.store, args.exporter):
             known = {name: getattr(note, name) for name in _OF_NOTE}
             states = {"to_be_sent_again": note.to_resend, "superseded": is_superseded}
             print_json({**known, **states, "score": score.to_json()})
     else:
-        _print(undelivered.kept(settings.store, args.exporter))
+        _print(pending.undelivered(settings.store, args.exporter))
     return 0
 
 
@@ -204,7 +204,7 @@ def _resend(settings: config.Settings, exporters: Sequence[str]) -> str:
                 f"--exporter {name}: the configuration has no such exporter, so nothing would send"
             )
     names = exporters or list(settings.export.exporters)
-    count = undelivered.ask(settings.store, names) if names else 0
+    count = pending.resend(settings.store, names) if names else 0
     if not count:
         return "nothing is undelivered by the exporters of this configuration"
     return (

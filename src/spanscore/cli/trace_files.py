@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 from spanscore import sources
 from spanscore.cli.terminal import printable
-from spanscore.content import ContentWatch
 from spanscore.evaluation import MAX_EARLIER_TURNS
 from spanscore.model.trace import DEFAULT_SCOPE, AgentTrace, Session, in_scope
 from spanscore.offline.recordings import none_found
@@ -17,7 +16,7 @@ from spanscore.offline.windows import load_stored, truncated_notice
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all, unread_traces
 from spanscore.sources import Location
-from spanscore.span_attributes import SpanAttributes
+from spanscore.watches import ContentWatch, SpanAttributes
 
 PATH_HELP = (
     "a file or folder of OTLP in protobuf (*.pb; logs in logs*.pb), OTLP JSON (also JSON Lines or"

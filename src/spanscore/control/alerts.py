@@ -13,14 +13,13 @@ from spanscore.errors import PermanentError, RetryableError
 from spanscore.export.config import Alerting, Alertmanager, AlertReceiver, OtelEvent, Webhook
 from spanscore.export.events import alert_request
 from spanscore.export.port import Exporter
-from spanscore.model.headers import of_tenant
 from spanscore.model.json import dumps
-from spanscore.model.span import Attributes
+from spanscore.model.span import Attributes, of_tenant
 from spanscore.store.monitors import AlertNotices, Notice
 from spanscore.telemetry import Meter, declared
 
 if TYPE_CHECKING:
-    from spanscore.export.alert_receiver import Connection
+    from spanscore.export.http import Connection
 
 _log = logging.getLogger(__name__)
 
@@ -168,7 +167,7 @@ def _connections(receivers: Mapping[str, AlertReceiver]) -> dict[str, "Connectio
     posted = {name: x for name, x in receivers.items() if not isinstance(x, OtelEvent)}
     if not posted:
         return {}
-    from spanscore.export.alert_receiver import Connection  # noqa: PLC0415 - aiohttp, which other servers need not load
+    from spanscore.export.http import Connection  # noqa: PLC0415 - aiohttp, which other servers need not load
 
     return {name: Connection(x) for name, x in posted.items()}
 

@@ -4,14 +4,14 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from dataclasses import replace
 
 from spanscore import dialects
-from spanscore.content import ContentWatch
 from spanscore.errors import ConfigError, FieldError, InputError
 from spanscore.evaluation.config import RunSource
-from spanscore.model.headers import TENANT, with_headers
+from spanscore.model.span import TENANT, with_headers
 from spanscore.model.trace import DEFAULT_SCOPE, AgentTrace, in_scope
 from spanscore.sources import Location, Query, is_url, parse
 from spanscore.sources.stored_traces import Stopped
 from spanscore.specs import TargetSpec, TraceFilter
+from spanscore.watches import ContentWatch
 
 _BATCH = 200
 _SHOWN = 5

@@ -28,7 +28,7 @@ from spanscore.dialects.log_turns import LogTurns, Part, unit_id
 from spanscore.errors import ConfigError
 from spanscore.model.span import Attributes, LogRecord, Span
 from spanscore.model.step import Step
-from spanscore.otlp.prefilter import Prefilter
+from spanscore.otlp.check import Prefilter
 
 
 @dataclass(frozen=True, slots=True)

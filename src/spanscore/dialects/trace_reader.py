@@ -42,8 +42,7 @@ from spanscore.dialects.losses import Rereader
 from spanscore.dialects.other_conventions import complete
 from spanscore.dialects.registry import Registry, registry
 from spanscore.dialects.span_names import configured
-from spanscore.model.json import Json, dumps
-from spanscore.model.masks import is_masked
+from spanscore.model.json import Json, dumps, is_masked
 from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value, changed
 from spanscore.model.step import Message, Reading, Step, StepFact
 from spanscore.model.trace import Expected, ExpectedTool

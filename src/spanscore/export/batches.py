@@ -10,10 +10,10 @@ from functools import partial
 from spanscore.export import events, spans
 from spanscore.export.config import Config, Emit
 from spanscore.export.delivery import Delivery, Loss
-from spanscore.export.port import Outbox
-from spanscore.model.headers import Headers, headers_of, without_tenant
 from spanscore.model.score import Evaluation, Undelivered
+from spanscore.model.span import Headers, headers_of, without_tenant
 from spanscore.otlp.signal import SIGNALS, Signal
+from spanscore.store.store import Store
 from spanscore.threads import Turns
 
 _log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ class Batches:
     def __init__(
         self,
         config: Config,
-        outbox: Outbox,
+        outbox: Store,
         *,
         by_tenant: bool = False,
         turns: Turns | None = None,

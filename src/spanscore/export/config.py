@@ -23,8 +23,8 @@ from pydantic_core import CoreSchema
 
 from spanscore.errors import RetryableError
 from spanscore.export.port import UndeliveredError
-from spanscore.model.headers import TENANT, Headers
 from spanscore.model.options import Duration, Options, duration_ns
+from spanscore.model.span import TENANT, Headers
 
 
 def name_the_types(components: Any, what: str, kinds: Sequence[str]) -> Any:
@@ -312,7 +312,9 @@ _OfGrpc = Literal["gzip", "deflate", "zlib", "none"]  # gRPC for Python knows no
 _OfHttp = Literal["gzip", "deflate", "zlib", "zstd", "snappy", "x-snappy-framed", "lz4", "none"]
 
 
-class _Exporter(Options):
+class OtlpConfig(Options):
+    """An exporter that sends OTLP."""
+
     signals: tuple[Literal["traces", "logs", "metrics"], ...] = Field(
         default=("traces", "logs", "metrics"), min_length=1
     )
@@ -327,7 +329,7 @@ class _Exporter(Options):
     """Requests that wait to leave again in inline mode."""
 
 
-class NetworkConfig(_Exporter):
+class NetworkConfig(OtlpConfig):
     """What all exporters have in common that send over the network."""
 
     tls: Tls = Tls()
@@ -404,7 +406,7 @@ class HttpConfig(NetworkConfig):
     """The whole URL for the histogram, where it is another."""
 
 
-class JsonFileConfig(_Exporter):
+class JsonFileConfig(OtlpConfig):
     """A file of OTLP/JSON, one request a line, as the collector's file exporter writes it."""
 
     type: Literal["otlp_json_file"] = Field(default="otlp_json_file", exclude=True)
@@ -422,7 +424,7 @@ class JsonFileConfig(_Exporter):
     """
 
 
-class InProcess(_Exporter):
+class InProcess(OtlpConfig):
     """The application's own providers, for scoring in the agent's process; no configuration file
     can name it.
     """
@@ -472,7 +474,7 @@ class Config(Options):
     @property
     def otlp_exporters(self) -> dict[str, GrpcConfig | HttpConfig | JsonFileConfig | InProcess]:
         """Those of `exporters` that send OTLP."""
-        return {name: x for name, x in self.exporters.items() if isinstance(x, _Exporter)}
+        return {name: x for name, x in self.exporters.items() if isinstance(x, OtlpConfig)}
 
     @property
     def sinks(self) -> dict[str, SinkSettings]:

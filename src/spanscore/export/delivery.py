@@ -4,12 +4,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from spanscore.errors import PermanentError, RetryableError
-from spanscore.export.config import RetryOnFailure, SendingQueue
+from spanscore.export.config import OtlpConfig, RetryOnFailure
 from spanscore.export.port import Exporter, FaultError, UndeliveredError, UnsupportedSignalError
-from spanscore.model.headers import Headers
+from spanscore.model.span import Headers
 from spanscore.otlp.signal import Signal
 from spanscore.telemetry import Complaints, Declared, Meter, declared
 
@@ -219,19 +219,10 @@ class _Passing:
             self.done.set_result(None)
 
 
-class Passed(Protocol):
-    """What is configured of an exporter that requests pass through."""
-
-    @property
-    def sending_queue(self) -> SendingQueue: ...  # noqa: D102 # the configuration has it
-    @property
-    def signals(self) -> Sequence[Signal]: ...  # noqa: D102 # the configuration has it
-
-
 class Forwarding:
     """The queue to one exporter."""
 
-    def __init__(self, delivery: Delivery, exporter: Passed) -> None:
+    def __init__(self, delivery: Delivery, exporter: OtlpConfig) -> None:
         config = exporter.sending_queue
         self.name = delivery.name
         self.capacity = config.queue_size

@@ -10,7 +10,6 @@ from spanscore.export.config import SinkSettings
 from spanscore.export.delivery import Backoff, Surroundings
 from spanscore.export.port import (
     FaultError,
-    Outbox,
     Sink,
     UndeliveredError,
     UnsupportedSignalError,
@@ -18,6 +17,7 @@ from spanscore.export.port import (
     what_it_replaces,
 )
 from spanscore.model.score import Evaluation, Undelivered
+from spanscore.store.store import Store
 from spanscore.telemetry import Complaints, declared
 
 _log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Filing:
     """
 
     def __init__(
-        self, name: str, sink: Sink, config: SinkSettings, outbox: Outbox, around: Surroundings
+        self, name: str, sink: Sink, config: SinkSettings, outbox: Store, around: Surroundings
     ) -> None:
         """Reads where the outbox ends now."""
         self.name = name

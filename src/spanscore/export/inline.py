@@ -19,8 +19,8 @@ from spanscore.errors import RetryableError
 from spanscore.export.config import Inline
 from spanscore.export.sender import Sender
 from spanscore.export.wording import annotate
-from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
+from spanscore.model.span import Headers
 from spanscore.otlp.signal import Signal
 from spanscore.store.departures import Leaving
 from spanscore.telemetry import Meter, declared

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from spanscore.errors import PermanentError
 from spanscore.export import wording
 from spanscore.export.config import LangfuseConfig
-from spanscore.export.json_api import JsonApi
+from spanscore.export.http import JsonApi
 from spanscore.export.port import FaultError, UndeliveredError, UnsupportedSignalError, provenance
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, Score

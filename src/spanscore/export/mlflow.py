@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from spanscore.export import wording
 from spanscore.export.config import MlflowConfig
-from spanscore.export.json_api import JsonApi
+from spanscore.export.http import JsonApi
 from spanscore.export.port import UnsupportedSignalError, provenance
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, Failure, Skip

@@ -10,7 +10,7 @@ from spanscore.export import status
 from spanscore.export.config import Authenticator, ClientKeepalive, GrpcConfig, Tls, applied
 from spanscore.export.port import UndeliveredError
 from spanscore.local_files import Watched
-from spanscore.model.headers import Headers
+from spanscore.model.span import Headers
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 
 _NS_PER_MS = 10**6

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from spanscore.export import status
 from spanscore.export.config import Authenticator, HttpConfig, applied
 from spanscore.export.http import Http, refusal
-from spanscore.model.headers import Headers
+from spanscore.model.span import Headers
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.rpc import read_status
 
@@ -39,6 +39,7 @@ class HttpExporter:
         """Raises ConfigError where a file of the TLS settings cannot be used."""
         self._authenticator = authenticator
         self._http = Http(config.timeout, config.tls, _MAX_ANSWER_BYTES)
+        self.close = self._http.close
         self._compress, encoding = _COMPRESSIONS[config.compression]
         self._headers = {
             name.lower(): value.get_secret_value() for name, value in config.headers.items()
@@ -57,10 +58,6 @@ class HttpExporter:
         if response.status // 100 != 2:
             raise refusal(response, _reason(answer, response))
         return _not_taken(signal, answer)
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._http.close()
 
 
 def _url(config: HttpConfig, signal: Signal) -> str:

@@ -10,9 +10,9 @@ from spanscore import local_files
 from spanscore.errors import ConfigError
 from spanscore.export.config import JsonFileConfig
 from spanscore.export.port import UndeliveredError
-from spanscore.model.headers import Headers
 from spanscore.model.json import loads
-from spanscore.otlp import json
+from spanscore.model.span import Headers
+from spanscore.otlp import codec
 from spanscore.otlp.signal import WIRE, Signal
 
 _TAIL_BYTES = 16 * 2**20
@@ -87,7 +87,7 @@ class JsonFileExporter:
             and not _leave_out(request, _PARTS[signal], self._written)
         ):
             return
-        line = json.encode(request).encode() + b"\n"
+        line = codec.encode(request).encode() + b"\n"
         if not _is_at(self._path, self._file):
             old, self._file = self._file, self._open()
             os.close(old)
@@ -134,7 +134,7 @@ def _identities(line: bytes) -> set[str]:
     try:
         parsed = loads(line)
         signal: Signal = "traces" if "resourceSpans" in parsed else "logs"
-        request: Any = json.from_object(signal, parsed)
+        request: Any = codec.from_object(signal, parsed)
     except (ValueError, TypeError):
         return set()
     outer, middle, inner = _PARTS[signal]

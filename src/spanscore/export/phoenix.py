@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from spanscore.export import wording
 from spanscore.export.config import PhoenixConfig
-from spanscore.export.json_api import JsonApi
+from spanscore.export.http import JsonApi
 from spanscore.export.port import UnsupportedSignalError, provenance
 from spanscore.model.score import Evaluation, Failure
 

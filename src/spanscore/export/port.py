@@ -1,11 +1,11 @@
 """The ports of exporters, tools and outbox."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from spanscore.errors import PermanentError, RetryableError
-from spanscore.model.headers import Headers
-from spanscore.model.score import Evaluation, Undelivered
+from spanscore.model.score import Evaluation
+from spanscore.model.span import Headers
 from spanscore.otlp.signal import Signal
 
 
@@ -56,71 +56,6 @@ class Exporter(Protocol):
 
     async def close(self) -> None:
         """Let go of connections and files. Calling it again does nothing."""
-        ...
-
-
-class Lead(Protocol):
-    """Whether this server does what one of the servers on a store does."""
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether it does now."""
-        ...
-
-    async def only(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do `work` while it does, from its beginning each time."""
-        ...
-
-
-class Outbox(Protocol):
-    """The store, as far as sending needs it. Called in threads."""
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether other servers put scores into it too."""
-        ...
-
-    @property
-    def last_seq(self) -> int:
-        """The highest sequence number so far."""
-        ...
-
-    def newest_seq(self) -> int:
-        """The highest sequence number as of now, whichever server gave it out."""
-        ...
-
-    def outbox(self, after: int, limit: int) -> list[tuple[int, Evaluation]]:
-        """At most `limit` evaluations with sequence numbers above `after`, in their order."""
-        ...
-
-    def cursor(self, exporter: str) -> int | None:
-        """The last sequence number that `exporter` is done with; None for a new one."""
-        ...
-
-    def set_cursor(self, exporter: str, seq: int, undelivered: Sequence[Undelivered] = ()) -> None:
-        """Remember that `exporter` is done with everything up to `seq`, and what of it could not be
-        delivered.
-        """
-        ...
-
-    def undelivered(self) -> Mapping[str, tuple[int, int]]:
-        """By exporter how many scores it could not deliver, and how many of them are to be sent
-        again.
-        """
-        ...
-
-    def to_send_again(
-        self, exporter: str, limit: int
-    ) -> Sequence[tuple[Undelivered, Evaluation, bool]]:
-        """At most `limit` scores that `exporter` is to send again, and whether a later revision
-        superseded them.
-        """
-        ...
-
-    def settle(self, exporter: str, seqs: Sequence[int], still: Sequence[Undelivered]) -> None:
-        """Forget that `exporter` could not deliver these, but for those that it `still` could
-        not.
-        """
         ...
 
 

@@ -18,10 +18,12 @@ from spanscore.export.batches import Batch, Batches
 from spanscore.export.config import Config, GrpcConfig, HttpConfig, NetworkConfig
 from spanscore.export.delivery import Delivery, Forwarding, Surroundings, forward_to_all
 from spanscore.export.filer import Filing
-from spanscore.export.port import Exporter, Lead, Outbox, Sink
-from spanscore.model.headers import Headers
+from spanscore.export.port import Exporter, Sink
 from spanscore.model.score import Evaluation, Undelivered
+from spanscore.model.span import Headers
 from spanscore.otlp.signal import SIGNALS, Signal
+from spanscore.store.locks import Leadership
+from spanscore.store.store import Store
 from spanscore.telemetry import Complaints, Meter, declared
 from spanscore.threads import Turns
 
@@ -71,7 +73,7 @@ The flag is true where a later revision has superseded the score.
 class Resending:
     """Belongs to one event loop. Each exporter has its own loop, so that none waits for another."""
 
-    def __init__(self, outbox: Outbox, patience: Patience, ways: Mapping[str, Again]) -> None:
+    def __init__(self, outbox: Store, patience: Patience, ways: Mapping[str, Again]) -> None:
         self._outbox = outbox
         self._patience = patience
         self._ways = ways
@@ -148,12 +150,12 @@ class Sender:
         self,
         config: Config,
         exporters: Mapping[str, Exporter],
-        outbox: Outbox,
+        outbox: Store,
         meter: Meter,
         *,
         sinks: Mapping[str, Sink] | None = None,
         by_tenant: bool = False,
-        lead: Lead | None = None,
+        lead: Leadership | None = None,
         turns: Turns | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
@@ -174,11 +176,12 @@ class Sender:
         self._outbox = outbox
         self._around = Surroundings(clock_ns, sleep, chance, meter)
         self._complaints = Complaints(clock_ns)
+        self._exporters = config.otlp_exporters
         self._deliveries = [
-            Delivery(name, exporter, config.otlp_exporters[name].retry_on_failure, self._around)
+            Delivery(name, exporter, self._exporters[name].retry_on_failure, self._around)
             for name, exporter in exporters.items()
         ]
-        self._forwardings = [Forwarding(x, config.otlp_exporters[x.name]) for x in self._deliveries]
+        self._forwardings = [Forwarding(x, self._exporters[x.name]) for x in self._deliveries]
         self._filings = [
             Filing(name, sink, config.sinks[name], outbox, self._around)
             for name, sink in (sinks or {}).items()
@@ -457,7 +460,7 @@ class Sender:
 
     def _signals_to(self, name: str) -> tuple[Signal, ...]:
         """What an exporter gets of each score."""
-        taken = self._config.otlp_exporters[name].signals
+        taken = self._exporters[name].signals
         return tuple(
             x for x in SIGNALS if x in taken and (x != "traces" or name not in self._without_spans)
         )

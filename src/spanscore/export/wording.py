@@ -13,7 +13,6 @@ from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from spanscore.model.headers import without_headers
 from spanscore.model.json import dumps
 from spanscore.model.score import (
     Evaluation,
@@ -25,7 +24,7 @@ from spanscore.model.score import (
     Tally,
     reaches,
 )
-from spanscore.model.span import Attributes, Value
+from spanscore.model.span import Attributes, Value, without_headers
 from spanscore.otlp import codec
 from spanscore.otlp.codec import well_formed
 

@@ -22,7 +22,7 @@ from spanscore.errors import (
 )
 from spanscore.judge import config
 from spanscore.judge.pace import Timing
-from spanscore.model.spending import Spending, Standing
+from spanscore.model.score import Spending, Standing
 
 _MAX_TENANTS: Final = 1000
 _OTHERS: Final = "\n"  # no tenant has this name

@@ -8,6 +8,7 @@ from spanscore import discovery
 from spanscore.errors import ConfigError
 from spanscore.metrics import own
 from spanscore.metrics._base import (
+    INSTRUCTIONS,
     SIGNAL_WEIGHTS,
     Answers,
     Computed,
@@ -21,7 +22,6 @@ from spanscore.metrics._base import (
     SessionMetric,
     Signals,
 )
-from spanscore.metrics._questions import INSTRUCTIONS
 from spanscore.metrics.check._check import Evidence
 from spanscore.metrics.rubric import Criterial, Criterion, RubricMetric
 

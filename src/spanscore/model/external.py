@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
-from spanscore.model.headers import Headers, of_tenant, owner_of, tenant_in
 from spanscore.model.score import Evaluation, EvaluatorKind
-from spanscore.model.trace import AgentTrace, Target
+from spanscore.model.span import Headers, of_tenant, owner_of, tenant_in
+from spanscore.model.trace import AgentTrace, Target, responses_of
 
 HUMAN, PROGRAMMATIC = "human", "programmatic"
 """The sources that are no evaluator."""
@@ -332,14 +332,6 @@ def _target(target: Target, turn: Turn) -> Target:
         else ""
     )
     return replace(target, trace_id=turn.trace_ids[0], span_id=span_id)
-
-
-def responses_of(trace: AgentTrace) -> dict[str, str]:
-    """The ids of the spans of a turn's model calls, by the response ids of their answers, each a
-    single line.
-    """
-    calls = [x for x in trace.model_calls if x.response_id and "\n" not in x.response_id]
-    return {x.response_id or "": x.span_id for x in calls}
 
 
 def spans_of(trace: AgentTrace) -> set[str]:

@@ -1,13 +1,12 @@
-"""Score, Skip, Failure, and the Evaluation around them."""
+"""Score, Skip, Failure, the Evaluation around them, and what judges have cost."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from spanscore.errors import line_of
-from spanscore.model.headers import tenant_of
-from spanscore.model.span import record
+from spanscore.model.span import record, tenant_of
 from spanscore.model.trace import Target, Trial, TurnOutcome
 
 _SHOWN_CHARS = 120
@@ -449,3 +448,23 @@ class Undelivered:
     error: str
     since_ns: int
     to_resend: bool = False
+
+
+class Spending(NamedTuple):
+    """What a tenant has spent in a window.
+
+    `open_tokens` and `open_usd` are the part of it that is reserved for calls under way.
+    """
+
+    tokens: int = 0
+    usd: float = 0.0
+    open_tokens: int = 0
+    open_usd: float = 0.0
+
+
+class Standing(NamedTuple):
+    """What other servers have spent in a window, by tenant, and who spent in the one before."""
+
+    window: int
+    others: Mapping[str, Spending]
+    before: Collection[str]

@@ -9,9 +9,8 @@ from dataclasses import field, replace
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from spanscore.errors import line_of
-from spanscore.model.headers import TENANT, owner_of, tenant_of
 from spanscore.model.json import Json, dumps, loads
-from spanscore.model.span import Attributes, Scalar, record
+from spanscore.model.span import TENANT, Attributes, Scalar, owner_of, record, tenant_of
 
 _SHOWN_CHARS, _SHOWN_CALLS = 80, 8
 """Characters of a text, and tool calls, that a repr has."""
@@ -44,13 +43,8 @@ class Expected:
 
     def to_json(self) -> dict[str, Any]:
         """The object under `expected` of an agent trace's JSON."""
-        tools = None if self.tools is None else [_plain_tool(x) for x in self.tools]
-        return {
-            "answer": self.answer,
-            "tools": tools,
-            "outcomes": list(self.outcomes),
-            "in_order": self.in_order,
-        }
+        found: dict[str, Any] = _plain(self)
+        return found
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Expected":
@@ -62,10 +56,6 @@ class Expected:
             outcomes=tuple(data["outcomes"]),
             in_order=data["in_order"],
         )
-
-
-def _plain_tool(tool: ExpectedTool) -> dict[str, Any]:
-    return {"name": tool.name, "arguments": tool.arguments, "step": tool.step}
 
 
 Completeness: TypeAlias = Literal["complete", "idle", "truncated", "partial"]
@@ -352,48 +342,15 @@ class AgentTrace:
         only one whose session key is not the session id `session_key`, and only one with attributes
         that rules read, or with tags, `attributes`.
         """
-        trial = {} if self.trial is None else {"trial": _plain(self.trial)}
-        failure = {} if self.error is None else {"error": self.error}
-        attached = {"attachments": _plain(self.attachments)} if self.attachments else {}
-        expected = {} if self.expected is None else {"expected": self.expected.to_json()}
-        scoped = {} if self.session_key == self.session_id else {"session_key": self.session_key}
-        attributes = {"attributes": _plain_attributes(self.attributes)} if self.attributes else {}
-        return {
-            "id": self.id,
-            "trace_ids": list(self.trace_ids),
-            "root_span_id": self.root_span_id,
-            "session_id": self.session_id,
-            "user_id": self.user_id,
-            "agent_name": self.agent_name,
-            "service_name": self.service_name,
-            "started_ns": self.started_ns,
-            "ended_ns": self.ended_ns,
-            "completeness": self.completeness,
-            "outcome": self.outcome,
-            "user_input": self.user_input,
-            "final_output": self.final_output,
-            "system_instructions": self.system_instructions,
-            "available_tools": None
-            if self.available_tools is None
-            else [_plain(x) for x in self.available_tools],
-            "tool_calls": None if self.tool_calls is None else [_plain(x) for x in self.tool_calls],
-            "model_calls": [_plain_model_call(x) for x in self.model_calls],
-            "history": None if self.history is None else [_plain_past(x) for x in self.history],
-            "retrieved": [_plain(x) for x in self.retrieved],
-            "plan": self.plan,
-            "damaged": list(self.damaged),
-            "usage": _plain_tokens(self.usage),
-            "dialects": list(self.dialects),
-            "unread_spans": self.unread_spans,
-            "opening_span_id": self.opening_span_id,
-            "target": _plain(self.target),
-            **failure,
-            **attached,
-            **trial,
-            **expected,
-            **scoped,
-            **attributes,
-        }
+        found = {name: _plain(getattr(self, name)) for name in _ALWAYS}
+        for name in ("error", "attachments", "trial", "expected"):
+            if (value := getattr(self, name)) not in (None, ()):
+                found[name] = _plain(value)
+        if self.session_key != self.session_id:
+            found["session_key"] = self.session_key
+        if self.attributes:
+            found["attributes"] = {name: list(values) for name, values in self.attributes.items()}
+        return found
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "AgentTrace":
@@ -423,10 +380,6 @@ class AgentTrace:
         )
 
 
-def _plain_attributes(attributes: Mapping[str, tuple[Scalar, ...]]) -> dict[str, list[Scalar]]:
-    return {name: list(values) for name, values in attributes.items()}
-
-
 _AskingT = TypeVar("_AskingT", ModelCall, PastMessage)
 
 
@@ -443,29 +396,23 @@ def _attachments(data: Mapping[str, Any]) -> tuple[Attachment, ...]:
     return tuple(Attachment(**x) for x in data.get("attachments", ()))
 
 
-def _plain_model_call(call: ModelCall) -> dict[str, Any]:
-    plain = _plain_tokens(call)
-    if not call.utility:
-        del plain["utility"]
-    if call.previous_response_id is None:
-        del plain["previous_response_id"]
-    return plain
-
-
 TOKEN_DETAILS: Final = ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 """The counts of tokens that are parts of others; JSON has those that are recorded."""
 
 
-def _plain_tokens(item: ModelCall | Usage) -> dict[str, Any]:
-    plain = _plain(item)
-    return {k: v for k, v in plain.items() if v is not None or k not in TOKEN_DETAILS}
+_WHERE_RECORDED: Final = frozenset(
+    {*TOKEN_DETAILS, "utility", "previous_response_id", "attachments"}
+)
+"""Fields of what is in a trace that JSON has where they are recorded."""
 
-
-def _plain_past(message: PastMessage) -> dict[str, Any]:
-    plain: dict[str, Any] = _plain(message)
-    if not message.attachments:
-        del plain["attachments"]
-    return plain
+_ALWAYS: Final = (
+    *("id", "trace_ids", "root_span_id", "session_id", "user_id", "agent_name", "service_name"),
+    *("started_ns", "ended_ns", "completeness", "outcome", "user_input", "final_output"),
+    *("system_instructions", "available_tools", "tool_calls", "model_calls", "history"),
+    *("retrieved", "plan", "damaged", "usage", "dialects", "unread_spans", "opening_span_id"),
+    "target",
+)
+"""The fields of a trace that JSON always has, in their order there."""
 
 
 def _plain(item: Any) -> Any:
@@ -473,7 +420,12 @@ def _plain(item: Any) -> Any:
     copied.
     """
     if hasattr(item, "__dataclass_fields__"):
-        return {name: _plain(getattr(item, name)) for name in item.__dataclass_fields__}
+        values = [(name, getattr(item, name)) for name in item.__dataclass_fields__]
+        return {
+            name: _plain(x)
+            for name, x in values
+            if name not in _WHERE_RECORDED or not (x is None or x is False or x == ())
+        }
     if isinstance(item, tuple):
         return [_plain(x) for x in item]
     return item
@@ -497,6 +449,14 @@ class Session:
     def tenant(self) -> str:
         """Whose it is; "" without tenants."""
         return self.traces[-1].tenant if self.traces else ""
+
+
+def responses_of(trace: AgentTrace) -> dict[str, str]:
+    """The ids of the spans of a turn's model calls, by the response ids of their answers, each a
+    single line.
+    """
+    calls = trace.model_calls
+    return {id_: x.span_id for x in calls if (id_ := x.response_id) and "\n" not in id_}
 
 
 def requested_in(models: Sequence[ModelCall], calls: Sequence[ToolCall]) -> list[int | None]:

@@ -6,7 +6,6 @@ from functools import cached_property
 from pathlib import Path
 
 from spanscore import dialects
-from spanscore.content import ContentWatch
 from spanscore.errors import InputError
 from spanscore.model import external
 from spanscore.model.score import Evaluation
@@ -24,6 +23,7 @@ from spanscore.otlp import files
 from spanscore.otlp.documents import Documents
 from spanscore.sources import Location
 from spanscore.sources.stored_traces import Stopped
+from spanscore.watches import ContentWatch
 from spanscore.worker_processes import WorkerPool
 
 _WHOLE_BYTES = 32 * 2**20

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from spanscore import dialects
-from spanscore.content import ContentNote, ContentNotes, ContentWatch
 from spanscore.dialects import SpanNames, unit_scopes
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
@@ -28,8 +27,8 @@ from spanscore.received_scores import read_external
 from spanscore.sources import Location, Query, is_backend
 from spanscore.sources.port import Stored
 from spanscore.sources.stored_traces import Stopped, add, copies, stored_traces
-from spanscore.span_attributes import SpanAttributes
 from spanscore.turns import Stitching, TraceFragment
+from spanscore.watches import ContentNote, ContentNotes, ContentWatch, SpanAttributes
 from spanscore.worker_processes import WorkerPool
 
 ResultT = TypeVar("ResultT")

@@ -1,7 +1,19 @@
-"""Unusable spans, refused or mended."""
+"""Requests as bytes: what they contain, how much they hold, and unusable spans in them.
 
-from collections.abc import Iterator, Sequence
+Search for many byte strings takes one pass. Wherever a byte string of seven bytes or more begins,
+it contains a whole word of four bytes that begins at a multiple of four: one of its first four
+words. numpy finds the places in the body where one of these words is, and only there the byte
+strings are compared.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import islice
 from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -10,7 +22,9 @@ from google.protobuf.message_factory import GetMessageClass
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from spanscore.lazy_imports import NDArray, np
 from spanscore.otlp.signal import WIRE, LogRecord, Signal
+from spanscore.threads import cached_property
 
 _SHOWN: Final = 3
 """How many refused spans a message names; a request can hold thousands."""
@@ -103,6 +117,7 @@ _MAX_DEPTH: Final = 100
 _MAX_FIELD_NUMBER: Final = 2**29 - 1
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _FIXED_BYTES: Final = {_FIXED64: 8, _FIXED32: 4}
+_SHIFTS: Final = range(0, 70, 7)
 
 
 @dataclass(slots=True)
@@ -215,13 +230,18 @@ def _fields(body: memoryview) -> Iterator[tuple[memoryview, int, memoryview | No
         start = end
 
 
-def _decode_varint(body: memoryview, start: int) -> tuple[int, int]:
-    """A varint, and where the byte after it is."""
+def _decode_varint(body: bytes | memoryview, at: int) -> tuple[int, int]:
+    """A varint, and where the byte after it is. Raises ValueError where it does not end."""
     number = 0
-    for i, byte in enumerate(body[start : start + 10]):
-        number |= (byte & 0x7F) << (7 * i)
-        if byte < 0x80:
-            return number, start + i + 1
+    try:
+        for shift in _SHIFTS:
+            byte = body[at]
+            at += 1
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return number, at
+    except IndexError:
+        pass
     raise ValueError("the bytes end within a number")
 
 
@@ -231,3 +251,196 @@ def _encode_varint(number: int) -> bytes:
         out.append(number & 0x7F | 0x80)
         number >>= 7
     return bytes((*out, number))
+
+
+_SMALL_BYTES: Final = 4096
+"""Bodies up to this size are searched for one byte string after the other: nothing is faster
+there.
+"""
+
+_LONG_BYTES: Final = 7
+"""The least that a byte string has to have for `WordSearch`."""
+
+
+class Prefilter:
+    """Byte strings of which a request is to contain one. May be used from several threads."""
+
+    def __init__(self, wanted: Iterable[bytes]) -> None:
+        """Of those with fewer than seven bytes, the first ones are searched for first."""
+        self._wanted = _without_redundant(wanted)
+        self._short = tuple(x for x in self._wanted if len(x) < _LONG_BYTES)
+
+    def passes(self, body: bytes) -> bool:
+        """Whether the body contains any of the byte strings.
+
+        >>> Prefilter([b"gen_ai.", b"traceloop."]).passes(b"...traceloop.span.kind...")
+        True
+        """
+        if len(body) <= _SMALL_BYTES:
+            return any(x in body for x in self._wanted)
+        return any(x in body for x in self._short) or self._long.is_any_in(body)
+
+    @cached_property
+    def _long(self) -> WordSearch:
+        return WordSearch([x for x in self._wanted if len(x) >= _LONG_BYTES])
+
+
+def _without_redundant(wanted: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Each once and in their order, without those that contain another one: where they are, the
+    other one is.
+    """
+    once = tuple(dict.fromkeys(wanted))
+    return tuple(x for x in once if not any(y in x for y in once if y != x))
+
+
+_SHORT: Final = 16
+_NOT_SHORT: Final = bytes(range(_SHORT, 256))
+_MESSAGE_BYTES: Final = 80
+"""What protobuf's decoder takes for an attribute with its value, as measured; 33 for a value, 160
+for a span.
+"""
+
+_VALUE_STARTS: Final = (b"{", b"[", b",")
+"""One of these stands before each value of a JSON text but the first."""
+
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_STRINGS: Final = re.compile(rb'(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+"){1,1000}+', re.DOTALL)
+"""A piece of a JSON text that ends with a string: while one is looked at, no other thread runs."""
+
+
+def short_messages(body: bytes) -> int:
+    """How many messages of fewer than 16 bytes a request in protobuf has at most."""
+    if "numpy" in sys.modules:  # a quarter of the time, but not worth the import
+        return int(np.count_nonzero(np.frombuffer(body, np.uint8) < _SHORT))
+    return len(body.translate(None, _NOT_SHORT))
+
+
+def decoded_bytes(body: bytes) -> int:
+    """About how much memory a request in protobuf takes when it is decoded."""
+    return len(body) + _MESSAGE_BYTES * short_messages(body)
+
+
+def json_values(text: bytes) -> int:
+    """How many values a JSON text has at most; it counts what looks like a value inside a string
+    too.
+    """
+    return 1 + sum(text.count(x) for x in _VALUE_STARTS)
+
+
+def has_more_messages(signal: Signal, body: bytes, limit: int) -> bool:
+    """Whether a request in protobuf has more than `limit` messages: spans, attributes, values and
+    all others.
+
+    They are counted one by one, up to the limit, where a glance does not show it: some tenths of a
+    microsecond each.
+    """
+    if short_messages(body) + len(body) // (_SHORT + 2) <= limit:
+        return False
+    request: Any = WIRE[signal].request  # as above
+    return next(islice(_messages(body, request.DESCRIPTOR), limit, None), False) is None
+
+
+def has_more_values(text: bytes, limit: int) -> bool:
+    """Whether a JSON text has more than `limit` values; texts that contain JSON are one value
+    each.
+    """
+    if json_values(text) <= limit:
+        return False
+    found, end = 1, 0
+    while piece := _STRINGS.match(text, end):
+        end = piece.end()
+        found += json_values(_STRING.sub(b"", piece[0])) - 1
+        if found > limit:
+            return True
+    return found + json_values(text[end:]) - 1 > limit
+
+
+def _messages(body: bytes, descriptor: Descriptor) -> Iterator[None]:
+    """Yields once for each message inside one; stops where the bytes are damaged, which the decoder
+    will notice.
+    """
+    waiting = [(0, len(body), descriptor)]
+    while waiting:
+        at, end, holder = waiting.pop()
+        nested = _nested(holder)
+        try:
+            while at < end:
+                key, at = _decode_varint(body, at)
+                kind = key & 7
+                if kind == _LENGTH:
+                    size, at = _decode_varint(body, at)
+                    inner = nested.get(key >> 3)
+                    if inner is not None:
+                        yield
+                        waiting.append((at, min(at + size, end), inner))
+                    at += size
+                elif kind == _VARINT:
+                    _, at = _decode_varint(body, at)
+                else:
+                    at += _FIXED_BYTES.get(kind, 0)
+        except ValueError:
+            return
+
+
+@cache
+def _nested(descriptor: Descriptor) -> dict[int, Descriptor]:
+    """The message types of a message's fields, by field number."""
+    return {x.number: x.message_type for x in descriptor.fields if x.message_type}
+
+
+_WORD_BYTES: Final = 4
+_BYTES_A_CANDIDATE: Final = 64
+"""With more candidates than one in so many bytes, comparing each takes longer than searching for
+each byte string.
+"""
+
+_PART_WORDS: Final = 4096
+"""Words that are looked at together: what numpy makes of them stays in the CPU's cache, and is so
+small that the memory for it is not taken from the system anew each time.
+"""
+
+_HASH_BITS: Final = 16
+_HASH_FACTOR: Final = 2_654_435_761
+"""2^32 divided by the golden ratio: Knuth's multiplicative hash."""
+
+
+class WordSearch:
+    """Byte strings of seven bytes or more, by the words that they contain.
+
+    May be used from several threads.
+    """
+
+    def __init__(self, wanted: Sequence[bytes]) -> None:
+        self._wanted = wanted
+        self._by_word: dict[int, list[tuple[bytes, int]]] = {}
+        for found in wanted:
+            for offset in range(_WORD_BYTES):
+                word = int.from_bytes(found[offset : offset + _WORD_BYTES], "little")
+                self._by_word.setdefault(word, []).append((found, offset))
+        self._is_candidate = np.zeros(2**_HASH_BITS, dtype=np.bool_)
+        self._is_candidate[_hashes(np.array(list(self._by_word), dtype=np.uint32))] = True
+
+    def is_any_in(self, body: bytes) -> bool:
+        """Whether the body contains any of the byte strings."""
+        words = np.frombuffer(body, dtype="<u4", count=len(body) // _WORD_BYTES)
+        places = self._candidates(words)
+        if len(places) > len(body) // _BYTES_A_CANDIDATE:
+            return any(x in body for x in self._wanted)
+        for place, word in zip(places, words[places].tolist(), strict=True):
+            for found, offset in self._by_word.get(word, ()):
+                start = place * _WORD_BYTES - offset
+                if start >= 0 and body.startswith(found, start):
+                    return True
+        return False
+
+    def _candidates(self, words: NDArray[np.uint32]) -> list[int]:
+        """The places of the words that may be one of those that are searched for."""
+        places: list[int] = []
+        for first in range(0, len(words), _PART_WORDS):
+            part = self._is_candidate.take(_hashes(words[first : first + _PART_WORDS]))
+            places += (np.flatnonzero(part) + first).tolist()
+        return places
+
+
+def _hashes(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    return (words * np.uint32(_HASH_FACTOR)) >> np.uint32(32 - _HASH_BITS)

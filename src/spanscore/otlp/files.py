@@ -18,7 +18,7 @@ from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from spanscore.errors import InputError
 from spanscore.model.span import STATUS_ERROR, STATUS_OK, LogRecord, Span, Value
-from spanscore.otlp import check, codec, json
+from spanscore.otlp import check, codec
 from spanscore.otlp.check import Refusal, mend
 from spanscore.otlp.codec import well_formed
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
@@ -228,7 +228,7 @@ def is_binary(path: Path, content: bytes) -> bool:
 def is_json(text: bytes) -> bool:
     """Whether a text is JSON by itself."""
     try:
-        json.loads(text)
+        codec.loads(text)
     except ValueError:
         return False
     return True
@@ -332,7 +332,7 @@ def _of_document(
 ) -> Iterator[tuple[Signal, Message, list[str]]]:
     """The requests of a document in JSON; a later line that is cut off is left out, and said."""
     try:
-        parsed, replaced = json.loads(text)
+        parsed, replaced = codec.loads(text)
         problems = _replaced(place, replaced)
         for signal, request in _from_json(parsed):
             yield signal, request, problems
@@ -371,7 +371,7 @@ def _from_json(parsed: Any) -> Iterator[tuple[Signal, Message]]:
 def _from_object(parsed: dict[str, Any]) -> Iterator[tuple[Signal, Message]]:
     signals = [x for x in SIGNALS if WIRE[x].json_key in parsed or _ITEMS[x][0] in parsed]
     if signals:
-        yield from ((x, json.from_object(x, parsed)) for x in signals)
+        yield from ((x, codec.from_object(x, parsed)) for x in signals)
     elif is_jaeger_trace(parsed):
         yield "traces", jaeger_request(parsed)
     elif isinstance(parsed.get("data"), list):  # what Jaeger's API answers
@@ -379,7 +379,9 @@ def _from_object(parsed: dict[str, Any]) -> Iterator[tuple[Signal, Message]]:
     elif "batches" in parsed:
         yield (
             "traces",
-            json.from_object("traces", {"resourceSpans": [_renamed(x) for x in parsed["batches"]]}),
+            codec.from_object(
+                "traces", {"resourceSpans": [_renamed(x) for x in parsed["batches"]]}
+            ),
         )
     else:
         raise _NoTelemetryError(

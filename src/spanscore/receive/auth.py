@@ -10,9 +10,8 @@ from pydantic import AfterValidator, Field
 
 from spanscore.errors import ConfigError, RetryableError
 from spanscore.local_files import Watched
-from spanscore.model import headers
-from spanscore.model.headers import Headers
 from spanscore.model.options import Options
+from spanscore.model.span import Headers, tenant_problem
 from spanscore.receive.config import BearerToken
 
 _log = logging.getLogger(__name__)
@@ -182,7 +181,7 @@ def _read_line(number: int, parts: list[bytes]) -> Token:
                 f"line {number}: after the token only scopes=… and tenant=… may stand, each once"
             )
         given[name] = value
-    if "tenant" in given and (problem := headers.tenant_problem(given["tenant"])):
+    if "tenant" in given and (problem := tenant_problem(given["tenant"])):
         raise ValueError(f"line {number}: tenant={given['tenant'][:_SHOWN_CHARS]}: {problem}")
     return Token(text, _scopes(number, given.get("scopes")), given.get("tenant"))
 
@@ -207,7 +206,7 @@ class OtherTenantError(ForbiddenError):
 
 
 def _tenant(name: str) -> str:
-    if problem := headers.tenant_problem(name):
+    if problem := tenant_problem(name):
         raise ValueError(f"{name!r}: {problem}")
     return name
 
@@ -293,6 +292,6 @@ class Tenancy:
         if len(names) > 1:
             raise NoTenantError(f"the header {self.header} names several tenants: send it once")
         name = next(iter(names), None)
-        if name is not None and (problem := headers.tenant_problem(name)):
+        if name is not None and (problem := tenant_problem(name)):
             raise NoTenantError(f"the header {self.header}: {name[:_SHOWN_CHARS]!r}: {problem}")
         return name

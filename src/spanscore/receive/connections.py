@@ -4,11 +4,10 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from aiohttp import web
-
-from spanscore.receive.pages import Pages
 
 _LINGER_S: Final = 2.0
 """How long the rest of a body that was refused is read, so that its sender reads the answer."""
@@ -159,6 +158,19 @@ class BoundedServer(web.Server):
         if self.open.is_silent(handler):
             self._turned_away("headers")
             transport.abort()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An answer: its body, its HTTP status and the type of its content."""
+
+    body: str
+    status: int = 200
+    content_type: str = "text/plain; charset=utf-8"
+
+
+Pages: TypeAlias = Callable[[str, str], Page]
+"""Answers a request by its method and path."""
 
 
 def page_server(pages: Pages) -> BoundedServer:

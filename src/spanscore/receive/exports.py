@@ -13,9 +13,8 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from google.protobuf.message import DecodeError, Message
 
 from spanscore.errors import PermanentError, RetryableError
-from spanscore.model.delivery import Delivery, Partition
-from spanscore.model.headers import Headers, tenant_in
-from spanscore.otlp import check, json, prefilter
+from spanscore.model.span import Delivery, Headers, Partition, tenant_in
+from spanscore.otlp import check, codec
 from spanscore.otlp.check import Refusal, mend
 from spanscore.otlp.signal import WIRE, Signal
 from spanscore.receive.auth import UnauthenticatedError
@@ -336,8 +335,8 @@ def decode_slowly(signal: Signal, body: bytes, *, as_json: bool) -> Decoded:
     Raises ValueError, which says what is wrong, where nothing can be made of it.
     """
     if as_json:
-        parsed, replaced = json.loads(body)
-        request = json.from_object(signal, parsed)
+        parsed, replaced = codec.loads(body)
+        request = codec.from_object(signal, parsed)
         checked = _checked(signal, request.SerializeToString(), request)
         return replace(checked, replaced=replaced)
     mended = mend(signal, body)
@@ -388,10 +387,8 @@ class Decoder:
         if as_json:
             if len(body) <= _SMALL_JSON_BYTES:
                 return decode_slowly(signal, body, as_json=True)
-            return await self._in_thread(
-                prefilter.json_values(body), lambda: self._json(signal, body)
-            )
-        messages = prefilter.short_messages(body)
+            return await self._in_thread(check.json_values(body), lambda: self._json(signal, body))
+        messages = check.short_messages(body)
         if len(body) <= _SMALL_BYTES and messages <= _SMALL_MESSAGES:
             with suppress(DecodeError):
                 return decode(signal, body)
@@ -409,12 +406,12 @@ class Decoder:
             lane.close()
 
     def _json(self, signal: Signal, body: bytes) -> Decoded:
-        if prefilter.has_more_values(body, self._max_elements):
+        if check.has_more_values(body, self._max_elements):
             raise ValueError(self._too_many("values"))
         return decode_slowly(signal, body, as_json=True)
 
     def _protobuf(self, signal: Signal, body: bytes) -> Decoded:
-        if prefilter.has_more_messages(signal, body, self._max_elements):
+        if check.has_more_messages(signal, body, self._max_elements):
             raise ValueError(self._too_many("spans, attributes and values"))
         return decode(signal, body)
 

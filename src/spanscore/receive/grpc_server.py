@@ -11,7 +11,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from spanscore.errors import ConfigError, PermanentError, RetryableError
-from spanscore.model.headers import TENANT, Headers, chosen
+from spanscore.model.span import TENANT, Headers, chosen_headers
 from spanscore.otlp.signal import SIGNALS, WIRE, Signal
 from spanscore.receive import status
 from spanscore.receive.auth import BearerTokens, Tenancy, UnauthenticatedError
@@ -173,7 +173,9 @@ class GrpcServer:
             None if self._tokens is None else self._tokens.check(_values(received, "authorization"))
         )
         tenant = self._tenancy.of(token, _values(received, self._tenancy.header))
-        included = chosen(received, self._included_headers) if self._included_headers else ()
+        included = (
+            chosen_headers(received, self._included_headers) if self._included_headers else ()
+        )
         return ((TENANT, tenant), *included) if tenant else included
 
     async def _export(self, signal: Signal, context: Any, headers: Headers) -> Message:

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from spanscore.errors import RetryableError
-from spanscore.model.delivery import Partition
+from spanscore.model.span import Partition
 from spanscore.receive.config import Kafka
 
 _log = logging.getLogger(__name__)

@@ -1,21 +1,25 @@
-"""The receiving servers as one."""
+"""The receiving servers as one, with health and metrics on their own ports."""
 
 import asyncio
 import ipaddress
 import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from spanscore import threads
 from spanscore.errors import ConfigError
+from spanscore.model.json import dumps
 from spanscore.receive.auth import BearerTokens, Tenancy
 from spanscore.receive.auth import Config as TenancyConfig
-from spanscore.receive.config import Config, Grpc, Http, split_endpoint
+from spanscore.receive.config import Config, Grpc, Health, Http, split_endpoint
+from spanscore.receive.connections import Page
 from spanscore.receive.exports import Exports, Intake
 from spanscore.receive.grpc_server import GrpcServer
-from spanscore.receive.health import HealthServer, ScrapeServer
-from spanscore.receive.http_server import HttpServer
-from spanscore.telemetry import Meter, declared
+from spanscore.receive.http_server import HttpServer, page_listener
+from spanscore.telemetry import Meter, declared, formats
 from spanscore.threads import Precedence
 
 if TYPE_CHECKING:
@@ -76,7 +80,8 @@ class Server:
         self._http = HttpServer(config.http, self._exports, tenants, of_http, headers)
         self._health = HealthServer(config.health, self._exports, intake, meter, resource or {})
         self._scraped = [
-            ScrapeServer(x, key, meter, resource or {}) for key, x in (scraped or {}).items()
+            PageServer(x, key, {"/metrics": partial(metrics_page, meter, resource or {})})
+            for key, x in (scraped or {}).items()
         ]
         meter.watch(declared.RECEIVER_HTTP_CONNECTIONS, lambda: self._http.connections)
         self._kafka = _kafka(config, self._exports, intake, meter, tenants)
@@ -115,13 +120,13 @@ class Server:
         try:
             await self._grpc.start()
             await self._http.start()
-            health_endpoint = await self._health.start()
+            await self._health.start()
             for scraped in self._scraped:
                 await scraped.start()
             for what, endpoint, port in (
                 ("grpc", self._config.grpc.endpoint, self.grpc_port),
                 ("http", self._config.http.endpoint, self.http_port),
-                ("health", health_endpoint, self.health_port),
+                ("health", self._health.endpoint, self.health_port),
                 *(("metrics", x.endpoint, x.port) for x in self._scraped),
             ):
                 _log.info("%s listens on %s, port %d", what, endpoint, port)
@@ -220,3 +225,129 @@ def is_loopback(endpoint: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+_KEY: Final = "receive.health.endpoint"
+ELSEWHERE: Final = "127.0.0.1:13134"
+"""Where health is if nothing was configured and the default is taken, by a collector's own health
+check mostly.
+"""
+
+_NS_PER_S: Final = 10**9
+
+
+def metrics_page(meter: Meter, resource: Mapping[str, str]) -> Page:
+    """All metrics as they are now."""
+    return Page(formats.page(meter.collect(), resource), content_type=formats.CONTENT_TYPE)
+
+
+class PageServer:
+    """Answers with pages by their paths; `key` is what configured it."""
+
+    def __init__(self, endpoint: str, key: str, pages: Mapping[str, Callable[[], Page]]) -> None:
+        self.endpoint = endpoint
+        self._key = key
+        self._pages = pages
+        self._listener = page_listener(self._page)
+        self.stop = self._listener.stop
+
+    @property
+    def port(self) -> int:
+        """The port it is bound to; 0 before `start`."""
+        return self._listener.port
+
+    async def start(self) -> None:
+        """Bind and serve. Raises ConfigError where the endpoint cannot be bound."""
+        await self._listener.start(self.endpoint, self._key)
+
+    def _page(self, method: str, path: str) -> Page:
+        page = self._pages.get(path)
+        if page is None or method not in ("GET", "HEAD"):
+            return Page(f"nothing is here: GET {', '.join(sorted(self._pages))}\n", status=404)
+        return page()
+
+
+class HealthServer(PageServer):
+    """Answers as the collector's health check does, and `/livez`, `/readyz`, `/metrics`."""
+
+    def __init__(
+        self,
+        config: Health,
+        exports: Exports,
+        intake: Intake,
+        meter: Meter,
+        resource: Mapping[str, str],
+        *,
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        pages = {
+            "/livez": self._live,
+            "/readyz": self._ready,
+            "/metrics": lambda: metrics_page(meter, resource),
+            config.path: self._state,
+        }
+        super().__init__(config.endpoint, _KEY, pages)
+        self._is_chosen = "endpoint" in config.model_fields_set
+        self._exports = exports
+        self._intake = intake
+        self._meter = meter
+        self._clock_ns = clock_ns
+        self._started_ns = clock_ns()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why requests are not taken now; None where they are."""
+        return "spanscore is shutting down" if self._exports.draining else self._intake.trouble
+
+    async def start(self) -> None:
+        """Bind and serve. Raises ConfigError where the endpoint cannot be bound."""
+        try:
+            await super().start()
+        except ConfigError:
+            if self._is_chosen:
+                raise
+            notice = (
+                "%s: %s is taken, by a collector perhaps, so health is on %s; set the key to have"
+                " it elsewhere"
+            )
+            _log.warning(notice, _KEY, self.endpoint, ELSEWHERE)
+            self.endpoint = ELSEWHERE
+            await super().start()
+
+    def _state(self) -> Page:
+        """The collector's health check, and what spanscore is doing."""
+        trouble = self.trouble
+        shown: dict[str, Any] = {
+            "status": "Server not available" if trouble else "Server available"
+        }
+        if trouble:
+            shown["reason"] = trouble
+        if notice := self._intake.notice:
+            shown["notice"] = notice
+        up_since = datetime.fromtimestamp(self._started_ns / _NS_PER_S, UTC)
+        shown |= {
+            "upSince": up_since.isoformat().replace("+00:00", "Z"),
+            "uptime": f"{(self._clock_ns() - self._started_ns) / _NS_PER_S:.3f}s",
+            **self._intake.health(),
+            "counters": self._meter.totals(),
+        }
+        return Page(
+            dumps(shown),
+            status=503 if trouble else 200,
+            content_type="application/json; charset=utf-8",
+        )
+
+    def _ready(self) -> Page:
+        """Whether requests are taken; in a second line what does not work all the same, which loses
+        no request.
+        """
+        if trouble := self.trouble:
+            return Page(f"{trouble}\n", status=503)
+        notice = self._intake.notice
+        return Page(f"ok\n{notice}\n" if notice else "ok\n")
+
+    def _live(self) -> Page:
+        """That the process answers at all: one that does not is to be started again, one that is
+        not ready is not.
+        """
+        return Page("ok\n")

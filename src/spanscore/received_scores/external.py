@@ -10,7 +10,7 @@ from spanscore.model.external import stand_in_span_id
 from spanscore.model.score import Evaluation
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.trace import DEFAULT_SCOPE
-from spanscore.otlp.prefilter import Prefilter
+from spanscore.otlp.check import Prefilter
 from spanscore.received_scores._given import (
     KINDS,
     Given,
@@ -25,7 +25,7 @@ from spanscore.received_scores._given import (
 )
 from spanscore.received_scores.own import is_own
 
-_PREFILTER = Prefilter(
+may_hold = Prefilter(
     (
         b"evaluation",
         b"evaluator",
@@ -35,18 +35,14 @@ _PREFILTER = Prefilter(
         b"logfire.feedback",
         b"eval_root",
     )
-)
+).passes
+"""Whether a raw OTLP request may hold a score that somebody gave.
 
+It may say yes wrongly, never no.
 
-def may_hold(body: bytes) -> bool:
-    """Whether a raw OTLP request may hold a score that somebody gave.
-
-    It may say yes wrongly, never no.
-
-    >>> may_hold(b"...gen_ai.request.model..."), may_hold(b"...gen_ai.evaluation.name...")
-    (False, True)
-    """
-    return _PREFILTER.passes(body)
+>>> may_hold(b"...gen_ai.request.model..."), may_hold(b"...gen_ai.evaluation.name...")
+(False, True)
+"""
 
 
 def read(
@@ -64,7 +60,9 @@ def read(
         *(x for span in spans for x in _of_span(span)),
         *(x for log in logs for x in _of_log(log)),
     ]
-    once = {x.uid: x for x in (found.evaluation(session_scope) for found in given)}
+    once = {
+        x.uid: x for x in (found.evaluation(session_scope) for found in given if found.has_outcome)
+    }
     return sorted(once.values(), key=lambda x: (x.evaluated_at_ns, x.uid))
 
 
@@ -110,7 +108,7 @@ def _annotation(span: Span, item: tuple[str, str, str], facts: Attributes) -> It
     if name is None or (identifier or "").split(":")[0] == _OWN:
         return
     kind = KINDS.get(str(facts.get("annotator_kind")).upper())
-    given = Given(
+    yield Given(
         name=name,
         place=_place(span, item[0]),
         scope_name=span.scope.name,
@@ -125,8 +123,6 @@ def _annotation(span: Span, item: tuple[str, str, str], facts: Attributes) -> It
         author=identifier if kind == "HUMAN" else None,
         metadata=json_object(facts, "metadata"),
     )
-    if given.has_outcome:
-        yield given
 
 
 def _place(span: Span, of_what: str) -> Place:
@@ -150,7 +146,7 @@ def _evaluator(span: Span) -> Iterator[Given]:
 
 
 def _result(span: Span, output: Attributes, more_seed: tuple[int, ...]) -> Iterator[Given]:
-    given = Given(
+    yield Given(
         name=text(output, "name") or span.name,
         place=place_of(span),
         scope_name=span.scope.name,
@@ -163,8 +159,6 @@ def _result(span: Span, output: Attributes, more_seed: tuple[int, ...]) -> Itera
         kind=KINDS.get(str(output.get("kind")).upper()),
         source=library_of(span),
     )
-    if given.has_outcome:
-        yield given
 
 
 def library_of(span: Span) -> str | None:
@@ -191,7 +185,7 @@ def _of_platform(span: Span) -> Iterator[Given]:
         found = _trulens(span)
     else:
         return
-    if found is not None and found.has_outcome:
+    if found is not None:
         yield found
 
 
@@ -203,12 +197,9 @@ def _logfire(span: Span) -> Given | None:
     if name is None:
         return None
     value = span.attributes.get(name)
-    return Given(
-        name=name,
-        place=_parent(span),
-        scope_name=span.scope.name,
-        seed=(span.trace_id, span.span_id),
-        at_ns=span.end_ns,
+    return _of_child(
+        span,
+        name,
         value=numeric(value),
         label=value if isinstance(value, str) else None,
         reason=text(span.attributes, "logfire.feedback.comment"),
@@ -220,12 +211,9 @@ def _langwatch(span: Span) -> Given | None:
     output = json_object(span.attributes, "langwatch.output")
     result = mapping(output.get("value")) if output.get("type") == "evaluation_result" else output
     is_error = result.get("status") == "error"
-    return Given(
-        name=text(span.attributes, "langwatch.evaluation.name") or span.name,
-        place=_parent(span),
-        scope_name=span.scope.name,
-        seed=(span.trace_id, span.span_id),
-        at_ns=span.end_ns,
+    return _of_child(
+        span,
+        text(span.attributes, "langwatch.evaluation.name") or span.name,
         value=numeric(result.get("score")),
         label=text(result, "label"),
         passed=flag(result, "passed"),
@@ -244,12 +232,9 @@ def _langfuse(span: Span) -> Given:
     number = numeric(value)
     is_word = isinstance(value, str) and (number is None or isinstance(number, bool))
     word = value if is_word else None
-    return Given(
-        name=text(output, "name") or span.name,
-        place=_parent(span),
-        scope_name=span.scope.name,
-        seed=(span.trace_id, span.span_id),
-        at_ns=span.end_ns,
+    return _of_child(
+        span,
+        text(output, "name") or span.name,
         value=number,
         label=text({"label": word, **output}, "label"),
         passed=flag(output, "passed"),
@@ -264,12 +249,9 @@ def _trulens(span: Span) -> Given | None:
     name = text(span.attributes, f"{base}.metric_name")
     if name is None:
         return None
-    return Given(
-        name=name,
-        place=_parent(span),
-        scope_name=span.scope.name,
-        seed=(span.trace_id, span.span_id),
-        at_ns=span.end_ns,
+    return _of_child(
+        span,
+        name,
         value=numeric(span.attributes.get(TRULENS)),
         error=text(span.attributes, f"{base}.error"),
         reason=text(span.attributes, "ai.observability.eval.explanation"),
@@ -277,8 +259,17 @@ def _trulens(span: Span) -> Given | None:
     )
 
 
-def _parent(span: Span) -> Place:
-    return Place(span.trace_id, span.parent_span_id, span.resource, session_of(span.attributes))
+def _of_child(span: Span, name: str, **facts: Any) -> Given:
+    """What a span records of its parent."""
+    session_id = session_of(span.attributes)
+    return Given(
+        name=name,
+        place=Place(span.trace_id, span.parent_span_id, span.resource, session_id),
+        scope_name=span.scope.name,
+        seed=(span.trace_id, span.span_id),
+        at_ns=span.end_ns,
+        **facts,
+    )
 
 
 NAME = "gen_ai.evaluation.name"
@@ -412,9 +403,7 @@ def _given(
         scale=_scale(attributes),
         metadata=_metadata(attributes),
     )
-    given = _with_properties(given, json_object(attributes, "internal_properties"))
-    if given.has_outcome:
-        yield given
+    yield _with_properties(given, json_object(attributes, "internal_properties"))
 
 
 def _placed(attributes: Attributes, place: Place) -> Place:

@@ -89,13 +89,7 @@ def _of_spans(
 ) -> Iterator[Evaluation]:
     for span in spans:
         if is_own(span) and (metric := text(span.attributes, _NAME)):
-            link = span.links[0] if span.links and not span.parent_span_id else None
-            ids = (
-                (span.trace_id, span.parent_span_id)
-                if link is None
-                else (link.trace_id, link.span_id)
-            )
-            target = _target(ids, targets, span.resource, span.attributes, end_ns=span.end_ns)
+            target = _target_of(span, targets)
             yield _evaluation(metric, span.attributes, target, span.span_id, 0)
 
 
@@ -110,6 +104,14 @@ def _of_events(
                 log.trace_id, log.span_id, metric, log.time_ns
             )
             yield _evaluation(metric, log.attributes, target, uid, log.time_ns)
+
+
+def _target_of(span: Span, targets: Mapping[tuple[str, str], Span]) -> Target:
+    """What a span is a child of, or links to."""
+    ids = span.trace_id, span.parent_span_id
+    if span.links and not span.parent_span_id:
+        ids = span.links[0].trace_id, span.links[0].span_id
+    return _target(ids, targets, span.resource, span.attributes, end_ns=span.end_ns)
 
 
 def _target(
@@ -234,11 +236,7 @@ def _of_summaries(
     for span in spans:
         if not is_own(span) or _NAME in span.attributes:
             continue
-        link = span.links[0] if span.links and not span.parent_span_id else None
-        ids = (
-            (span.trace_id, span.parent_span_id) if link is None else (link.trace_id, link.span_id)
-        )
-        target = _target(ids, targets, span.resource, span.attributes, end_ns=span.end_ns)
+        target = _target_of(span, targets)
         for key in span.attributes:
             if found := _ON_SPAN.fullmatch(key):
                 attributes = {**span.attributes, **_facts(found[1], span)}
@@ -268,24 +266,13 @@ def _of_attributes(spans: Iterable[Span]) -> Iterator[Evaluation]:
 
 
 def _on_span(metric: str, span: Span) -> Evaluation:
-    service = span.resource.service_name
-    return Evaluation(
-        scope="trace",
-        subject_id=span.trace_id,
-        metric=metric,
-        outcome=_outcome(_facts(metric, span)),
-        threshold=None,
-        scale=None,
-        evaluator=Evaluator(None, "", ""),
-        target=Target(
-            span.trace_id, span.span_id, span.start_ns, span.end_ns, span.resource.attributes
-        ),
-        session_id=text(span.attributes, "session.id", "gen_ai.conversation.id"),
-        service_name=service,
-        evaluated_at_ns=span.end_ns,
-        inline=True,
-        received_uid=digest(span.trace_id, span.span_id, metric),
+    target = Target(
+        span.trace_id, span.span_id, span.start_ns, span.end_ns, span.resource.attributes
     )
+    session_id = text(span.attributes, "session.id", "gen_ai.conversation.id")
+    attributes = {**_facts(metric, span), "session.id": session_id}
+    uid = digest(span.trace_id, span.span_id, metric)
+    return replace(_evaluation(metric, attributes, target, uid, span.end_ns), inline=True)
 
 
 def _in_scope(score: Evaluation, names: Sequence[str]) -> Evaluation:

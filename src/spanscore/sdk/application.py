@@ -32,9 +32,8 @@ from spanscore.errors import ConfigError, PermanentError
 from spanscore.export import events
 from spanscore.export.port import UnsupportedSignalError
 from spanscore.export.wording import SCOPE_NAME
-from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
-from spanscore.model.span import LogRecord, Span
+from spanscore.model.span import Headers, LogRecord, Span
 from spanscore.model.span import Resource as SpanResource
 from spanscore.otlp import codec
 from spanscore.otlp.signal import WIRE, Signal

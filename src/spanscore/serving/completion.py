@@ -8,8 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from spanscore.assemble.assembler import Cut
-from spanscore.assemble.loop import Sessions, WorkQueue
+from spanscore.assemble.assembler import Cut, Sessions, WorkQueue
 from spanscore.errors import ConflictError, shortened
 from spanscore.model.score import Evaluation
 from spanscore.model.span import changed

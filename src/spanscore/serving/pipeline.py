@@ -7,9 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol, TypeVar
-
-from sqlalchemy.engine import Connection
+from typing import Any, TypeVar
 
 from spanscore import dialects, discovery, received_scores
 from spanscore.assemble import fragments
@@ -18,26 +16,20 @@ from spanscore.assemble.fragments import Units
 from spanscore.config import Settings
 from spanscore.control.alerts import Events
 from spanscore.control.monitors import Monitors
-from spanscore.evaluation import Overrides, Unscored
+from spanscore.evaluation import Unscored
 from spanscore.export import open_exporters, open_sinks
 from spanscore.export.inline import Passing
 from spanscore.export.reporter import open_reportings
 from spanscore.judge.config import Certificate
-from spanscore.model.delivery import Delivery, Partition
 from spanscore.model.external import HUMAN, PROGRAMMATIC
-from spanscore.model.headers import Headers
 from spanscore.model.score import Evaluation
-from spanscore.model.span import Attributes, LogRecord, Resource, Span
-from spanscore.model.trace import AgentTrace
+from spanscore.model.span import Delivery, Headers, Partition, Resource
 from spanscore.otlp import codec
 from spanscore.otlp.signal import Signal
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.server import Server
 from spanscore.serving.processing import Processing, evaluation_setup
 from spanscore.store.journal import Journal
-from spanscore.store.listing import Page, ScoreQuery, TraceQuery, TraceScores
-from spanscore.store.ordering import Place
-from spanscore.store.session_lists import SessionQuery
 from spanscore.store.store import SessionRecord, Store
 from spanscore.telemetry import Meter, declared, logs
 from spanscore.telemetry.meter import watch
@@ -69,14 +61,14 @@ class Pipeline:
             settings.authenticators, has_tenants=settings.tenancy.enabled
         )
         self._settings = settings
-        self._unscored = Unscored(settings.evaluation)
+        self.why_unscored = Unscored(settings.evaluation).why
         self._clock_ns = clock_ns
         self._backlog = Backlog(
             settings.assemble,
             Journal(settings.journal),
             self.meter,
-            shows_genai=_shows_genai,
-            units=Units(_unit_scopes, _unit_of, _goes_on),
+            shows_genai=_late("shows_genai"),
+            units=Units(*map(_late, ("unit_scopes", "unit_of", "goes_on"))),
             clock_ns=clock_ns,
             max_decoded_bytes=0 if settings.worker_processes else MAX_DECODED_BYTES,
         )
@@ -95,6 +87,15 @@ class Pipeline:
             clock_ns=clock_ns,
         )
         self._store, self._sender = self._processing.store, self._processing.sender
+        self.has_room, self.quarantine = self._backlog.has_room, self._backlog.quarantine
+        self.trace, self.score, self.read = self._store.trace, self._store.score, self._store.read
+        self.list_scores, self.list_traces = self._store.list_scores, self._store.list_traces
+        self.list_sessions = self._store.list_sessions
+        self.evaluate, self.finish_queued = (
+            self._processing.evaluate,
+            self._processing.finish_queued,
+        )
+        self.why_not_stored = self._processing.why_not_stored
         self.runs = self._processing.open_runs()
         self.annotation, self.labels, self.given = (
             self._store.annotation,
@@ -209,10 +210,6 @@ class Pipeline:
         if not taking.cancelled():
             taking.exception()
 
-    async def has_room(self) -> bool:
-        """See `receive.Intake.has_room`."""
-        return await self._backlog.has_room()
-
     async def give_up(self, partitions: Collection[Partition], within_s: float) -> None:
         """See `receive.Intake.give_up`."""
         if not self._backlog.rows_of(partitions):
@@ -224,13 +221,6 @@ class Pipeline:
     def forget(self, partitions: Collection[Partition]) -> None:
         """See `receive.Intake.forget`."""
         self._processing.forget(self._backlog.rows_of(partitions))
-
-    async def quarantine(self, signal: Signal, body: bytes, reason: str) -> None:
-        """Put aside a request that cannot be read.
-
-        Raises RetryableError when it cannot be kept now.
-        """
-        await self._backlog.quarantine(signal, body, reason)
 
     @property
     def trouble(self) -> str | None:
@@ -279,12 +269,6 @@ class Pipeline:
         """The key with which the API's page tokens are sealed."""
         return self._store.page_key
 
-    def trace(self, trace_id: str, *, tenant: str = "") -> AgentTrace | None:
-        """The rebuilt trace with this agent trace id, or of this OTel trace; None where there is
-        none.
-        """
-        return self._store.trace(trace_id, tenant=tenant)
-
     def evaluations(
         self,
         *,
@@ -308,65 +292,10 @@ class Pipeline:
             *self._store.external_scores(trace_id=trace_id, session_id=session_id, tenant=tenant),
         ]
 
-    def why_unscored(self, trace: AgentTrace, scores: Sequence[Evaluation]) -> str:
-        """Why a stored trace with these scores has none; else ""."""
-        return self._unscored.why(trace, scores)
-
-    def why_not_stored(self, trace_id: str, *, tenant: str = "") -> str:
-        """See `Processing.why_not_stored`."""
-        return self._processing.why_not_stored(trace_id, tenant=tenant)
-
-    def score(self, uid: str, *, tenant: str = "") -> Evaluation | None:
-        """The score with this uid; None where there is none."""
-        return self._store.score(uid, tenant=tenant)
-
-    def list_scores(
-        self, query: ScoreQuery, limit: int, after: Place | None = None
-    ) -> Page[Evaluation]:
-        """A page of the scores in the store."""
-        return self._store.list_scores(query, limit, after)
-
-    def list_traces(
-        self, query: TraceQuery, limit: int, after: Place | None = None
-    ) -> Page[TraceScores]:
-        """A page of the agent traces in the store."""
-        return self._store.list_traces(query, limit, after)
-
-    def list_sessions(
-        self, query: SessionQuery, limit: int, after: Place | None = None
-    ) -> Page[SessionRecord]:
-        """A page of the sessions in the store."""
-        return self._store.list_sessions(query, limit, after)
-
     def sessions(self, session_id: str, *, tenant: str = "") -> list[SessionRecord]:
         """The sessions with this key or id."""
         return self._store.sessions(
             self._store.session_keys(session_id, tenant=tenant), tenant=tenant
-        )
-
-    def read(self, ask: Callable[[Connection], ItemT]) -> ItemT:
-        """What `ask` gives of what is stored."""
-        return self._store.read(ask)
-
-    async def finish_queued(self) -> None:
-        """Wait until everything that was cut is scored."""
-        await self._processing.finish_queued()
-
-    async def evaluate(
-        self,
-        *,
-        tenant: str = "",
-        trace_id: str | None = None,
-        session_id: str | None = None,
-        overrides: Overrides | None = None,
-    ) -> list[Evaluation]:
-        """Evaluate a stored trace or session once more, as its next revision; [] where it is not
-        known.
-
-        Raises InputError when `overrides` cannot be met.
-        """
-        return await self._processing.evaluate(
-            tenant=tenant, trace_id=trace_id, session_id=session_id, overrides=overrides
         )
 
     async def _take_in(
@@ -473,48 +402,17 @@ def _is_agent(span: Any, scope: Any) -> bool:
     return any(step.kind == "agent" for step in reading.steps)
 
 
-def _shows_genai(body: bytes) -> bool:
-    """`dialects.shows_genai`, which is imported when the first request comes; so are the next."""
-    return dialects.shows_genai(body)
+def _late(name: str) -> Callable[..., Any]:
+    """A function of `dialects`, which are imported when the first request comes."""
 
+    def call(*given: Any, **named: Any) -> Any:
+        return getattr(dialects, name)(*given, **named)
 
-def _unit_scopes() -> tuple[str, ...]:
-    return dialects.unit_scopes()
-
-
-def _unit_of(
-    scope_name: str, trace_id: str, attributes: Callable[[], Attributes], *, of_log: bool
-) -> str:
-    return dialects.unit_of(scope_name, trace_id, attributes, of_log=of_log)
-
-
-def _goes_on(unit: str) -> bool:
-    return dialects.goes_on(unit)
+    return call
 
 
 _BATCH = 64
 """Requests whose scores are committed together."""
-
-
-class Requests(Protocol):
-    """Who holds the requests."""
-
-    def hold(self, row: int) -> None:
-        """Keep a row until `let_go` is called for it."""
-        ...
-
-    def let_go(self, row: int) -> None:
-        """Undo one `hold`."""
-        ...
-
-    def load_request(
-        self, row: int, is_wanted: Callable[[bytes], bool]
-    ) -> tuple[list[Span], list[LogRecord]]:
-        """The spans and log records of a request whose protobuf `is_wanted`.
-
-        Called from any thread.
-        """
-        ...
 
 
 class ScoreIntake:
@@ -526,7 +424,7 @@ class ScoreIntake:
 
     def __init__(
         self,
-        requests: Requests,
+        requests: Backlog,
         keep: Callable[[Sequence[Evaluation]], Awaitable[Sequence[Evaluation]]],
         meter: Meter,
         *,

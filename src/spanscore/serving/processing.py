@@ -10,11 +10,10 @@ from concurrent.futures import Executor
 from typing import Any
 
 from spanscore import dialects
-from spanscore.assemble import fragments, loop
-from spanscore.assemble.loop import Sessions, WorkQueue
+from spanscore.assemble import assembler, fragments
+from spanscore.assemble.assembler import Sessions, WorkQueue
 from spanscore.calibration import Certificates, InputWatch
 from spanscore.config import Settings
-from spanscore.content import ContentWatch
 from spanscore.control.measurer import Measurers, RequestedModels
 from spanscore.control.run_sources import Sources
 from spanscore.control.runs import Runs
@@ -32,13 +31,14 @@ from spanscore.model.score import Evaluation
 from spanscore.scoring import Scoring, SessionsFailedError, refuse_misplaced
 from spanscore.serving.completion import Finishing, HoldsBack, Spans
 from spanscore.serving.judge_retries import Rescoring, configured_metrics, open_trials
-from spanscore.serving.leadership import Leadership
 from spanscore.store import records
 from spanscore.store.judge_limits import JudgeLimits
+from spanscore.store.locks import Leadership
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared
 from spanscore.threads import Precedence, Turns, next_multiple
 from spanscore.turn_scheduling import ReadJob, State, TurnScheduler
+from spanscore.watches import ContentWatch
 from spanscore.workers import (
     InProcesses,
     InThreads,
@@ -124,7 +124,7 @@ class Processing:
         dialects.configure(settings.span_names)
         self.meter = meter
         self.store = store
-        self.leadership = Leadership(store)
+        self.leadership = Leadership(store.lead, store.try_again, is_shared=store.is_shared)
         self._settings = settings
         self._requested = RequestedModels(settings)
         self._is_judged = judge is not None or any(x.models for x in settings.judges)
@@ -254,7 +254,7 @@ class Processing:
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """All that has to run, for ever."""
-        cutting = loop.run(
+        cutting = assembler.run(
             self._scheduler.cut,
             self._sessions,
             traces_out=self._cuts,
@@ -462,7 +462,7 @@ class Processing:
     def _next_cut_s(self) -> float:
         """Seconds until traces are cut next."""
         is_idle = not (self._spans.assembler.open_traces or self._scheduler.waiting)
-        return loop.interval_s(self._settings.assemble, is_idle=is_idle)
+        return assembler.interval_s(self._settings.assemble, is_idle=is_idle)
 
     async def _finish_by(self, ahead_ns: int) -> None:
         """Wait until all is scored that is complete by a time to come."""

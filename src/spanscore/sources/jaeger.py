@@ -16,7 +16,7 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from spanscore.errors import InputError
-from spanscore.otlp import codec, files, json
+from spanscore.otlp import codec, files
 from spanscore.sources.http import CUT, Answer, Http, as_json, parsed, sliced, stored
 from spanscore.sources.location import Location
 from spanscore.sources.port import MAX_TRACE_BYTES, MAX_TRACE_SPANS, Found, Query, Stored
@@ -85,7 +85,7 @@ class Source:
             )
             body = self._parsed(answer, _V3_DEPTH, or_else={})
             if "result" in body:
-                request = json.from_object("traces", body["result"])
+                request = codec.from_object("traces", body["result"])
                 return _judged(
                     stored(
                         found.trace_id, [request], CUT if answer.is_cut else "", len(answer.body)

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from spanscore.errors import InputError
 from spanscore.model.span import Resource, Span, Value
-from spanscore.otlp.json import from_object
+from spanscore.otlp.codec import from_object
 from spanscore.sources.http import CUT, Answer, Http, parsed, stored
 from spanscore.sources.location import Location
 from spanscore.sources.port import Found, Query, Stored

@@ -9,7 +9,7 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError, Message
 
 from spanscore.errors import InputError
-from spanscore.otlp import json
+from spanscore.otlp import codec
 from spanscore.otlp.signal import WIRE
 from spanscore.sources.http import CUT, Answer, Http, parsed, sliced, stored
 from spanscore.sources.location import Location
@@ -202,7 +202,7 @@ def _found(query: Query, listed: Any) -> Iterator[Found]:
 def _request(trace: Any) -> Message:
     listed = trace.get("resourceSpans") or trace.get("batches") or []
     try:
-        return json.from_object("traces", {"resourceSpans": listed})
+        return codec.from_object("traces", {"resourceSpans": listed})
     except ValueError as error:
         raise InputError(f"Tempo answered with a trace that cannot be read: {error}") from None
 

@@ -71,6 +71,13 @@ def connect(config: Config) -> Engine:
     return engine
 
 
+def reader(config: Config) -> Engine:
+    """As `connect_reading`; raises ConfigError where there is no store too."""
+    if (engine := connect_reading(config)) is None:
+        raise no_store(config)
+    return engine
+
+
 def connect_reading(config: Config, *, is_limited: bool = False) -> Engine | None:
     """An engine that writes nothing, not even tables; None where there is no store at `config.url`.
 

@@ -137,7 +137,7 @@ class Database:
                     self._look()
             with self._readers, self._guard, connections.snapshot(self.engine) as connection:
                 yield connection
-            if self._file is not None and salvage.is_copied(self._file):
+            if self._file in salvage.copies:
                 self._suspect(f"{self._file} is damaged: what can be read of it is")
 
     def try_again(self) -> None:

@@ -98,9 +98,7 @@ def named(config: Config, name: str, tenant: str = "") -> external.Joined:
     A server may use the store meanwhile. Raises ConfigError where there is no store, RetryableError
     or PermanentError where it cannot be read.
     """
-    engine = connections.connect_reading(config)
-    if engine is None:
-        raise connections.no_store(config)
+    engine = connections.reader(config)
     try:
         with connections.snapshot(engine) as connection:
             wanted = (GIVEN, table.c.metric == name, *stored_rows.is_of(table, tenant))

@@ -9,8 +9,8 @@ from sqlalchemy.engine import Connection
 
 from spanscore.errors import ExistsError, NotFoundError, StateError
 from spanscore.model.external import Turn, spans_of
-from spanscore.model.headers import of_tenant, with_headers
 from spanscore.model.score import Evaluation
+from spanscore.model.span import of_tenant, with_headers
 from spanscore.model.trace import AgentTrace, Target, scope_of, session_key
 from spanscore.store import annotation, kept_scores, lookup, placement, records
 from spanscore.store.database import Database

@@ -20,8 +20,8 @@ from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
 from spanscore.errors import RetryableError
-from spanscore.model.headers import Headers
 from spanscore.model.json import dumps, loads
+from spanscore.model.span import Headers
 from spanscore.store import departures, ledger, pages, quarantine, recovery
 from spanscore.store.config import JournalConfig
 from spanscore.store.departures import Leaving

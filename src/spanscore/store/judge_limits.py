@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 from sqlalchemy import Row, delete, text
 from sqlalchemy.engine import Connection
 
-from spanscore.model.spending import Spending, Standing
+from spanscore.model.score import Spending, Standing
 from spanscore.store import connections
 from spanscore.store.connections import transaction
 from spanscore.store.schema import marks

@@ -12,8 +12,8 @@ from sqlalchemy import ColumnElement, Row, Select, case, func, or_, select
 from sqlalchemy.engine import Connection
 
 from spanscore.filters import Field, Fields, Filter, Kind
-from spanscore.model.headers import without_headers
 from spanscore.model.score import Evaluation, Failure, Skip
+from spanscore.model.span import without_headers
 from spanscore.model.trace import TURN_OUTCOMES, AgentTrace, tags_of
 from spanscore.store import connections, lookup, ordering, records, stored_rows
 from spanscore.store.config import Config
@@ -426,9 +426,7 @@ def pages(
     Raises ConfigError where there is no store, RetryableError or PermanentError where it cannot be
     read.
     """
-    engine = connections.connect_reading(config)
-    if engine is None:
-        raise connections.no_store(config)
+    engine = connections.reader(config)
     count, place = 0, None
     try:
         while limit is None or count < limit:

@@ -1,21 +1,23 @@
-"""What one server alone uses, or one of several does."""
+"""What one server alone uses, or one of several does: files, sessions and the lead."""
 
+import asyncio
 import fcntl
+import logging
 import os
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from sqlalchemy import text
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from spanscore import local_files
-from spanscore.errors import ConfigError, RetryableError
+from spanscore.errors import ConfigError, PermanentError, RetryableError
 
 _SHOWN_BYTES: Final = 300
 # Of the table, so that stores in several schemas of one database do not stop each other. The first
@@ -181,3 +183,64 @@ def _holder(path: Path) -> str:
     except OSError:
         text = ""
     return text or "it has not written its process id"
+
+
+_log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 1.0
+
+
+class Leadership:
+    """Has one of the servers on a store do what must be done once. Belongs to one event loop.
+
+    The only server on a store always leads.
+    """
+
+    def __init__(
+        self, lead: Callable[[], bool], try_again: Callable[[], None], *, is_shared: bool
+    ) -> None:
+        """`lead` and `try_again` are those of a `Store`, which others share or not."""
+        self._lead, self._try_again, self._is_shared = lead, try_again, is_shared
+        self._begun, self._ended = asyncio.Event(), asyncio.Event()
+        self._note(is_leader=not is_shared)
+
+    async def run(self) -> None:
+        """Look who leads until cancelled; where nobody does, this server does."""
+        while self._is_shared:
+            try:
+                is_leader = await asyncio.to_thread(self._lead)
+            except (RetryableError, PermanentError) as error:
+                _log.debug("nobody can tell who leads: %s", error)
+                is_leader = False
+            else:  # a server that does not lead may have nothing else to ask
+                with suppress(RetryableError, PermanentError):
+                    await asyncio.to_thread(self._try_again)
+            if is_leader != self.is_leader:
+                _log.info("this server %s", "leads" if is_leader else "leads no more")
+                self._note(is_leader=is_leader)
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def only(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do `work` while this server leads, from its beginning each time that it begins to.
+
+        Returns, or raises, as `work` does.
+        """
+        while True:
+            await self._begun.wait()
+            doing = asyncio.create_task(work())
+            ended = asyncio.create_task(self._ended.wait())
+            try:
+                await asyncio.wait({doing, ended}, return_when=asyncio.FIRST_COMPLETED)
+                if doing.done():
+                    return doing.result()
+            finally:
+                ended.cancel()
+                doing.cancel()
+                await asyncio.wait({doing})
+
+    def _note(self, *, is_leader: bool) -> None:
+        self.is_leader = is_leader
+        """Whether this server leads, as of the last look."""
+        now, other = (self._begun, self._ended) if is_leader else (self._ended, self._begun)
+        now.set()
+        other.clear()

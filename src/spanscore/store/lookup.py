@@ -113,12 +113,6 @@ def newest_of_sessions(
     }
 
 
-def known(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
-    """Agent trace id to (revision, digest) of those among `ids` that are stored."""
-    rows = [row for some in chunks(ids) for row in connection.execute(_KNOWN, {"ids": some}).all()]
-    return {id_: (revision, digest) for id_, revision, digest in rows}
-
-
 def left_over(
     connection: Connection, trace_ids: Collection[str], ids: Collection[str], tenant: str
 ) -> list[str]:
@@ -328,9 +322,6 @@ def _newest_of_subjects() -> Select[Any]:
 
 # Built once: SQLAlchemy takes longer to build and to recognise such a statement than the database
 # to answer it.
-_KNOWN = select(agent_traces.c.id, agent_traces.c.revision, agent_traces.c.digest).where(
-    agent_traces.c.id.in_(bindparam("ids", expanding=True))
-)
 _SESSION_TRACES = _of_sessions(
     *(
         agent_traces.c[name]

@@ -97,7 +97,8 @@ def _unchanged(file: Path) -> Iterator[None]:
 
 
 _copying: Final = threading.Lock()
-_copies: dict[Path, tuple[Any, "tempfile.TemporaryDirectory[str]"]] = {}
+copies: dict[Path, tuple[Any, "tempfile.TemporaryDirectory[str]"]] = {}
+"""The copies that this process reads from, by the damaged file."""
 
 
 def copy_of(file: Path, create: Callable[[sqlite3.Connection], object]) -> Path:
@@ -105,25 +106,20 @@ def copy_of(file: Path, create: Callable[[sqlite3.Connection], object]) -> Path:
     with _copying:
         log = file.with_name(f"{file.name}-wal")
         now = [(x.st_ino, x.st_size, x.st_mtime_ns) for x in map(_stat, (file, log)) if x]
-        if file not in _copies or _copies[file][0] != now:
+        if file not in copies or copies[file][0] != now:
             folder = tempfile.TemporaryDirectory(prefix="spanscore-")
             copied = save(file, Path(folder.name) / file.name, create)
             if not any(x.saved or x.is_exact for x in copied):
                 raise InputError(f"{file}: nothing of it can be read")
             _log.error("%s is damaged: %s", file, loss_of(copied))
-            _copies[file] = now, folder
-        return Path(_copies[file][1].name) / file.name
-
-
-def is_copied(file: Path) -> bool:
-    """Whether this process has met damage in a file, and reads from a copy."""
-    return file in _copies
+            copies[file] = now, folder
+        return Path(copies[file][1].name) / file.name
 
 
 def forget(file: Path) -> None:
     """Read from a file itself again."""
     with _copying:
-        _copies.pop(file, None)
+        copies.pop(file, None)
 
 
 def _stat(file: Path) -> os.stat_result | None:

@@ -24,14 +24,13 @@ from spanscore.store import (
     kept_scores,
     listing,
     lookup,
+    pending,
     placement,
     records,
     schema,
     session_lists,
     stored_rows,
-    unanswered,
 )
-from spanscore.store import undelivered as not_delivered
 from spanscore.store.annotation import Annotation
 from spanscore.store.calibrations import Labels
 from spanscore.store.config import Config
@@ -40,14 +39,11 @@ from spanscore.store.database import NO_GUARD, Database, Pruned, prune_step, sec
 from spanscore.store.given_scores import GivenScores
 from spanscore.store.lookup import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.monitors import MonitorStore, last_read
+from spanscore.store.pending import Missing, Unanswered
 from spanscore.store.runs import RunTables
-from spanscore.store.schema import (
-    agent_traces,
-    marks,
-)
+from spanscore.store.schema import agent_traces, marks
 from spanscore.store.schema import scores as stored_scores
 from spanscore.store.stored_rows import IMPORTED, StoredTrace
-from spanscore.store.unanswered import Missing, Unanswered
 
 __all__ = ["MAX_SESSION_TRACES", "Missing", "SessionRecord", "Store", "StoredTrace", "Unanswered"]
 
@@ -225,7 +221,7 @@ class Store:
                     # what is there already, imported or an earlier revision, may lose responses
                     left |= placement.of_responses(connection, [x.trace.id for x in traces])
                 gone_bytes = stored_rows.take_out(connection, gone)
-                unanswered.forget_traces(connection, gone)
+                pending.forget_traces(connection, gone)
                 trace_bytes = (
                     stored_rows.put_traces(connection, traces, self._last_row, now_ns) - gone_bytes
                 )
@@ -238,7 +234,9 @@ class Store:
                     now_ns=now_ns,
                     removed=left,
                 )
-                unanswered.note(connection, [x for x in scored if x.run is None], missing, now_ns)
+                pending.note_missing(
+                    connection, [x for x in scored if x.run is None], missing, now_ns
+                )
                 if evaluated:
                     outdated = {*map(stored_rows.subject_of, scored)}
                     outdated.difference_update(map(stored_rows.subject_of, new))
@@ -390,20 +388,20 @@ class Store:
         with self._database.writing() as connection:
             return change(connection)
 
-    known = _reads(lookup.known)
+    known = _reads(stored_rows.known)
     left_over = _reads(lookup.left_over)
     list_scores = _reads(listing.scores)
     list_traces = _reads(listing.traces)
     list_sessions = _reads(session_lists.sessions)
-    undelivered = _reads(not_delivered.counts)
-    to_send_again = _reads(not_delivered.to_resend)
-    settle = _writes(not_delivered.settle)
-    count_unanswered = _reads(unanswered.count)
-    put_off = _writes(unanswered.put_off)
-    make_due = _writes(unanswered.make_due)
-    forget = _writes(unanswered.forget)
-    give_up = _writes(unanswered.give_up)
-    unanswered = _reads(unanswered.due)
+    undelivered = _reads(pending.counts)
+    to_send_again = _reads(pending.to_resend)
+    settle = _writes(pending.settle)
+    count_unanswered = _reads(pending.count)
+    put_off = _writes(pending.put_off)
+    make_due = _writes(pending.make_due)
+    forget = _writes(pending.forget_missing)
+    give_up = _writes(pending.give_up)
+    unanswered = _reads(pending.due)
 
     def open_sessions(self, since_ns: int | None = None) -> list[tuple[str, int]]:
         """(session key, Unix ns when its last trace was stored) of sessions that went on since
@@ -500,7 +498,7 @@ class Store:
         delivered.
         """
         with self._database.writing() as connection:
-            not_delivered.note(connection, undelivered)
+            pending.note_undelivered(connection, undelivered)
             changed = connection.execute(
                 update(marks).where(_IS_EXPORTED, marks.c.name == exporter).values(number=seq)
             )
@@ -620,7 +618,7 @@ def _refuse_outdated(
         revision, uid = newest.get((stored_rows.subject_of(score), score.metric), (0, ""))
         if score.revision <= revision and score.uid != uid:
             raise ConflictError(f"{score.metric} of {score.subject_id} was evaluated meanwhile")
-    known = lookup.known(connection, [x.trace.id for x in traces if x.revision != IMPORTED])
+    known = stored_rows.known(connection, [x.trace.id for x in traces if x.revision != IMPORTED])
     for stored in traces:
         revision, digest = known.get(stored.trace.id, (IMPORTED, ""))
         is_outdated = (stored.revision, stored.digest) != (revision, digest)

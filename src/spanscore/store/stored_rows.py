@@ -33,9 +33,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Connection
 
-from spanscore.model.external import responses_of
 from spanscore.model.score import Evaluation
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, responses_of
 from spanscore.store import records
 from spanscore.store.schema import (
     BLOCK,
@@ -397,3 +396,14 @@ def forget_deleted(connection: Connection) -> None:
     if oldest is not None:
         stale = stale.where(marks.c.number < oldest)
     connection.execute(stale)
+
+
+_KNOWN = select(agent_traces.c.id, agent_traces.c.revision, agent_traces.c.digest).where(
+    agent_traces.c.id.in_(bindparam("ids", expanding=True))
+)
+
+
+def known(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+    """Agent trace id to (revision, digest) of those among `ids` that are stored."""
+    rows = [row for some in chunks(ids) for row in connection.execute(_KNOWN, {"ids": some}).all()]
+    return {id_: (revision, digest) for id_, revision, digest in rows}

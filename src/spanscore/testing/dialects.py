@@ -13,7 +13,7 @@ from spanscore.model.json import dumps, loads
 from spanscore.model.span import Attributes, LogRecord, Span, Value
 from spanscore.model.step import Step
 from spanscore.model.trace import AgentTrace
-from spanscore.otlp import codec, files, json
+from spanscore.otlp import codec, files
 from spanscore.otlp.files import Telemetry
 from spanscore.rebuild import rebuild_all
 
@@ -135,9 +135,9 @@ def _telemetry(recorded: Recorded) -> Telemetry:
 def _from_object(recorded: dict[str, Any]) -> Telemetry:
     found = Telemetry()
     if "resourceSpans" in recorded:
-        found.spans += codec.spans(json.from_object("traces", recorded))
+        found.spans += codec.spans(codec.from_object("traces", recorded))
     if "resourceLogs" in recorded:
-        found.logs += codec.log_records(json.from_object("logs", recorded))
+        found.logs += codec.log_records(codec.from_object("logs", recorded))
     return found
 
 

@@ -11,7 +11,7 @@ from spanscore import rebuild, turns
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.evaluation.engine import FirstScores
 from spanscore.model.trace import AgentTrace
-from spanscore.span_attributes import SpanAttributes
+from spanscore.watches import SpanAttributes
 
 
 class Source(Protocol):
@@ -127,7 +127,7 @@ IsReferredTo: TypeAlias = "Callable[[ReadJob, Sequence[str], turns.DelegationHin
 hints.
 """
 
-_SCORED = frozenset({JobKind.TRACE, JobKind.EARLY})
+SCORED = frozenset({JobKind.TRACE, JobKind.EARLY})
 """The kinds of jobs whose agent traces are scored as those of one trace."""
 
 
@@ -175,7 +175,7 @@ class JobReader:
         hints = rebuilt.hints() if self._stitching.uses("delegation") else None
         is_linked = is_referred_to(job, rebuilt.ids_of_calls, hints)
         fragment = rebuilt.fragment(self._stitching, is_referred_to=is_linked)
-        scored = _with_attributes(rebuilt.traces, attributes) if job.kind in _SCORED else ()
+        scored = _with_attributes(rebuilt.traces, attributes) if job.kind in SCORED else ()
         return ReadResult(job, scored, fragment, rebuilt.ids_of_calls, hints)
 
 

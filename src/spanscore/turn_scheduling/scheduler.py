@@ -12,9 +12,8 @@ from spanscore import turns
 from spanscore.assemble import fragments
 from spanscore.assemble.assembler import Cut
 from spanscore.assemble.config import Config
-from spanscore.turn_scheduling.jobs import JobKind, JobReader, ReadJob, ReadResult, Source
-from spanscore.turn_scheduling.pending_turns import PendingTurns
-from spanscore.turn_scheduling.trace_states import State, TraceStates
+from spanscore.turn_scheduling.jobs import SCORED, JobKind, JobReader, ReadJob, ReadResult, Source
+from spanscore.turn_scheduling.trace_states import PendingTurns, State, TraceStates
 from spanscore.turns.basis import stitch_keys
 
 _log = logging.getLogger(__name__)
@@ -29,9 +28,6 @@ _MOST_IN_WORK = 100
 """Traces in work while others are read early: above it nothing is read that may have to be read
 again.
 """
-
-_SCORED = frozenset({JobKind.TRACE, JobKind.EARLY})
-"""The kinds of jobs whose agent traces are scored as those of one trace."""
 
 
 class TenantScheduler:
@@ -221,7 +217,7 @@ class TenantScheduler:
         other.
         """
         job = result.job
-        is_new = job.kind in _SCORED
+        is_new = job.kind in SCORED
         if (
             is_new
             and result.fragment is None

@@ -18,16 +18,28 @@ from spanscore.model.trace import (
     TurnOutcome,
 )
 from spanscore.turns.basis import conversation
-from spanscore.turns.basis.tree import Tree
+from spanscore.turns.basis.conversation import Tree
 from spanscore.turns.calls import tool_calls
 from spanscore.turns.calls.call_facts import finished
 from spanscore.turns.damaged_facts import Lost, damaged, lost_of
-from spanscore.turns.facts import agent
+from spanscore.turns.facts import agent, source, user_input
 from spanscore.turns.facts.agent import available_tools, usage
-from spanscore.turns.facts.source import Sourced, TurnSteps, first
-from spanscore.turns.facts.sources import SOURCES
+from spanscore.turns.facts.source import FirstOf, Sourced, TurnSteps, first
 from spanscore.turns.split import split
 from spanscore.turns.stitch.stitcher import merge
+
+SOURCES: dict[str, FirstOf[TurnSteps]] = {
+    "user_input": user_input.QUESTION_SOURCES,
+    "final_output": user_input.SOURCES,
+    "system_instructions": agent.INSTRUCTION_SOURCES,
+    "plan": user_input.PLAN_SOURCES,
+    "history": user_input.HISTORY_SOURCES,
+    "session_id": agent.SESSION_SOURCES,
+    "user_id": agent.USER_SOURCES,
+    "agent_name": agent.NAME_SOURCES,
+    "expected": source.EXPECTED_SOURCES,
+}
+"""For each fact its sources: the first that has a value counts."""
 
 
 @record()

@@ -8,12 +8,12 @@ from spanscore.model.step import Reading, Step
 from spanscore.model.trace import Tool
 from spanscore.turns import attribute_finder
 from spanscore.turns.attribute_finder import AttributeFinder, FactGetter, Rereader
+from spanscore.turns.builder import SOURCES
 from spanscore.turns.calls import call_facts, tool_calls
 from spanscore.turns.calls.call_facts import Call
 from spanscore.turns.facts import agent
 from spanscore.turns.facts.agent import DESCRIBED, OFFERED, available_tools, listed
 from spanscore.turns.facts.source import FirstOf, Source, Sourced, TurnSteps, first
-from spanscore.turns.facts.sources import SOURCES
 from spanscore.turns.stitch.fragment import Join
 
 MAX_EXPLAINED = 50

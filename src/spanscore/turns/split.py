@@ -10,9 +10,8 @@ from spanscore.model.span import Span
 from spanscore.model.step import Message, Step
 from spanscore.threads import cached_property
 from spanscore.turns.basis import conversation, tool_boundary
-from spanscore.turns.basis.conversation import final_text
+from spanscore.turns.basis.conversation import Tree, final_text
 from spanscore.turns.basis.tool_boundary import ToolBoundary
-from spanscore.turns.basis.tree import Tree
 
 _UNITS = frozenset({"agent", "workflow", "model"})
 

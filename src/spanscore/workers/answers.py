@@ -12,7 +12,6 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 from spanscore import dialects, metrics, turns
 from spanscore.assemble.backlog import Requests
 from spanscore.assemble.fragments import Units
-from spanscore.content import ContentNote, ContentNotes
 from spanscore.dialects import SpanNames
 from spanscore.embed import open_embedder
 from spanscore.embed.config import Config as Embedding
@@ -37,6 +36,7 @@ from spanscore.telemetry import Meter, about, configure_logging, declared
 from spanscore.telemetry.declared import Declared
 from spanscore.telemetry.logs import stack
 from spanscore.turn_scheduling import JobKind, JobReader, ReadJob, ReadResult
+from spanscore.watches import ContentNote, ContentNotes
 
 
 @dataclass(frozen=True, slots=True)

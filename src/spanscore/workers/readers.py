@@ -15,13 +15,13 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from spanscore import worker_processes
 from spanscore.assemble.assembler import Cut
-from spanscore.content import ContentNote
 from spanscore.errors import SpanscoreError
 from spanscore.evaluation.engine import BatchScores
 from spanscore.model.trace import in_scope
 from spanscore.telemetry import Meter, declared
 from spanscore.threads import Precedence, Turns
 from spanscore.turn_scheduling import JobKind, ReadJob, ReadResult, TurnScheduler
+from spanscore.watches import ContentNote
 from spanscore.worker_processes import NotForkedError, Place, WorkerDiedError, apart
 from spanscore.workers import answers
 from spanscore.workers.answers import Answers, Evaluating, Failed, Scored, SessionKeys, Setup, Task

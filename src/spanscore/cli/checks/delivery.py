@@ -32,7 +32,7 @@ from spanscore.export.config import (
     PhoenixConfig,
     SinkSettings,
 )
-from spanscore.export.json_api import JsonApi
+from spanscore.export.http import JsonApi
 from spanscore.export.port import Exporter, UnsupportedSignalError
 from spanscore.otlp import codec
 from spanscore.otlp.signal import WIRE, Signal

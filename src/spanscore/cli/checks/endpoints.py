@@ -19,7 +19,7 @@ from spanscore.evaluation.rules import DEFAULT, Rule
 from spanscore.model.json import loads
 from spanscore.otlp.signal import WIRE
 from spanscore.receive.config import Grpc, Tls, split_endpoint
-from spanscore.receive.health import ELSEWHERE
+from spanscore.receive.server import ELSEWHERE
 from spanscore.telemetry import declared, formats
 
 _TIMEOUT_S = 3.0

@@ -16,8 +16,7 @@ from spanscore.dialects.forms.tool_results import (
     stated_answer,
 )
 from spanscore.dialects.forms.truncation import is_cut, is_damaged
-from spanscore.model.json import Json
-from spanscore.model.masks import is_masked
+from spanscore.model.json import Json, is_masked
 from spanscore.model.step import Message, MessageFact, ToolResult
 from spanscore.model.trace import Attachment, RequestedCall
 

@@ -34,7 +34,7 @@ from spanscore.dialects.forms.structure import (
 )
 from spanscore.dialects.forms.tool_results import bare_texts
 from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_cut_or_redacted, is_damaged
-from spanscore.model.masks import is_masked
+from spanscore.model.json import is_masked
 from spanscore.model.span import Value
 from spanscore.model.step import Message, MessageFact, ToolResult
 from spanscore.model.trace import RequestedCall, Tool

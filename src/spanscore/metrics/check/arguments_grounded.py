@@ -20,8 +20,7 @@ from spanscore.metrics.check._check import (
 )
 from spanscore.metrics.check._grounds import EMAIL, Grounds, dates_in
 from spanscore.metrics.check._spelling import Spellings
-from spanscore.model.json import Json, dumps, printed
-from spanscore.model.masks import hides_values
+from spanscore.model.json import Json, dumps, hides_values, printed
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import name_words
 from spanscore.model.trace import AgentTrace, ToolCall

@@ -14,7 +14,7 @@ from spanscore.metrics.check._check import (
     not_applicable,
     not_recorded,
 )
-from spanscore.model.masks import hides_values
+from spanscore.model.json import hides_values
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import bare
 from spanscore.model.trace import ToolCall

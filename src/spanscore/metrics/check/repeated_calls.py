@@ -16,8 +16,7 @@ from spanscore.metrics.check._check import (
     not_recorded,
     user_texts,
 )
-from spanscore.model.json import dumps
-from spanscore.model.masks import hides_values
+from spanscore.model.json import dumps, hides_values
 from spanscore.model.score import Skip
 from spanscore.model.tool_names import is_polled, only_reads, varies
 from spanscore.model.trace import ToolCall

@@ -22,8 +22,7 @@ from pydantic import (
 
 from spanscore.judge.answer import read_parts
 from spanscore.judge.marks import NOTICE, fence
-from spanscore.metrics._base import Metric, Threshold
-from spanscore.metrics._questions import EVIDENCE
+from spanscore.metrics._base import EVIDENCE, Metric, Threshold
 from spanscore.metrics.expected import ExpectedCall
 from spanscore.model.json import dumps
 from spanscore.model.score import ScopeKind, Skip

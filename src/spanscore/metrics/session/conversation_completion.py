@@ -5,8 +5,18 @@ from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from spanscore.metrics._base import Answers, JudgedSession, Question
-from spanscore.metrics._questions import CONDITIONS, FACTS, LACKING, LAST_WORD, MET, UNKNOWN, WISHES
+from spanscore.metrics._base import (
+    CONDITIONS,
+    FACTS,
+    LACKING,
+    LAST_WORD,
+    MET,
+    UNKNOWN,
+    WISHES,
+    Answers,
+    JudgedSession,
+    Question,
+)
 from spanscore.model.options import Described
 from spanscore.model.score import Score, Skip
 from spanscore.model.trace import AgentTrace, Session

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spanscore.metrics._base import Judgement, Question
-from spanscore.metrics._questions import NO_PLAN, PLAN, TASK, OfPlan
+from spanscore.metrics._base import NO_PLAN, PLAN, TASK, Judgement, OfPlan, Question
 
 _QUESTION = Question(
     "plan_quality",

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spanscore.metrics._base import Answers, Judged, Judgement, Question
-from spanscore.metrics._questions import TASK
+from spanscore.metrics._base import TASK, Answers, Judged, Judgement, Question
 from spanscore.model.trace import AgentTrace
 
 _QUESTION = Question(

@@ -3,8 +3,18 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spanscore.metrics._base import Answers, Judged, Judgement, Question
-from spanscore.metrics._questions import CONDITIONS, LACKING, MET, OUTCOME, TASK, UNKNOWN
+from spanscore.metrics._base import (
+    CONDITIONS,
+    LACKING,
+    MET,
+    OUTCOME,
+    TASK,
+    UNKNOWN,
+    Answers,
+    Judged,
+    Judgement,
+    Question,
+)
 from spanscore.model.trace import AgentTrace
 
 _QUESTION = Question(

@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from spanscore import dialects
 from spanscore.config import Settings
-from spanscore.content import ContentWatch
 from spanscore.embed import open_embedder
 from spanscore.embed.port import PROVIDER, Embedder
 from spanscore.errors import InputError, line_of
@@ -34,6 +33,7 @@ from spanscore.suites import Case, Suite, Trial
 from spanscore.suites.matches import Recording
 from spanscore.suites.trial import Answers, Trying
 from spanscore.threads import Loop
+from spanscore.watches import ContentWatch
 
 
 class Scoring:

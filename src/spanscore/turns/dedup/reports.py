@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from spanscore.model.span import Span
 from spanscore.model.step import Step
-from spanscore.turns.basis.tree import Place, Tree
+from spanscore.turns.basis.conversation import Place, Tree
 from spanscore.turns.dedup.identity import (
     COUNTS,
     CallIdentity,

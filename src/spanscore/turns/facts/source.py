@@ -7,8 +7,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from spanscore.model.span import Span, record
 from spanscore.model.step import Message, MessageFact, Step, StepFact
 from spanscore.turns.basis import conversation
-from spanscore.turns.basis.conversation import final_text
-from spanscore.turns.basis.tree import Tree
+from spanscore.turns.basis.conversation import Tree, final_text
 from spanscore.turns.dedup import reports
 
 

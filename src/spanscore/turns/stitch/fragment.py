@@ -10,8 +10,8 @@ from spanscore.model.step import Reading, Step
 from spanscore.model.trace import AgentTrace
 from spanscore.threads import cached_property
 from spanscore.turns.basis import tool_boundary
+from spanscore.turns.basis.conversation import Tree
 from spanscore.turns.basis.tool_boundary import UNRECORDED, ToolBoundary, Wanted, latest, wanted
-from spanscore.turns.basis.tree import Tree
 from spanscore.turns.facts.source import TurnSteps
 from spanscore.turns.split import split
 from spanscore.turns.stitch import gateway

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from spanscore.turns.basis import stitch_keys, tool_boundary
+from spanscore.turns.basis.conversation import MAX_SKEW_NS
 from spanscore.turns.basis.tool_boundary import ToolBoundary, may_meet
-from spanscore.turns.basis.tree import MAX_SKEW_NS
 from spanscore.turns.stitch.fragment import Clue, ReadTrace, Sign, TraceFragment
 from spanscore.turns.stitch.groups import Groups, Reason, agree, latest, order, shown
 

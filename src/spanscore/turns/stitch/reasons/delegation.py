@@ -16,7 +16,7 @@ from spanscore.model.json import Json, dumps, loads
 from spanscore.model.step import Reading
 from spanscore.model.trace import AgentTrace
 from spanscore.turns.basis import stitch_keys
-from spanscore.turns.basis.tree import MAX_SKEW_NS, Times, may_lie_in
+from spanscore.turns.basis.conversation import MAX_SKEW_NS, Times, may_lie_in
 from spanscore.turns.stitch.fragment import Clue, ReadTrace, Sign, TraceFragment
 from spanscore.turns.stitch.groups import Group, Groups, Reason, agree, agree_in_user, shown
 
