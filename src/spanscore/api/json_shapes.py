@@ -8,6 +8,8 @@ names the field.
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import resources
 from typing import Any, Final, TypeAlias
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -41,19 +43,13 @@ _LARGE: Final = {
 }
 """Those that may be texts: not every reader of JSON has such numbers."""
 
-_MAX_ITEMS: Final = {
-    f"spanscore.v1.{field}": most
-    for field, most in (
-        ("AgentTrace.trace_ids", 10_000),
-        ("AnnotationQueue.against", 20),
-        ("BatchCreateScoresRequest.requests", 1000),
-        ("ImportTracesRequest.traces", 1000),
-        ("QueryScoreDistributionRequest.quantiles", 20),
-        ("RunTarget.session_ids", 50_000),
-        ("RunTarget.trace_ids", 50_000),
-    )
-}
-"""How many values a list may have, where the OpenAPI document says so."""
+
+@cache
+def _schemas() -> Mapping[str, Any]:
+    """The messages in the OpenAPI document."""
+    document = loads(resources.files("spanscore.api").joinpath("openapi.json").read_bytes())
+    return document["components"]["schemas"]  # type: ignore[no-any-return]  # of our own making
+
 
 _MAX_VALUES: Final = 200_000
 """How many values a request may have in all: twice as many as the ids of the largest run."""
@@ -155,7 +151,8 @@ class _Request:
         if not isinstance(given, list):
             yield "", f"{_shown(given)} is no list; {_LEAVE_OUT}"
             return
-        most = _MAX_ITEMS.get(field.full_name, _MAX_VALUES)
+        described = _schemas().get(field.containing_type.full_name, {}).get("properties", {})
+        most = described.get(field.json_name, {}).get("maxItems", _MAX_VALUES)
         if len(given) > most:
             yield "", f"has {len(given):,} values: give {most:,} at most"
             return
