@@ -94,8 +94,10 @@ def test_the_class_says_what_it_is(name, metric):
 
 @every
 def test_the_file_bears_the_metrics_name(name, metric):
-    folder = "" if issubclass(metric, RubricMetric | Check) else f"{metric.scope}."
-    assert metric.__module__ == f"spanscore.metrics.{folder}{name}"
+    folder = "" if issubclass(metric, Check) else f"{metric.scope}."
+    of_rubric = issubclass(metric, RubricMetric)
+    file = "rubric.built_in" if of_rubric else f"{folder}{name}"
+    assert metric.__module__ == f"spanscore.metrics.{file}"
 
 
 @every

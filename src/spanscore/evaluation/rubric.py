@@ -13,7 +13,7 @@ from spanscore.errors import FieldError, InputError, nearest
 from spanscore.metrics import Criterion, RubricMetric
 from spanscore.metrics import rubric as criterial
 from spanscore.metrics.rubric import PREFIX, Expected
-from spanscore.metrics.rubric.overall import Overall
+from spanscore.metrics.rubric.built_in import Overall
 from spanscore.model.options import Options
 from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score, Skip, reaches
 

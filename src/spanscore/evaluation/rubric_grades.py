@@ -29,7 +29,7 @@ from spanscore.judge.transcript import Renderer, Transcript, estimate_tokens
 from spanscore.metrics import Criterion
 from spanscore.metrics import rubric as criterial
 from spanscore.metrics.rubric import NOTHING_EXPECTED, Expected
-from spanscore.metrics.rubric.overall import Overall
+from spanscore.metrics.rubric.built_in import Overall
 from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score, Skip, reaches
 from spanscore.model.trace import Session
 

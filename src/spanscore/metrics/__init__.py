@@ -1,4 +1,4 @@
-"""The metrics: one file each, found by scanning."""
+"""The metrics, found by scanning their modules."""
 
 import functools
 from collections.abc import Iterator
