@@ -7,7 +7,7 @@ that is less deep; a `x_json` is given as `x`. What only the server sets has non
 
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -84,6 +84,9 @@ _GIVEN: Final[Mapping[str, tuple[str, ...]]] = {
 _USUAL: Final = {"CreateScore": {"score.evaluator.source": "human"}}
 """By method the fields that have a value where none is given."""
 
+_SCALE: Final = "Scale"
+"""Given as its two values."""
+
 _BY_ITSELF: Final = {"page_token", "update_mask"}
 _SUBJECTS: Final = {"name", "parent"}
 _TYPES: Final = {
@@ -143,7 +146,10 @@ def _keywords(message: Any, subject: str) -> dict[str, _Keyword]:
 
 
 def _is_ours(message: Any) -> bool:
-    return message is not None and not message.full_name.startswith("google.")
+    """Whether a field's message is one with fields of its own, no map and none of protobuf's."""
+    if message is None or message.GetOptions().map_entry:
+        return False
+    return not message.full_name.startswith("google.")
 
 
 def _comments() -> dict[str, str]:
@@ -169,15 +175,14 @@ def _comments() -> dict[str, str]:
 COMMENTS: Final = _comments()
 
 
-def _type(field: Any, fields_of: dict[str, Any]) -> str:
+def _type(field: Any) -> str:
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
         value = message.fields_by_name["value"]
-        return f"Mapping[str, {_type(value, fields_of)}]"
-    if message is not None and message.full_name == "spanscore.v1.Scale":
+        return f"Mapping[str, {_type(value)}]"
+    if message is not None and message.name == _SCALE:
         one = "tuple[float, float]"
     elif _is_ours(message):
-        fields_of.setdefault(message.name, message)
         one = f"{message.name}Fields"
     elif message is not None or field.name.endswith("_json"):
         one = "Mapping[str, Any]"
@@ -196,14 +201,14 @@ def _docstring(text: str | None, indent: str) -> str:
     return f'{indent}"""' + f"\n{indent}".join(lines) + f'{end}"""\n'
 
 
-def _typed_dict(name: str, keywords: Mapping[str, _Keyword], about: str, of: dict[str, Any]) -> str:
+def _typed_dict(name: str, base: str, about: str, keywords: Iterable[_Keyword]) -> str:
     fields = "\n".join(
-        f'    {x.name}: "{_type(x.field, of)} | None"\n'
+        f'    {x.name}: "{_type(x.field)} | None"\n'
         + _docstring(COMMENTS.get(f"{x.field.containing_type.name}.{x.field.name}"), "    ")
-        for x in keywords.values()
+        for x in keywords
         if x.name.isidentifier()
     )
-    return f"\n\nclass {name}(TypedDict, total=False):\n{_docstring(about, '    ')}\n{fields}"
+    return f"\n\nclass {name}({base}, total=False):\n{_docstring(about, '    ')}\n{fields}"
 
 
 def _items(answer: Any) -> Any:
@@ -283,17 +288,11 @@ class _Clients:
     def __init__(self) -> None:
         names = sorted(x.stem for x in _PROTOS.glob("*.proto"))
         self._modules = {x: import_module(f"spanscore.api.v1.{x}_pb2") for x in names}
-        self._nested: dict[str, Any] = {}
         self._dicts: list[str] = []
         self._places: dict[str, dict[str, _Keyword]] = {}
         self._classes = [
             self._class(client, prefix) for client in CLIENTS for prefix in ("", "Async")
         ]
-        done = 0
-        while done < len(self._nested):
-            name = list(self._nested)[done]
-            self._declare(name, self._nested[name].name, f"What a {name} has.", self._nested[name])
-            done += 1
 
     def _class(self, client: str, prefix: str) -> str:
         service, about, methods = CLIENTS[client]
@@ -304,18 +303,34 @@ class _Clients:
             method = module.DESCRIPTOR.services_by_name[service].methods_by_name[rpc]
             request = method.input_type
             if not prefix:
-                self._declare(rpc, request.name, f"The keywords of `{client}.{name}`.", request)
+                self._declare(rpc, f"The keywords of `{client}.{name}`.", request)
             fields = f"{rpc}Fields" if self._places[request.name] else ""
             doc = f"As `{client}.{name}`." if prefix else COMMENTS[rpc]
             body += _method(name, method, _subject(request), fields, prefix, doc)
         return body
 
-    def _declare(self, name: str, message: str, about: str, descriptor: Any) -> None:
-        """Declare the keywords for the fields of a message, where it has any."""
-        keywords = _keywords(descriptor, _subject(descriptor))
-        self._places[message] = keywords
+    def _declare(self, name: str, about: str, message: Any) -> None:
+        """Declare the keywords for the fields of a message, where it has any; before it those of
+        the messages in it, of which one may be a part of it as it is.
+        """
+        if message.name in self._places or message.name == _SCALE:
+            return
+        keywords = _keywords(message, _subject(message))
+        self._places[message.name] = keywords
+        bases = [""]
+        for field in _given(message, has_etag=False).values():
+            inner = field.message_type
+            if _is_ours(inner):
+                self._declare(inner.name, f"What a {inner.name} has.", inner)
+                bases += [inner.name] * self._is_part(self._places.get(inner.name, {}), keywords)
+        base = max(bases, key=lambda x: len(self._places.get(x, ())))
+        own = [x for x in keywords.values() if x.name not in self._places.get(base, ())]
         if keywords:
-            self._dicts.append(_typed_dict(f"{name}Fields", keywords, about, self._nested))
+            kind = f"{base}Fields" if base else "TypedDict"
+            self._dicts.append(_typed_dict(f"{name}Fields", kind, about, own))
+
+    def _is_part(self, inner: Mapping[str, _Keyword], whole: Mapping[str, _Keyword]) -> bool:
+        return all(x in whole and whole[x].field is inner[x].field for x in inner)
 
     def text(self) -> str:
         """The module."""

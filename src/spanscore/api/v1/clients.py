@@ -33,19 +33,8 @@ else:  # at run time one stub serves both
     TraceServiceAsyncStub = TraceServiceStub
 
 
-class SummarizeScoresFields(TypedDict, total=False):
-    """The keywords of `Analytics.summarize`."""
-
-    selection: "ScoreSelectionFields | None"
-
-    group_by: "Sequence[str] | None"
-    """What figures are kept apart by, beside metric, scope and source: service, agent,
-    environment, version, model, outcome, tool, evaluator, evaluator_version, evaluator_kind,
-    judge_model, rule. By tool a score counts for each tool that its trace called.
-    """
-
-    level: "float | None"
-    """How often intervals are to contain the true figure, between 0 and 1. Not set: 0.95."""
+class ScoreSelectionFields(TypedDict, total=False):
+    """What a ScoreSelection has."""
 
     filter: "str | None"
     """Conditions (AIP-160) on how scores were made: metric, scope, source ("spanscore" for what
@@ -72,7 +61,22 @@ class SummarizeScoresFields(TypedDict, total=False):
     """
 
 
-class QueryScoreTrendFields(TypedDict, total=False):
+class SummarizeScoresFields(ScoreSelectionFields, total=False):
+    """The keywords of `Analytics.summarize`."""
+
+    selection: "ScoreSelectionFields | None"
+
+    group_by: "Sequence[str] | None"
+    """What figures are kept apart by, beside metric, scope and source: service, agent,
+    environment, version, model, outcome, tool, evaluator, evaluator_version, evaluator_kind,
+    judge_model, rule. By tool a score counts for each tool that its trace called.
+    """
+
+    level: "float | None"
+    """How often intervals are to contain the true figure, between 0 and 1. Not set: 0.95."""
+
+
+class QueryScoreTrendFields(ScoreSelectionFields, total=False):
     """The keywords of `Analytics.trend`."""
 
     selection: "ScoreSelectionFields | None"
@@ -90,32 +94,8 @@ class QueryScoreTrendFields(TypedDict, total=False):
     UTC.
     """
 
-    filter: "str | None"
-    """Conditions (AIP-160) on how scores were made: metric, scope, source ("spanscore" for what
-    spanscore measured), evaluator, evaluator_version, evaluator_kind, judge_model, rule; and on
-    what was scored: service, agent, environment, version (service.version), model (the first
-    that the trace called), outcome (how the turn ended), tool (`tool:search`: one that the
-    trace called); and on its tags (`tags:beta`). OR and NOT join conditions of one of the three
-    kinds.
-    """
 
-    start_ns: "int | None"
-    """Only scores of what happened then or later, in nanoseconds since the Unix epoch: of turns
-    that began then, and of sessions whose last turn did. A score that somebody gave to what is
-    not stored happened when it was given.
-    """
-
-    end_ns: "int | None"
-    """Only scores of what happened earlier than that."""
-
-    run: "str | None"
-    """The scores of this evaluation run, runs/{run}. Not set: those that were made as traces came,
-    and what others gave. Scores may stay when their run is deleted, so a run that is not there
-    is no error.
-    """
-
-
-class QueryScoreDistributionFields(TypedDict, total=False):
+class QueryScoreDistributionFields(ScoreSelectionFields, total=False):
     """The keywords of `Analytics.distribution`."""
 
     selection: "ScoreSelectionFields | None"
@@ -128,30 +108,6 @@ class QueryScoreDistributionFields(TypedDict, total=False):
 
     quantiles: "Sequence[float] | None"
     """Which quantiles, such as 0.9, at most 20. Not set: 0.1, 0.25, 0.5, 0.75 and 0.9."""
-
-    filter: "str | None"
-    """Conditions (AIP-160) on how scores were made: metric, scope, source ("spanscore" for what
-    spanscore measured), evaluator, evaluator_version, evaluator_kind, judge_model, rule; and on
-    what was scored: service, agent, environment, version (service.version), model (the first
-    that the trace called), outcome (how the turn ended), tool (`tool:search`: one that the
-    trace called); and on its tags (`tags:beta`). OR and NOT join conditions of one of the three
-    kinds.
-    """
-
-    start_ns: "int | None"
-    """Only scores of what happened then or later, in nanoseconds since the Unix epoch: of turns
-    that began then, and of sessions whose last turn did. A score that somebody gave to what is
-    not stored happened when it was given.
-    """
-
-    end_ns: "int | None"
-    """Only scores of what happened earlier than that."""
-
-    run: "str | None"
-    """The scores of this evaluation run, runs/{run}. Not set: those that were made as traces came,
-    and what others gave. Scores may stay when their run is deleted, so a run that is not there
-    is no error.
-    """
 
 
 class CompareScoresFields(TypedDict, total=False):
@@ -167,37 +123,13 @@ class CompareScoresFields(TypedDict, total=False):
     level: "float | None"
 
 
-class RankSessionsFields(TypedDict, total=False):
+class RankSessionsFields(ScoreSelectionFields, total=False):
     """The keywords of `Analytics.worst_sessions`."""
 
     selection: "ScoreSelectionFields | None"
 
     page_size: "int | None"
     """At most 1,000. Not set: 50."""
-
-    filter: "str | None"
-    """Conditions (AIP-160) on how scores were made: metric, scope, source ("spanscore" for what
-    spanscore measured), evaluator, evaluator_version, evaluator_kind, judge_model, rule; and on
-    what was scored: service, agent, environment, version (service.version), model (the first
-    that the trace called), outcome (how the turn ended), tool (`tool:search`: one that the
-    trace called); and on its tags (`tags:beta`). OR and NOT join conditions of one of the three
-    kinds.
-    """
-
-    start_ns: "int | None"
-    """Only scores of what happened then or later, in nanoseconds since the Unix epoch: of turns
-    that began then, and of sessions whose last turn did. A score that somebody gave to what is
-    not stored happened when it was given.
-    """
-
-    end_ns: "int | None"
-    """Only scores of what happened earlier than that."""
-
-    run: "str | None"
-    """The scores of this evaluation run, runs/{run}. Not set: those that were made as traces came,
-    and what others gave. Scores may stay when their run is deleted, so a run that is not there
-    is no error.
-    """
 
 
 class ListScoreHistoryFields(TypedDict, total=False):
@@ -212,7 +144,449 @@ class ListScoreHistoryFields(TypedDict, total=False):
     """A session's id or key."""
 
 
-class CreateMonitorFields(TypedDict, total=False):
+class MonitorReferenceFields(TypedDict, total=False):
+    """What a MonitorReference has."""
+
+    sessions: "int | None"
+    """How many sessions. The more there are, the smaller the drops that are found. At least 20, at
+    most 5000. Not set: 400.
+    """
+
+    tolerance: "float | None"
+    """How much lower the mean may be without an alert, on the scale 0..1. At least 0, below 1."""
+
+
+class MonitorWatchFields(MonitorReferenceFields, total=False):
+    """What a MonitorWatch has."""
+
+    metric: "str | None"
+    """The metric whose scores are watched."""
+
+    scope: "Literal['trace', 'session'] | None"
+    """Whether scores of traces or of sessions. Not set: trace."""
+
+    of: "str | None"
+    """What is watched: the mean score, or the share of the label `pass`. Not set: mean."""
+
+    service: "str | None"
+    """Only scores of this `service.name`."""
+
+    agent: "str | None"
+    """Only scores of the agent of this name."""
+
+    floor: "float | None"
+    """Alert when the mean, on the scale 0..1, is below this. Not set: below that of `reference`.
+    At least 0, at most 1.
+    """
+
+    reference: "MonitorReferenceFields | None"
+    """Alert when the mean is below that of the first sessions. Where neither is set, that of 400
+    sessions.
+    """
+
+    alpha: "float | None"
+    """The chance that this monitor ever raises a false alarm, however often it looks and however
+    long it runs. At least 1e-12, below 1. Not set: 0.01.
+    """
+
+    heaviest: "float | None"
+    """With how many turns, each by the inverse of the chance with which it was drawn, a session
+    counts at most. Not set: three times the mean of the first 30 sessions, which are used for
+    nothing else. Above 0, at most 1000000000000.
+    """
+
+    settle_after_s: "float | None"
+    """For how long a session has had no new score when it is counted; after a day it is counted
+    anyway. A session counts once: turns that come later are left out. In seconds. At least 0,
+    at most 34560000. Not set: 1800.
+    """
+
+    labels: "Mapping[str, str] | None"
+    """Labels of the alert beside its own, such as `severity: page`."""
+
+
+class MonitorScheduleFields(TypedDict, total=False):
+    """What a MonitorSchedule has."""
+
+    every_s: "float | None"
+    """How often to look, at multiples of it since the Unix epoch. Where `cron` is not set either,
+    each minute. In seconds. At least 10, at most 34560000.
+    """
+
+    cron: "str | None"
+    """When to look, as minute, hour, day of the month, month and day of the week, or with seconds
+    before these.
+    """
+
+    time_zone: "str | None"
+    """The time zone of `cron`, such as Europe/Berlin. Not set: UTC."""
+
+    jitter_s: "float | None"
+    """Each look is later by up to this, always as much for the same monitor, so that not all look
+    at once. In seconds. At least 0, at most 34560000.
+    """
+
+    catch_up: "bool | None"
+    """Whether to look once at the start where looks were missed while the server was down. Not
+    set: True.
+    """
+
+
+class TraceFilterFields(TypedDict, total=False):
+    """What a TraceFilter has."""
+
+    service: "str | None"
+    """`service.name` of the trace's resource."""
+
+    agent: "str | None"
+    """The agent's name."""
+
+    environment: "str | None"
+    """`deployment.environment.name` of the trace's resource, or its former name
+    `deployment.environment`.
+    """
+
+    user: "str | None"
+    """The user's id."""
+
+    resource: "Mapping[str, str] | None"
+    """Attributes of the trace's resource with the values that they must have, compared as text:
+    `true`, `3`.
+    """
+
+    started_after_ns: "int | None"
+    """Only traces that started then or later, in ns since the Unix epoch. At least 0."""
+
+    started_before_ns: "int | None"
+    """Only traces that started earlier than that, in ns since the Unix epoch. At least 0."""
+
+    has_error: "bool | None"
+    """Whether a tool call of the trace failed."""
+
+    min_duration_s: "float | None"
+    """How long the trace took at least, in seconds. At least 0."""
+
+    min_tokens: "int | None"
+    """Input and output tokens together at least; a trace that records none is left out. At least
+    0.
+    """
+
+
+class RunSamplingFields(TypedDict, total=False):
+    """What a RunSampling has."""
+
+    share: "float | None"
+    """The chance of each to be drawn. Not set: 1. Above 0, at most 1."""
+
+    count: "int | None"
+    """How many are drawn; all, where there are fewer. At least 1, at most 1000000."""
+
+    seed: "int | None"
+    """Another seed draws others. At least 0."""
+
+
+class RunTargetFields(TraceFilterFields, total=False):
+    """What a RunTarget has."""
+
+    scope: "Literal['trace', 'session'] | None"
+    """Whether traces are evaluated, or sessions. Not set: trace."""
+
+    filter: "TraceFilterFields | None"
+    """Which of all that is stored; neither a filter nor ids: everything."""
+
+    trace_ids: "Sequence[str] | None"
+    """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent
+    trace in it. Lists of runs leave the ids out.
+    """
+
+    session_ids: "Sequence[str] | None"
+    """Ids or keys of sessions; where traces are evaluated, they stand for the traces of these
+    sessions. Lists of runs leave them out.
+    """
+
+    sampling: "RunSamplingFields | None"
+    """Which share of them."""
+
+    source: "str | None"
+    """The name of a source in the server's configuration (`evaluation.runs.sources`), from which
+    the traces are read and stored before they are evaluated; not set: those that are stored.
+    With a source, `trace_ids` are ids of OpenTelemetry traces, and `session_ids` cannot be
+    given.
+    """
+
+    where: "str | None"
+    """A filter (AIP-160) as `ListTraces` takes it, or `ListSessions` where sessions are evaluated:
+    also over the scores that they got as they came, such as `label.faithfulness = fail`. It
+    holds beside `filter`.
+    """
+
+    share: "float | None"
+    """The chance of each to be drawn. Not set: 1. Above 0, at most 1."""
+
+    count: "int | None"
+    """How many are drawn; all, where there are fewer. At least 1, at most 1000000."""
+
+    seed: "int | None"
+    """Another seed draws others. At least 0."""
+
+
+class RunMeasureFields(TypedDict, total=False):
+    """What a RunMeasure has."""
+
+    metrics: "Sequence[str] | None"
+    """Names of metrics; empty: the configured ones that run with what is evaluated."""
+
+    model: "str | None"
+    """The model that judges all of them."""
+
+    thresholds: "Mapping[str, float] | None"
+    """By metric the score from which on its label is `pass`; a threshold never changes a score."""
+
+    signal_weights: "Mapping[str, float] | None"
+    """How much the traces' metrics count in the session metrics."""
+
+    options: "Mapping[str, Mapping[str, Any]] | None"
+    """By metric the options that it has in place of the configured ones."""
+
+
+class RunBudgetFields(TypedDict, total=False):
+    """What a RunBudget has."""
+
+    max_tokens: "int | None"
+    """Input and output tokens together; not set: no limit. At least 1."""
+
+    max_usd: "float | None"
+    """USD; not set: no limit. A model whose price is not known cannot be asked under this limit.
+    Above 0.
+    """
+
+
+class MonitorRunFields(RunTargetFields, total=False):
+    """What a MonitorRun has."""
+
+    target: "RunTargetFields | None"
+    """Which stored traces or sessions; at most 1000 ids."""
+
+    measure: "RunMeasureFields | None"
+    """By what they are evaluated."""
+
+    budget: "RunBudgetFields | None"
+    """What each of the runs may spend."""
+
+    export: "bool | None"
+    """Whether the scores are exported."""
+
+    look_back_s: "float | None"
+    """Only traces that were stored or changed in so much time before the run, or of a source
+    started. Not set: since the run before; in the first, since the monitor was created. A
+    target of ids always means all of these. A source needs it, or `everything`. In seconds. At
+    least 1, at most 345600000.
+    """
+
+    everything: "bool | None"
+    """All traces of the target, in place of those that were stored since the run before."""
+
+    overlap: "Literal['skip', 'queue', 'cancel_previous'] | None"
+    """What happens at a tick while the run of an earlier one is still going: it is skipped, waits,
+    or cancels that run. Not set: skip.
+    """
+
+    only_if_changed: "bool | None"
+    """Whether a tick is skipped where since the run before nothing was stored or changed in the
+    target, what it is measured by is the same, judge and configuration included, and that run
+    succeeded.
+    """
+
+    metrics: "Sequence[str] | None"
+    """Names of metrics; empty: the configured ones that run with what is evaluated."""
+
+    model: "str | None"
+    """The model that judges all of them."""
+
+    thresholds: "Mapping[str, float] | None"
+    """By metric the score from which on its label is `pass`; a threshold never changes a score."""
+
+    signal_weights: "Mapping[str, float] | None"
+    """How much the traces' metrics count in the session metrics."""
+
+    options: "Mapping[str, Mapping[str, Any]] | None"
+    """By metric the options that it has in place of the configured ones."""
+
+    max_tokens: "int | None"
+    """Input and output tokens together; not set: no limit. At least 1."""
+
+    max_usd: "float | None"
+    """USD; not set: no limit. A model whose price is not known cannot be asked under this limit.
+    Above 0.
+    """
+
+
+class MonitorFields(MonitorWatchFields, total=False):
+    """What a Monitor has."""
+
+    display_name: "str | None"
+    """For people; two monitors may have the same."""
+
+    watch: "MonitorWatchFields | None"
+    """The metric of which an alert is raised when it falls: where there are runs, in their scores."""
+
+    schedule: "MonitorScheduleFields | None"
+    """When it ticks."""
+
+    run: "MonitorRunFields | None"
+    """The run that each tick starts. Not set: the scores that are made as the traces come are
+    looked at.
+    """
+
+    every_s: "float | None"
+    """How often to look, at multiples of it since the Unix epoch. Where `cron` is not set either,
+    each minute. In seconds. At least 10, at most 34560000.
+    """
+
+    cron: "str | None"
+    """When to look, as minute, hour, day of the month, month and day of the week, or with seconds
+    before these.
+    """
+
+    time_zone: "str | None"
+    """The time zone of `cron`, such as Europe/Berlin. Not set: UTC."""
+
+    jitter_s: "float | None"
+    """Each look is later by up to this, always as much for the same monitor, so that not all look
+    at once. In seconds. At least 0, at most 34560000.
+    """
+
+    catch_up: "bool | None"
+    """Whether to look once at the start where looks were missed while the server was down. Not
+    set: True.
+    """
+
+    target: "RunTargetFields | None"
+    """Which stored traces or sessions; at most 1000 ids."""
+
+    measure: "RunMeasureFields | None"
+    """By what they are evaluated."""
+
+    budget: "RunBudgetFields | None"
+    """What each of the runs may spend."""
+
+    export: "bool | None"
+    """Whether the scores are exported."""
+
+    look_back_s: "float | None"
+    """Only traces that were stored or changed in so much time before the run, or of a source
+    started. Not set: since the run before; in the first, since the monitor was created. A
+    target of ids always means all of these. A source needs it, or `everything`. In seconds. At
+    least 1, at most 345600000.
+    """
+
+    everything: "bool | None"
+    """All traces of the target, in place of those that were stored since the run before."""
+
+    overlap: "Literal['skip', 'queue', 'cancel_previous'] | None"
+    """What happens at a tick while the run of an earlier one is still going: it is skipped, waits,
+    or cancels that run. Not set: skip.
+    """
+
+    only_if_changed: "bool | None"
+    """Whether a tick is skipped where since the run before nothing was stored or changed in the
+    target, what it is measured by is the same, judge and configuration included, and that run
+    succeeded.
+    """
+
+    filter: "TraceFilterFields | None"
+    """Which of all that is stored; neither a filter nor ids: everything."""
+
+    trace_ids: "Sequence[str] | None"
+    """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent
+    trace in it. Lists of runs leave the ids out.
+    """
+
+    session_ids: "Sequence[str] | None"
+    """Ids or keys of sessions; where traces are evaluated, they stand for the traces of these
+    sessions. Lists of runs leave them out.
+    """
+
+    sampling: "RunSamplingFields | None"
+    """Which share of them."""
+
+    source: "str | None"
+    """The name of a source in the server's configuration (`evaluation.runs.sources`), from which
+    the traces are read and stored before they are evaluated; not set: those that are stored.
+    With a source, `trace_ids` are ids of OpenTelemetry traces, and `session_ids` cannot be
+    given.
+    """
+
+    where: "str | None"
+    """A filter (AIP-160) as `ListTraces` takes it, or `ListSessions` where sessions are evaluated:
+    also over the scores that they got as they came, such as `label.faithfulness = fail`. It
+    holds beside `filter`.
+    """
+
+    metrics: "Sequence[str] | None"
+    """Names of metrics; empty: the configured ones that run with what is evaluated."""
+
+    model: "str | None"
+    """The model that judges all of them."""
+
+    thresholds: "Mapping[str, float] | None"
+    """By metric the score from which on its label is `pass`; a threshold never changes a score."""
+
+    signal_weights: "Mapping[str, float] | None"
+    """How much the traces' metrics count in the session metrics."""
+
+    options: "Mapping[str, Mapping[str, Any]] | None"
+    """By metric the options that it has in place of the configured ones."""
+
+    max_tokens: "int | None"
+    """Input and output tokens together; not set: no limit. At least 1."""
+
+    max_usd: "float | None"
+    """USD; not set: no limit. A model whose price is not known cannot be asked under this limit.
+    Above 0.
+    """
+
+    environment: "str | None"
+    """`deployment.environment.name` of the trace's resource, or its former name
+    `deployment.environment`.
+    """
+
+    user: "str | None"
+    """The user's id."""
+
+    resource: "Mapping[str, str] | None"
+    """Attributes of the trace's resource with the values that they must have, compared as text:
+    `true`, `3`.
+    """
+
+    started_after_ns: "int | None"
+    """Only traces that started then or later, in ns since the Unix epoch. At least 0."""
+
+    started_before_ns: "int | None"
+    """Only traces that started earlier than that, in ns since the Unix epoch. At least 0."""
+
+    has_error: "bool | None"
+    """Whether a tool call of the trace failed."""
+
+    min_duration_s: "float | None"
+    """How long the trace took at least, in seconds. At least 0."""
+
+    min_tokens: "int | None"
+    """Input and output tokens together at least; a trace that records none is left out. At least
+    0.
+    """
+
+    share: "float | None"
+    """The chance of each to be drawn. Not set: 1. Above 0, at most 1."""
+
+    count: "int | None"
+    """How many are drawn; all, where there are fewer. At least 1, at most 1000000."""
+
+    seed: "int | None"
+    """Another seed draws others. At least 0."""
+
+
+class CreateMonitorFields(MonitorFields, total=False):
     """The keywords of `Monitors.create`."""
 
     monitor: "MonitorFields | None"
@@ -227,445 +601,17 @@ class CreateMonitorFields(TypedDict, total=False):
     of that time is returned.
     """
 
-    display_name: "str | None"
-    """For people; two monitors may have the same."""
 
-    watch: "MonitorWatchFields | None"
-    """The metric of which an alert is raised when it falls: where there are runs, in their scores."""
-
-    schedule: "MonitorScheduleFields | None"
-    """When it ticks."""
-
-    run: "MonitorRunFields | None"
-    """The run that each tick starts. Not set: the scores that are made as the traces come are
-    looked at.
-    """
-
-    metric: "str | None"
-    """The metric whose scores are watched."""
-
-    scope: "Literal['trace', 'session'] | None"
-    """Whether scores of traces or of sessions. Not set: trace."""
-
-    of: "str | None"
-    """What is watched: the mean score, or the share of the label `pass`. Not set: mean."""
-
-    service: "str | None"
-    """Only scores of this `service.name`."""
-
-    agent: "str | None"
-    """Only scores of the agent of this name."""
-
-    floor: "float | None"
-    """Alert when the mean, on the scale 0..1, is below this. Not set: below that of `reference`.
-    At least 0, at most 1.
-    """
-
-    reference: "MonitorReferenceFields | None"
-    """Alert when the mean is below that of the first sessions. Where neither is set, that of 400
-    sessions.
-    """
-
-    alpha: "float | None"
-    """The chance that this monitor ever raises a false alarm, however often it looks and however
-    long it runs. At least 1e-12, below 1. Not set: 0.01.
-    """
-
-    heaviest: "float | None"
-    """With how many turns, each by the inverse of the chance with which it was drawn, a session
-    counts at most. Not set: three times the mean of the first 30 sessions, which are used for
-    nothing else. Above 0, at most 1000000000000.
-    """
-
-    settle_after_s: "float | None"
-    """For how long a session has had no new score when it is counted; after a day it is counted
-    anyway. A session counts once: turns that come later are left out. In seconds. At least 0,
-    at most 34560000. Not set: 1800.
-    """
-
-    labels: "Mapping[str, str] | None"
-    """Labels of the alert beside its own, such as `severity: page`."""
-
-    every_s: "float | None"
-    """How often to look, at multiples of it since the Unix epoch. Where `cron` is not set either,
-    each minute. In seconds. At least 10, at most 34560000.
-    """
-
-    cron: "str | None"
-    """When to look, as minute, hour, day of the month, month and day of the week, or with seconds
-    before these.
-    """
-
-    time_zone: "str | None"
-    """The time zone of `cron`, such as Europe/Berlin. Not set: UTC."""
-
-    jitter_s: "float | None"
-    """Each look is later by up to this, always as much for the same monitor, so that not all look
-    at once. In seconds. At least 0, at most 34560000.
-    """
-
-    catch_up: "bool | None"
-    """Whether to look once at the start where looks were missed while the server was down. Not
-    set: True.
-    """
-
-    target: "RunTargetFields | None"
-    """Which stored traces or sessions; at most 1000 ids."""
-
-    measure: "RunMeasureFields | None"
-    """By what they are evaluated."""
-
-    budget: "RunBudgetFields | None"
-    """What each of the runs may spend."""
-
-    export: "bool | None"
-    """Whether the scores are exported."""
-
-    look_back_s: "float | None"
-    """Only traces that were stored or changed in so much time before the run, or of a source
-    started. Not set: since the run before; in the first, since the monitor was created. A
-    target of ids always means all of these. A source needs it, or `everything`. In seconds. At
-    least 1, at most 345600000.
-    """
-
-    everything: "bool | None"
-    """All traces of the target, in place of those that were stored since the run before."""
-
-    overlap: "Literal['skip', 'queue', 'cancel_previous'] | None"
-    """What happens at a tick while the run of an earlier one is still going: it is skipped, waits,
-    or cancels that run. Not set: skip.
-    """
-
-    only_if_changed: "bool | None"
-    """Whether a tick is skipped where since the run before nothing was stored or changed in the
-    target, what it is measured by is the same, judge and configuration included, and that run
-    succeeded.
-    """
-
-    sessions: "int | None"
-    """How many sessions. The more there are, the smaller the drops that are found. At least 20, at
-    most 5000. Not set: 400.
-    """
-
-    tolerance: "float | None"
-    """How much lower the mean may be without an alert, on the scale 0..1. At least 0, below 1."""
-
-    filter: "TraceFilterFields | None"
-    """Which of all that is stored; neither a filter nor ids: everything."""
-
-    trace_ids: "Sequence[str] | None"
-    """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent
-    trace in it. Lists of runs leave the ids out.
-    """
-
-    session_ids: "Sequence[str] | None"
-    """Ids or keys of sessions; where traces are evaluated, they stand for the traces of these
-    sessions. Lists of runs leave them out.
-    """
-
-    sampling: "RunSamplingFields | None"
-    """Which share of them."""
-
-    source: "str | None"
-    """The name of a source in the server's configuration (`evaluation.runs.sources`), from which
-    the traces are read and stored before they are evaluated; not set: those that are stored.
-    With a source, `trace_ids` are ids of OpenTelemetry traces, and `session_ids` cannot be
-    given.
-    """
-
-    where: "str | None"
-    """A filter (AIP-160) as `ListTraces` takes it, or `ListSessions` where sessions are evaluated:
-    also over the scores that they got as they came, such as `label.faithfulness = fail`. It
-    holds beside `filter`.
-    """
-
-    metrics: "Sequence[str] | None"
-    """Names of metrics; empty: the configured ones that run with what is evaluated."""
-
-    model: "str | None"
-    """The model that judges all of them."""
-
-    thresholds: "Mapping[str, float] | None"
-    """By metric the score from which on its label is `pass`; a threshold never changes a score."""
-
-    signal_weights: "Mapping[str, float] | None"
-    """How much the traces' metrics count in the session metrics."""
-
-    options: "Mapping[str, Mapping[str, Any]] | None"
-    """By metric the options that it has in place of the configured ones."""
-
-    max_tokens: "int | None"
-    """Input and output tokens together; not set: no limit. At least 1."""
-
-    max_usd: "float | None"
-    """USD; not set: no limit. A model whose price is not known cannot be asked under this limit.
-    Above 0.
-    """
-
-    environment: "str | None"
-    """`deployment.environment.name` of the trace's resource, or its former name
-    `deployment.environment`.
-    """
-
-    user: "str | None"
-    """The user's id."""
-
-    resource: "Mapping[str, str] | None"
-    """Attributes of the trace's resource with the values that they must have, compared as text:
-    `true`, `3`.
-    """
-
-    started_after_ns: "int | None"
-    """Only traces that started then or later, in ns since the Unix epoch. At least 0."""
-
-    started_before_ns: "int | None"
-    """Only traces that started earlier than that, in ns since the Unix epoch. At least 0."""
-
-    has_error: "bool | None"
-    """Whether a tool call of the trace failed."""
-
-    min_duration_s: "float | None"
-    """How long the trace took at least, in seconds. At least 0."""
-
-    min_tokens: "int | None"
-    """Input and output tokens together at least; a trace that records none is left out. At least
-    0.
-    """
-
-    share: "float | None"
-    """The chance of each to be drawn. Not set: 1. Above 0, at most 1."""
-
-    count: "int | None"
-    """How many are drawn; all, where there are fewer. At least 1, at most 1000000."""
-
-    seed: "int | None"
-    """Another seed draws others. At least 0."""
-
-
-class UpdateMonitorFields(TypedDict, total=False):
+class UpdateMonitorFields(MonitorFields, total=False):
     """The keywords of `Monitors.update`."""
 
     monitor: "MonitorFields | None"
     """With its name, and what is to change. Where its etag is set it must be the present one."""
 
-    display_name: "str | None"
-    """For people; two monitors may have the same."""
-
-    watch: "MonitorWatchFields | None"
-    """The metric of which an alert is raised when it falls: where there are runs, in their scores."""
-
-    schedule: "MonitorScheduleFields | None"
-    """When it ticks."""
-
-    run: "MonitorRunFields | None"
-    """The run that each tick starts. Not set: the scores that are made as the traces come are
-    looked at.
-    """
-
     etag: "str | None"
     """Changes with each change. An update or a deletion that gives another one than the present is
     refused (ABORTED).
     """
-
-    metric: "str | None"
-    """The metric whose scores are watched."""
-
-    scope: "Literal['trace', 'session'] | None"
-    """Whether scores of traces or of sessions. Not set: trace."""
-
-    of: "str | None"
-    """What is watched: the mean score, or the share of the label `pass`. Not set: mean."""
-
-    service: "str | None"
-    """Only scores of this `service.name`."""
-
-    agent: "str | None"
-    """Only scores of the agent of this name."""
-
-    floor: "float | None"
-    """Alert when the mean, on the scale 0..1, is below this. Not set: below that of `reference`.
-    At least 0, at most 1.
-    """
-
-    reference: "MonitorReferenceFields | None"
-    """Alert when the mean is below that of the first sessions. Where neither is set, that of 400
-    sessions.
-    """
-
-    alpha: "float | None"
-    """The chance that this monitor ever raises a false alarm, however often it looks and however
-    long it runs. At least 1e-12, below 1. Not set: 0.01.
-    """
-
-    heaviest: "float | None"
-    """With how many turns, each by the inverse of the chance with which it was drawn, a session
-    counts at most. Not set: three times the mean of the first 30 sessions, which are used for
-    nothing else. Above 0, at most 1000000000000.
-    """
-
-    settle_after_s: "float | None"
-    """For how long a session has had no new score when it is counted; after a day it is counted
-    anyway. A session counts once: turns that come later are left out. In seconds. At least 0,
-    at most 34560000. Not set: 1800.
-    """
-
-    labels: "Mapping[str, str] | None"
-    """Labels of the alert beside its own, such as `severity: page`."""
-
-    every_s: "float | None"
-    """How often to look, at multiples of it since the Unix epoch. Where `cron` is not set either,
-    each minute. In seconds. At least 10, at most 34560000.
-    """
-
-    cron: "str | None"
-    """When to look, as minute, hour, day of the month, month and day of the week, or with seconds
-    before these.
-    """
-
-    time_zone: "str | None"
-    """The time zone of `cron`, such as Europe/Berlin. Not set: UTC."""
-
-    jitter_s: "float | None"
-    """Each look is later by up to this, always as much for the same monitor, so that not all look
-    at once. In seconds. At least 0, at most 34560000.
-    """
-
-    catch_up: "bool | None"
-    """Whether to look once at the start where looks were missed while the server was down. Not
-    set: True.
-    """
-
-    target: "RunTargetFields | None"
-    """Which stored traces or sessions; at most 1000 ids."""
-
-    measure: "RunMeasureFields | None"
-    """By what they are evaluated."""
-
-    budget: "RunBudgetFields | None"
-    """What each of the runs may spend."""
-
-    export: "bool | None"
-    """Whether the scores are exported."""
-
-    look_back_s: "float | None"
-    """Only traces that were stored or changed in so much time before the run, or of a source
-    started. Not set: since the run before; in the first, since the monitor was created. A
-    target of ids always means all of these. A source needs it, or `everything`. In seconds. At
-    least 1, at most 345600000.
-    """
-
-    everything: "bool | None"
-    """All traces of the target, in place of those that were stored since the run before."""
-
-    overlap: "Literal['skip', 'queue', 'cancel_previous'] | None"
-    """What happens at a tick while the run of an earlier one is still going: it is skipped, waits,
-    or cancels that run. Not set: skip.
-    """
-
-    only_if_changed: "bool | None"
-    """Whether a tick is skipped where since the run before nothing was stored or changed in the
-    target, what it is measured by is the same, judge and configuration included, and that run
-    succeeded.
-    """
-
-    sessions: "int | None"
-    """How many sessions. The more there are, the smaller the drops that are found. At least 20, at
-    most 5000. Not set: 400.
-    """
-
-    tolerance: "float | None"
-    """How much lower the mean may be without an alert, on the scale 0..1. At least 0, below 1."""
-
-    filter: "TraceFilterFields | None"
-    """Which of all that is stored; neither a filter nor ids: everything."""
-
-    trace_ids: "Sequence[str] | None"
-    """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent
-    trace in it. Lists of runs leave the ids out.
-    """
-
-    session_ids: "Sequence[str] | None"
-    """Ids or keys of sessions; where traces are evaluated, they stand for the traces of these
-    sessions. Lists of runs leave them out.
-    """
-
-    sampling: "RunSamplingFields | None"
-    """Which share of them."""
-
-    source: "str | None"
-    """The name of a source in the server's configuration (`evaluation.runs.sources`), from which
-    the traces are read and stored before they are evaluated; not set: those that are stored.
-    With a source, `trace_ids` are ids of OpenTelemetry traces, and `session_ids` cannot be
-    given.
-    """
-
-    where: "str | None"
-    """A filter (AIP-160) as `ListTraces` takes it, or `ListSessions` where sessions are evaluated:
-    also over the scores that they got as they came, such as `label.faithfulness = fail`. It
-    holds beside `filter`.
-    """
-
-    metrics: "Sequence[str] | None"
-    """Names of metrics; empty: the configured ones that run with what is evaluated."""
-
-    model: "str | None"
-    """The model that judges all of them."""
-
-    thresholds: "Mapping[str, float] | None"
-    """By metric the score from which on its label is `pass`; a threshold never changes a score."""
-
-    signal_weights: "Mapping[str, float] | None"
-    """How much the traces' metrics count in the session metrics."""
-
-    options: "Mapping[str, Mapping[str, Any]] | None"
-    """By metric the options that it has in place of the configured ones."""
-
-    max_tokens: "int | None"
-    """Input and output tokens together; not set: no limit. At least 1."""
-
-    max_usd: "float | None"
-    """USD; not set: no limit. A model whose price is not known cannot be asked under this limit.
-    Above 0.
-    """
-
-    environment: "str | None"
-    """`deployment.environment.name` of the trace's resource, or its former name
-    `deployment.environment`.
-    """
-
-    user: "str | None"
-    """The user's id."""
-
-    resource: "Mapping[str, str] | None"
-    """Attributes of the trace's resource with the values that they must have, compared as text:
-    `true`, `3`.
-    """
-
-    started_after_ns: "int | None"
-    """Only traces that started then or later, in ns since the Unix epoch. At least 0."""
-
-    started_before_ns: "int | None"
-    """Only traces that started earlier than that, in ns since the Unix epoch. At least 0."""
-
-    has_error: "bool | None"
-    """Whether a tool call of the trace failed."""
-
-    min_duration_s: "float | None"
-    """How long the trace took at least, in seconds. At least 0."""
-
-    min_tokens: "int | None"
-    """Input and output tokens together at least; a trace that records none is left out. At least
-    0.
-    """
-
-    share: "float | None"
-    """The chance of each to be drawn. Not set: 1. Above 0, at most 1."""
-
-    count: "int | None"
-    """How many are drawn; all, where there are fewer. At least 1, at most 1000000."""
-
-    seed: "int | None"
-    """Another seed draws others. At least 0."""
 
 
 class DeleteMonitorFields(TypedDict, total=False):
@@ -698,7 +644,53 @@ class ListMonitorTicksFields(TypedDict, total=False):
     """At most so many; 0: 50. More than 1000 are 1000."""
 
 
-class CreateRunFields(TypedDict, total=False):
+class RunFields(RunTargetFields, total=False):
+    """What a Run has."""
+
+    display_name: "str | None"
+    """For people; two runs may have the same."""
+
+    target: "RunTargetFields | None"
+    """Which stored traces or sessions."""
+
+    measure: "RunMeasureFields | None"
+    """The metrics, their options, and the model that judges."""
+
+    budget: "RunBudgetFields | None"
+    """The run's own budget. Not set: as much in all as `judge.budget` gives the server for one
+    window.
+    """
+
+    export: "bool | None"
+    """Whether the scores are exported by OTLP, each with the attribute `spanscore.run.id`. They
+    never replace the traces' own scores.
+    """
+
+    metrics: "Sequence[str] | None"
+    """Names of metrics; empty: the configured ones that run with what is evaluated."""
+
+    model: "str | None"
+    """The model that judges all of them."""
+
+    thresholds: "Mapping[str, float] | None"
+    """By metric the score from which on its label is `pass`; a threshold never changes a score."""
+
+    signal_weights: "Mapping[str, float] | None"
+    """How much the traces' metrics count in the session metrics."""
+
+    options: "Mapping[str, Mapping[str, Any]] | None"
+    """By metric the options that it has in place of the configured ones."""
+
+    max_tokens: "int | None"
+    """Input and output tokens together; not set: no limit. At least 1."""
+
+    max_usd: "float | None"
+    """USD; not set: no limit. A model whose price is not known cannot be asked under this limit.
+    Above 0.
+    """
+
+
+class CreateRunFields(RunFields, total=False):
     """The keywords of `Runs.create`."""
 
     run: "RunFields | None"
@@ -708,264 +700,18 @@ class CreateRunFields(TypedDict, total=False):
     that time is returned.
     """
 
-    display_name: "str | None"
-    """For people; two runs may have the same."""
 
-    target: "RunTargetFields | None"
-    """Which stored traces or sessions."""
-
-    measure: "RunMeasureFields | None"
-    """The metrics, their options, and the model that judges."""
-
-    budget: "RunBudgetFields | None"
-    """The run's own budget. Not set: as much in all as `judge.budget` gives the server for one
-    window.
-    """
-
-    export: "bool | None"
-    """Whether the scores are exported by OTLP, each with the attribute `spanscore.run.id`. They
-    never replace the traces' own scores.
-    """
-
-    scope: "Literal['trace', 'session'] | None"
-    """Whether traces are evaluated, or sessions. Not set: trace."""
-
-    filter: "TraceFilterFields | None"
-    """Which of all that is stored; neither a filter nor ids: everything."""
-
-    trace_ids: "Sequence[str] | None"
-    """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent
-    trace in it. Lists of runs leave the ids out.
-    """
-
-    session_ids: "Sequence[str] | None"
-    """Ids or keys of sessions; where traces are evaluated, they stand for the traces of these
-    sessions. Lists of runs leave them out.
-    """
-
-    sampling: "RunSamplingFields | None"
-    """Which share of them."""
-
-    source: "str | None"
-    """The name of a source in the server's configuration (`evaluation.runs.sources`), from which
-    the traces are read and stored before they are evaluated; not set: those that are stored.
-    With a source, `trace_ids` are ids of OpenTelemetry traces, and `session_ids` cannot be
-    given.
-    """
-
-    where: "str | None"
-    """A filter (AIP-160) as `ListTraces` takes it, or `ListSessions` where sessions are evaluated:
-    also over the scores that they got as they came, such as `label.faithfulness = fail`. It
-    holds beside `filter`.
-    """
-
-    metrics: "Sequence[str] | None"
-    """Names of metrics; empty: the configured ones that run with what is evaluated."""
-
-    model: "str | None"
-    """The model that judges all of them."""
-
-    thresholds: "Mapping[str, float] | None"
-    """By metric the score from which on its label is `pass`; a threshold never changes a score."""
-
-    signal_weights: "Mapping[str, float] | None"
-    """How much the traces' metrics count in the session metrics."""
-
-    options: "Mapping[str, Mapping[str, Any]] | None"
-    """By metric the options that it has in place of the configured ones."""
-
-    max_tokens: "int | None"
-    """Input and output tokens together; not set: no limit. At least 1."""
-
-    max_usd: "float | None"
-    """USD; not set: no limit. A model whose price is not known cannot be asked under this limit.
-    Above 0.
-    """
-
-    service: "str | None"
-    """`service.name` of the trace's resource."""
-
-    agent: "str | None"
-    """The agent's name."""
-
-    environment: "str | None"
-    """`deployment.environment.name` of the trace's resource, or its former name
-    `deployment.environment`.
-    """
-
-    user: "str | None"
-    """The user's id."""
-
-    resource: "Mapping[str, str] | None"
-    """Attributes of the trace's resource with the values that they must have, compared as text:
-    `true`, `3`.
-    """
-
-    started_after_ns: "int | None"
-    """Only traces that started then or later, in ns since the Unix epoch. At least 0."""
-
-    started_before_ns: "int | None"
-    """Only traces that started earlier than that, in ns since the Unix epoch. At least 0."""
-
-    has_error: "bool | None"
-    """Whether a tool call of the trace failed."""
-
-    min_duration_s: "float | None"
-    """How long the trace took at least, in seconds. At least 0."""
-
-    min_tokens: "int | None"
-    """Input and output tokens together at least; a trace that records none is left out. At least
-    0.
-    """
-
-    share: "float | None"
-    """The chance of each to be drawn. Not set: 1. Above 0, at most 1."""
-
-    count: "int | None"
-    """How many are drawn; all, where there are fewer. At least 1, at most 1000000."""
-
-    seed: "int | None"
-    """Another seed draws others. At least 0."""
-
-
-class EstimateRunFields(TypedDict, total=False):
+class EstimateRunFields(RunFields, total=False):
     """The keywords of `Runs.estimate`."""
 
     run: "RunFields | None"
 
-    display_name: "str | None"
-    """For people; two runs may have the same."""
 
-    target: "RunTargetFields | None"
-    """Which stored traces or sessions."""
-
-    measure: "RunMeasureFields | None"
-    """The metrics, their options, and the model that judges."""
-
-    budget: "RunBudgetFields | None"
-    """The run's own budget. Not set: as much in all as `judge.budget` gives the server for one
-    window.
-    """
-
-    export: "bool | None"
-    """Whether the scores are exported by OTLP, each with the attribute `spanscore.run.id`. They
-    never replace the traces' own scores.
-    """
-
-    scope: "Literal['trace', 'session'] | None"
-    """Whether traces are evaluated, or sessions. Not set: trace."""
-
-    filter: "TraceFilterFields | None"
-    """Which of all that is stored; neither a filter nor ids: everything."""
-
-    trace_ids: "Sequence[str] | None"
-    """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent
-    trace in it. Lists of runs leave the ids out.
-    """
-
-    session_ids: "Sequence[str] | None"
-    """Ids or keys of sessions; where traces are evaluated, they stand for the traces of these
-    sessions. Lists of runs leave them out.
-    """
-
-    sampling: "RunSamplingFields | None"
-    """Which share of them."""
-
-    source: "str | None"
-    """The name of a source in the server's configuration (`evaluation.runs.sources`), from which
-    the traces are read and stored before they are evaluated; not set: those that are stored.
-    With a source, `trace_ids` are ids of OpenTelemetry traces, and `session_ids` cannot be
-    given.
-    """
-
-    where: "str | None"
-    """A filter (AIP-160) as `ListTraces` takes it, or `ListSessions` where sessions are evaluated:
-    also over the scores that they got as they came, such as `label.faithfulness = fail`. It
-    holds beside `filter`.
-    """
-
-    metrics: "Sequence[str] | None"
-    """Names of metrics; empty: the configured ones that run with what is evaluated."""
-
-    model: "str | None"
-    """The model that judges all of them."""
-
-    thresholds: "Mapping[str, float] | None"
-    """By metric the score from which on its label is `pass`; a threshold never changes a score."""
-
-    signal_weights: "Mapping[str, float] | None"
-    """How much the traces' metrics count in the session metrics."""
-
-    options: "Mapping[str, Mapping[str, Any]] | None"
-    """By metric the options that it has in place of the configured ones."""
-
-    max_tokens: "int | None"
-    """Input and output tokens together; not set: no limit. At least 1."""
-
-    max_usd: "float | None"
-    """USD; not set: no limit. A model whose price is not known cannot be asked under this limit.
-    Above 0.
-    """
-
-    service: "str | None"
-    """`service.name` of the trace's resource."""
-
-    agent: "str | None"
-    """The agent's name."""
-
-    environment: "str | None"
-    """`deployment.environment.name` of the trace's resource, or its former name
-    `deployment.environment`.
-    """
-
-    user: "str | None"
-    """The user's id."""
-
-    resource: "Mapping[str, str] | None"
-    """Attributes of the trace's resource with the values that they must have, compared as text:
-    `true`, `3`.
-    """
-
-    started_after_ns: "int | None"
-    """Only traces that started then or later, in ns since the Unix epoch. At least 0."""
-
-    started_before_ns: "int | None"
-    """Only traces that started earlier than that, in ns since the Unix epoch. At least 0."""
-
-    has_error: "bool | None"
-    """Whether a tool call of the trace failed."""
-
-    min_duration_s: "float | None"
-    """How long the trace took at least, in seconds. At least 0."""
-
-    min_tokens: "int | None"
-    """Input and output tokens together at least; a trace that records none is left out. At least
-    0.
-    """
-
-    share: "float | None"
-    """The chance of each to be drawn. Not set: 1. Above 0, at most 1."""
-
-    count: "int | None"
-    """How many are drawn; all, where there are fewer. At least 1, at most 1000000."""
-
-    seed: "int | None"
-    """Another seed draws others. At least 0."""
-
-
-class RetryRunFields(TypedDict, total=False):
+class RetryRunFields(RunBudgetFields, total=False):
     """The keywords of `Runs.retry`."""
 
     budget: "RunBudgetFields | None"
     """In place of the run's budget; what it has spent before counts."""
-
-    max_tokens: "int | None"
-    """Input and output tokens together; not set: no limit. At least 1."""
-
-    max_usd: "float | None"
-    """USD; not set: no limit. A model whose price is not known cannot be asked under this limit.
-    Above 0.
-    """
 
 
 class DeleteRunFields(TypedDict, total=False):
@@ -1112,7 +858,62 @@ class EvaluateSessionFields(TypedDict, total=False):
     """As that of EvaluateTraceRequest."""
 
 
-class CreateScoreFields(TypedDict, total=False):
+class EvaluatorFields(TypedDict, total=False):
+    """What a Evaluator has."""
+
+    kind: "Literal['llm', 'code', 'human'] | None"
+
+    version: "str | None"
+
+    model: "str | None"
+
+    source: "str | None"
+    """Set where it was not spanscore that measured: "human", "programmatic", or the name of
+    another evaluator.
+    """
+
+    author: "str | None"
+    """Who of these it was, such as a user's name."""
+
+
+class ScoreFields(EvaluatorFields, total=False):
+    """What a Score has."""
+
+    scope: "Literal['trace', 'session'] | None"
+
+    metric: "str | None"
+
+    value: "float | None"
+    """Set only when the status is SCORED."""
+
+    scale: "tuple[float, float] | None"
+
+    label: "str | None"
+    """"pass" or "fail", or what the metric declares."""
+
+    reason: "str | None"
+
+    metadata: "Mapping[str, Any] | None"
+    """A JSON object as text."""
+
+    trace_id: "str | None"
+    """The evaluated span, lower-case hex; for a session, the target of its last agent trace."""
+
+    span_id: "str | None"
+
+    session_id: "str | None"
+
+    evaluator: "EvaluatorFields | None"
+
+    evaluated_at_ns: "int | None"
+    """Nanoseconds since the Unix epoch."""
+
+    low: "float | None"
+
+    high: "float | None"
+
+
+class CreateScoreFields(ScoreFields, total=False):
     """The keywords of `Scores.create`."""
 
     score: "ScoreFields | None"
@@ -1135,55 +936,8 @@ class CreateScoreFields(TypedDict, total=False):
     gets the score as it is now; with other content it is refused (ALREADY_EXISTS).
     """
 
-    scope: "Literal['trace', 'session'] | None"
 
-    metric: "str | None"
-
-    value: "float | None"
-    """Set only when the status is SCORED."""
-
-    scale: "tuple[float, float] | None"
-
-    label: "str | None"
-    """"pass" or "fail", or what the metric declares."""
-
-    reason: "str | None"
-
-    metadata: "Mapping[str, Any] | None"
-    """A JSON object as text."""
-
-    trace_id: "str | None"
-    """The evaluated span, lower-case hex; for a session, the target of its last agent trace."""
-
-    span_id: "str | None"
-
-    session_id: "str | None"
-
-    evaluator: "EvaluatorFields | None"
-
-    evaluated_at_ns: "int | None"
-    """Nanoseconds since the Unix epoch."""
-
-    low: "float | None"
-
-    high: "float | None"
-
-    kind: "Literal['llm', 'code', 'human'] | None"
-
-    version: "str | None"
-
-    model: "str | None"
-
-    source: "str | None"
-    """Set where it was not spanscore that measured: "human", "programmatic", or the name of
-    another evaluator.
-    """
-
-    author: "str | None"
-    """Who of these it was, such as a user's name."""
-
-
-class UpdateScoreFields(TypedDict, total=False):
+class UpdateScoreFields(ScoreFields, total=False):
     """The keywords of `Scores.update`."""
 
     score: "ScoreFields | None"
@@ -1191,57 +945,10 @@ class UpdateScoreFields(TypedDict, total=False):
     ABORTED).
     """
 
-    scope: "Literal['trace', 'session'] | None"
-
-    metric: "str | None"
-
-    value: "float | None"
-    """Set only when the status is SCORED."""
-
-    scale: "tuple[float, float] | None"
-
-    label: "str | None"
-    """"pass" or "fail", or what the metric declares."""
-
-    reason: "str | None"
-
-    metadata: "Mapping[str, Any] | None"
-    """A JSON object as text."""
-
-    trace_id: "str | None"
-    """The evaluated span, lower-case hex; for a session, the target of its last agent trace."""
-
-    span_id: "str | None"
-
-    session_id: "str | None"
-
-    evaluator: "EvaluatorFields | None"
-
-    evaluated_at_ns: "int | None"
-    """Nanoseconds since the Unix epoch."""
-
     etag: "str | None"
     """Of a score that others gave: another one after each change. UpdateScore and DeleteScore
     change nothing where they get one that is not the score's any more.
     """
-
-    low: "float | None"
-
-    high: "float | None"
-
-    kind: "Literal['llm', 'code', 'human'] | None"
-
-    version: "str | None"
-
-    model: "str | None"
-
-    source: "str | None"
-    """Set where it was not spanscore that measured: "human", "programmatic", or the name of
-    another evaluator.
-    """
-
-    author: "str | None"
-    """Who of these it was, such as a user's name."""
 
 
 class DeleteScoreFields(TypedDict, total=False):
@@ -1314,842 +1021,6 @@ class ListScoresFields(TypedDict, total=False):
     what others gave. Scores may stay when their run is deleted, so a run that is not there is
     no error: it has the scores that are left of it, or none.
     """
-
-
-class ScoreSelectionFields(TypedDict, total=False):
-    """What a ScoreSelection has."""
-
-    filter: "str | None"
-    """Conditions (AIP-160) on how scores were made: metric, scope, source ("spanscore" for what
-    spanscore measured), evaluator, evaluator_version, evaluator_kind, judge_model, rule; and on
-    what was scored: service, agent, environment, version (service.version), model (the first
-    that the trace called), outcome (how the turn ended), tool (`tool:search`: one that the
-    trace called); and on its tags (`tags:beta`). OR and NOT join conditions of one of the three
-    kinds.
-    """
-
-    start_ns: "int | None"
-    """Only scores of what happened then or later, in nanoseconds since the Unix epoch: of turns
-    that began then, and of sessions whose last turn did. A score that somebody gave to what is
-    not stored happened when it was given.
-    """
-
-    end_ns: "int | None"
-    """Only scores of what happened earlier than that."""
-
-    run: "str | None"
-    """The scores of this evaluation run, runs/{run}. Not set: those that were made as traces came,
-    and what others gave. Scores may stay when their run is deleted, so a run that is not there
-    is no error.
-    """
-
-
-class MonitorFields(TypedDict, total=False):
-    """What a Monitor has."""
-
-    display_name: "str | None"
-    """For people; two monitors may have the same."""
-
-    watch: "MonitorWatchFields | None"
-    """The metric of which an alert is raised when it falls: where there are runs, in their scores."""
-
-    schedule: "MonitorScheduleFields | None"
-    """When it ticks."""
-
-    run: "MonitorRunFields | None"
-    """The run that each tick starts. Not set: the scores that are made as the traces come are
-    looked at.
-    """
-
-    metric: "str | None"
-    """The metric whose scores are watched."""
-
-    scope: "Literal['trace', 'session'] | None"
-    """Whether scores of traces or of sessions. Not set: trace."""
-
-    of: "str | None"
-    """What is watched: the mean score, or the share of the label `pass`. Not set: mean."""
-
-    service: "str | None"
-    """Only scores of this `service.name`."""
-
-    agent: "str | None"
-    """Only scores of the agent of this name."""
-
-    floor: "float | None"
-    """Alert when the mean, on the scale 0..1, is below this. Not set: below that of `reference`.
-    At least 0, at most 1.
-    """
-
-    reference: "MonitorReferenceFields | None"
-    """Alert when the mean is below that of the first sessions. Where neither is set, that of 400
-    sessions.
-    """
-
-    alpha: "float | None"
-    """The chance that this monitor ever raises a false alarm, however often it looks and however
-    long it runs. At least 1e-12, below 1. Not set: 0.01.
-    """
-
-    heaviest: "float | None"
-    """With how many turns, each by the inverse of the chance with which it was drawn, a session
-    counts at most. Not set: three times the mean of the first 30 sessions, which are used for
-    nothing else. Above 0, at most 1000000000000.
-    """
-
-    settle_after_s: "float | None"
-    """For how long a session has had no new score when it is counted; after a day it is counted
-    anyway. A session counts once: turns that come later are left out. In seconds. At least 0,
-    at most 34560000. Not set: 1800.
-    """
-
-    labels: "Mapping[str, str] | None"
-    """Labels of the alert beside its own, such as `severity: page`."""
-
-    every_s: "float | None"
-    """How often to look, at multiples of it since the Unix epoch. Where `cron` is not set either,
-    each minute. In seconds. At least 10, at most 34560000.
-    """
-
-    cron: "str | None"
-    """When to look, as minute, hour, day of the month, month and day of the week, or with seconds
-    before these.
-    """
-
-    time_zone: "str | None"
-    """The time zone of `cron`, such as Europe/Berlin. Not set: UTC."""
-
-    jitter_s: "float | None"
-    """Each look is later by up to this, always as much for the same monitor, so that not all look
-    at once. In seconds. At least 0, at most 34560000.
-    """
-
-    catch_up: "bool | None"
-    """Whether to look once at the start where looks were missed while the server was down. Not
-    set: True.
-    """
-
-    target: "RunTargetFields | None"
-    """Which stored traces or sessions; at most 1000 ids."""
-
-    measure: "RunMeasureFields | None"
-    """By what they are evaluated."""
-
-    budget: "RunBudgetFields | None"
-    """What each of the runs may spend."""
-
-    export: "bool | None"
-    """Whether the scores are exported."""
-
-    look_back_s: "float | None"
-    """Only traces that were stored or changed in so much time before the run, or of a source
-    started. Not set: since the run before; in the first, since the monitor was created. A
-    target of ids always means all of these. A source needs it, or `everything`. In seconds. At
-    least 1, at most 345600000.
-    """
-
-    everything: "bool | None"
-    """All traces of the target, in place of those that were stored since the run before."""
-
-    overlap: "Literal['skip', 'queue', 'cancel_previous'] | None"
-    """What happens at a tick while the run of an earlier one is still going: it is skipped, waits,
-    or cancels that run. Not set: skip.
-    """
-
-    only_if_changed: "bool | None"
-    """Whether a tick is skipped where since the run before nothing was stored or changed in the
-    target, what it is measured by is the same, judge and configuration included, and that run
-    succeeded.
-    """
-
-    sessions: "int | None"
-    """How many sessions. The more there are, the smaller the drops that are found. At least 20, at
-    most 5000. Not set: 400.
-    """
-
-    tolerance: "float | None"
-    """How much lower the mean may be without an alert, on the scale 0..1. At least 0, below 1."""
-
-    filter: "TraceFilterFields | None"
-    """Which of all that is stored; neither a filter nor ids: everything."""
-
-    trace_ids: "Sequence[str] | None"
-    """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent
-    trace in it. Lists of runs leave the ids out.
-    """
-
-    session_ids: "Sequence[str] | None"
-    """Ids or keys of sessions; where traces are evaluated, they stand for the traces of these
-    sessions. Lists of runs leave them out.
-    """
-
-    sampling: "RunSamplingFields | None"
-    """Which share of them."""
-
-    source: "str | None"
-    """The name of a source in the server's configuration (`evaluation.runs.sources`), from which
-    the traces are read and stored before they are evaluated; not set: those that are stored.
-    With a source, `trace_ids` are ids of OpenTelemetry traces, and `session_ids` cannot be
-    given.
-    """
-
-    where: "str | None"
-    """A filter (AIP-160) as `ListTraces` takes it, or `ListSessions` where sessions are evaluated:
-    also over the scores that they got as they came, such as `label.faithfulness = fail`. It
-    holds beside `filter`.
-    """
-
-    metrics: "Sequence[str] | None"
-    """Names of metrics; empty: the configured ones that run with what is evaluated."""
-
-    model: "str | None"
-    """The model that judges all of them."""
-
-    thresholds: "Mapping[str, float] | None"
-    """By metric the score from which on its label is `pass`; a threshold never changes a score."""
-
-    signal_weights: "Mapping[str, float] | None"
-    """How much the traces' metrics count in the session metrics."""
-
-    options: "Mapping[str, Mapping[str, Any]] | None"
-    """By metric the options that it has in place of the configured ones."""
-
-    max_tokens: "int | None"
-    """Input and output tokens together; not set: no limit. At least 1."""
-
-    max_usd: "float | None"
-    """USD; not set: no limit. A model whose price is not known cannot be asked under this limit.
-    Above 0.
-    """
-
-    environment: "str | None"
-    """`deployment.environment.name` of the trace's resource, or its former name
-    `deployment.environment`.
-    """
-
-    user: "str | None"
-    """The user's id."""
-
-    resource: "Mapping[str, str] | None"
-    """Attributes of the trace's resource with the values that they must have, compared as text:
-    `true`, `3`.
-    """
-
-    started_after_ns: "int | None"
-    """Only traces that started then or later, in ns since the Unix epoch. At least 0."""
-
-    started_before_ns: "int | None"
-    """Only traces that started earlier than that, in ns since the Unix epoch. At least 0."""
-
-    has_error: "bool | None"
-    """Whether a tool call of the trace failed."""
-
-    min_duration_s: "float | None"
-    """How long the trace took at least, in seconds. At least 0."""
-
-    min_tokens: "int | None"
-    """Input and output tokens together at least; a trace that records none is left out. At least
-    0.
-    """
-
-    share: "float | None"
-    """The chance of each to be drawn. Not set: 1. Above 0, at most 1."""
-
-    count: "int | None"
-    """How many are drawn; all, where there are fewer. At least 1, at most 1000000."""
-
-    seed: "int | None"
-    """Another seed draws others. At least 0."""
-
-
-class MonitorWatchFields(TypedDict, total=False):
-    """What a MonitorWatch has."""
-
-    metric: "str | None"
-    """The metric whose scores are watched."""
-
-    scope: "Literal['trace', 'session'] | None"
-    """Whether scores of traces or of sessions. Not set: trace."""
-
-    of: "str | None"
-    """What is watched: the mean score, or the share of the label `pass`. Not set: mean."""
-
-    service: "str | None"
-    """Only scores of this `service.name`."""
-
-    agent: "str | None"
-    """Only scores of the agent of this name."""
-
-    floor: "float | None"
-    """Alert when the mean, on the scale 0..1, is below this. Not set: below that of `reference`.
-    At least 0, at most 1.
-    """
-
-    reference: "MonitorReferenceFields | None"
-    """Alert when the mean is below that of the first sessions. Where neither is set, that of 400
-    sessions.
-    """
-
-    alpha: "float | None"
-    """The chance that this monitor ever raises a false alarm, however often it looks and however
-    long it runs. At least 1e-12, below 1. Not set: 0.01.
-    """
-
-    heaviest: "float | None"
-    """With how many turns, each by the inverse of the chance with which it was drawn, a session
-    counts at most. Not set: three times the mean of the first 30 sessions, which are used for
-    nothing else. Above 0, at most 1000000000000.
-    """
-
-    settle_after_s: "float | None"
-    """For how long a session has had no new score when it is counted; after a day it is counted
-    anyway. A session counts once: turns that come later are left out. In seconds. At least 0,
-    at most 34560000. Not set: 1800.
-    """
-
-    labels: "Mapping[str, str] | None"
-    """Labels of the alert beside its own, such as `severity: page`."""
-
-    sessions: "int | None"
-    """How many sessions. The more there are, the smaller the drops that are found. At least 20, at
-    most 5000. Not set: 400.
-    """
-
-    tolerance: "float | None"
-    """How much lower the mean may be without an alert, on the scale 0..1. At least 0, below 1."""
-
-
-class MonitorScheduleFields(TypedDict, total=False):
-    """What a MonitorSchedule has."""
-
-    every_s: "float | None"
-    """How often to look, at multiples of it since the Unix epoch. Where `cron` is not set either,
-    each minute. In seconds. At least 10, at most 34560000.
-    """
-
-    cron: "str | None"
-    """When to look, as minute, hour, day of the month, month and day of the week, or with seconds
-    before these.
-    """
-
-    time_zone: "str | None"
-    """The time zone of `cron`, such as Europe/Berlin. Not set: UTC."""
-
-    jitter_s: "float | None"
-    """Each look is later by up to this, always as much for the same monitor, so that not all look
-    at once. In seconds. At least 0, at most 34560000.
-    """
-
-    catch_up: "bool | None"
-    """Whether to look once at the start where looks were missed while the server was down. Not
-    set: True.
-    """
-
-
-class MonitorRunFields(TypedDict, total=False):
-    """What a MonitorRun has."""
-
-    target: "RunTargetFields | None"
-    """Which stored traces or sessions; at most 1000 ids."""
-
-    measure: "RunMeasureFields | None"
-    """By what they are evaluated."""
-
-    budget: "RunBudgetFields | None"
-    """What each of the runs may spend."""
-
-    export: "bool | None"
-    """Whether the scores are exported."""
-
-    look_back_s: "float | None"
-    """Only traces that were stored or changed in so much time before the run, or of a source
-    started. Not set: since the run before; in the first, since the monitor was created. A
-    target of ids always means all of these. A source needs it, or `everything`. In seconds. At
-    least 1, at most 345600000.
-    """
-
-    everything: "bool | None"
-    """All traces of the target, in place of those that were stored since the run before."""
-
-    overlap: "Literal['skip', 'queue', 'cancel_previous'] | None"
-    """What happens at a tick while the run of an earlier one is still going: it is skipped, waits,
-    or cancels that run. Not set: skip.
-    """
-
-    only_if_changed: "bool | None"
-    """Whether a tick is skipped where since the run before nothing was stored or changed in the
-    target, what it is measured by is the same, judge and configuration included, and that run
-    succeeded.
-    """
-
-    scope: "Literal['trace', 'session'] | None"
-    """Whether traces are evaluated, or sessions. Not set: trace."""
-
-    filter: "TraceFilterFields | None"
-    """Which of all that is stored; neither a filter nor ids: everything."""
-
-    trace_ids: "Sequence[str] | None"
-    """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent
-    trace in it. Lists of runs leave the ids out.
-    """
-
-    session_ids: "Sequence[str] | None"
-    """Ids or keys of sessions; where traces are evaluated, they stand for the traces of these
-    sessions. Lists of runs leave them out.
-    """
-
-    sampling: "RunSamplingFields | None"
-    """Which share of them."""
-
-    source: "str | None"
-    """The name of a source in the server's configuration (`evaluation.runs.sources`), from which
-    the traces are read and stored before they are evaluated; not set: those that are stored.
-    With a source, `trace_ids` are ids of OpenTelemetry traces, and `session_ids` cannot be
-    given.
-    """
-
-    where: "str | None"
-    """A filter (AIP-160) as `ListTraces` takes it, or `ListSessions` where sessions are evaluated:
-    also over the scores that they got as they came, such as `label.faithfulness = fail`. It
-    holds beside `filter`.
-    """
-
-    metrics: "Sequence[str] | None"
-    """Names of metrics; empty: the configured ones that run with what is evaluated."""
-
-    model: "str | None"
-    """The model that judges all of them."""
-
-    thresholds: "Mapping[str, float] | None"
-    """By metric the score from which on its label is `pass`; a threshold never changes a score."""
-
-    signal_weights: "Mapping[str, float] | None"
-    """How much the traces' metrics count in the session metrics."""
-
-    options: "Mapping[str, Mapping[str, Any]] | None"
-    """By metric the options that it has in place of the configured ones."""
-
-    max_tokens: "int | None"
-    """Input and output tokens together; not set: no limit. At least 1."""
-
-    max_usd: "float | None"
-    """USD; not set: no limit. A model whose price is not known cannot be asked under this limit.
-    Above 0.
-    """
-
-    service: "str | None"
-    """`service.name` of the trace's resource."""
-
-    agent: "str | None"
-    """The agent's name."""
-
-    environment: "str | None"
-    """`deployment.environment.name` of the trace's resource, or its former name
-    `deployment.environment`.
-    """
-
-    user: "str | None"
-    """The user's id."""
-
-    resource: "Mapping[str, str] | None"
-    """Attributes of the trace's resource with the values that they must have, compared as text:
-    `true`, `3`.
-    """
-
-    started_after_ns: "int | None"
-    """Only traces that started then or later, in ns since the Unix epoch. At least 0."""
-
-    started_before_ns: "int | None"
-    """Only traces that started earlier than that, in ns since the Unix epoch. At least 0."""
-
-    has_error: "bool | None"
-    """Whether a tool call of the trace failed."""
-
-    min_duration_s: "float | None"
-    """How long the trace took at least, in seconds. At least 0."""
-
-    min_tokens: "int | None"
-    """Input and output tokens together at least; a trace that records none is left out. At least
-    0.
-    """
-
-    share: "float | None"
-    """The chance of each to be drawn. Not set: 1. Above 0, at most 1."""
-
-    count: "int | None"
-    """How many are drawn; all, where there are fewer. At least 1, at most 1000000."""
-
-    seed: "int | None"
-    """Another seed draws others. At least 0."""
-
-
-class MonitorReferenceFields(TypedDict, total=False):
-    """What a MonitorReference has."""
-
-    sessions: "int | None"
-    """How many sessions. The more there are, the smaller the drops that are found. At least 20, at
-    most 5000. Not set: 400.
-    """
-
-    tolerance: "float | None"
-    """How much lower the mean may be without an alert, on the scale 0..1. At least 0, below 1."""
-
-
-class RunTargetFields(TypedDict, total=False):
-    """What a RunTarget has."""
-
-    scope: "Literal['trace', 'session'] | None"
-    """Whether traces are evaluated, or sessions. Not set: trace."""
-
-    filter: "TraceFilterFields | None"
-    """Which of all that is stored; neither a filter nor ids: everything."""
-
-    trace_ids: "Sequence[str] | None"
-    """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent
-    trace in it. Lists of runs leave the ids out.
-    """
-
-    session_ids: "Sequence[str] | None"
-    """Ids or keys of sessions; where traces are evaluated, they stand for the traces of these
-    sessions. Lists of runs leave them out.
-    """
-
-    sampling: "RunSamplingFields | None"
-    """Which share of them."""
-
-    source: "str | None"
-    """The name of a source in the server's configuration (`evaluation.runs.sources`), from which
-    the traces are read and stored before they are evaluated; not set: those that are stored.
-    With a source, `trace_ids` are ids of OpenTelemetry traces, and `session_ids` cannot be
-    given.
-    """
-
-    where: "str | None"
-    """A filter (AIP-160) as `ListTraces` takes it, or `ListSessions` where sessions are evaluated:
-    also over the scores that they got as they came, such as `label.faithfulness = fail`. It
-    holds beside `filter`.
-    """
-
-    service: "str | None"
-    """`service.name` of the trace's resource."""
-
-    agent: "str | None"
-    """The agent's name."""
-
-    environment: "str | None"
-    """`deployment.environment.name` of the trace's resource, or its former name
-    `deployment.environment`.
-    """
-
-    user: "str | None"
-    """The user's id."""
-
-    resource: "Mapping[str, str] | None"
-    """Attributes of the trace's resource with the values that they must have, compared as text:
-    `true`, `3`.
-    """
-
-    started_after_ns: "int | None"
-    """Only traces that started then or later, in ns since the Unix epoch. At least 0."""
-
-    started_before_ns: "int | None"
-    """Only traces that started earlier than that, in ns since the Unix epoch. At least 0."""
-
-    has_error: "bool | None"
-    """Whether a tool call of the trace failed."""
-
-    min_duration_s: "float | None"
-    """How long the trace took at least, in seconds. At least 0."""
-
-    min_tokens: "int | None"
-    """Input and output tokens together at least; a trace that records none is left out. At least
-    0.
-    """
-
-    share: "float | None"
-    """The chance of each to be drawn. Not set: 1. Above 0, at most 1."""
-
-    count: "int | None"
-    """How many are drawn; all, where there are fewer. At least 1, at most 1000000."""
-
-    seed: "int | None"
-    """Another seed draws others. At least 0."""
-
-
-class RunMeasureFields(TypedDict, total=False):
-    """What a RunMeasure has."""
-
-    metrics: "Sequence[str] | None"
-    """Names of metrics; empty: the configured ones that run with what is evaluated."""
-
-    model: "str | None"
-    """The model that judges all of them."""
-
-    thresholds: "Mapping[str, float] | None"
-    """By metric the score from which on its label is `pass`; a threshold never changes a score."""
-
-    signal_weights: "Mapping[str, float] | None"
-    """How much the traces' metrics count in the session metrics."""
-
-    options: "Mapping[str, Mapping[str, Any]] | None"
-    """By metric the options that it has in place of the configured ones."""
-
-
-class RunBudgetFields(TypedDict, total=False):
-    """What a RunBudget has."""
-
-    max_tokens: "int | None"
-    """Input and output tokens together; not set: no limit. At least 1."""
-
-    max_usd: "float | None"
-    """USD; not set: no limit. A model whose price is not known cannot be asked under this limit.
-    Above 0.
-    """
-
-
-class TraceFilterFields(TypedDict, total=False):
-    """What a TraceFilter has."""
-
-    service: "str | None"
-    """`service.name` of the trace's resource."""
-
-    agent: "str | None"
-    """The agent's name."""
-
-    environment: "str | None"
-    """`deployment.environment.name` of the trace's resource, or its former name
-    `deployment.environment`.
-    """
-
-    user: "str | None"
-    """The user's id."""
-
-    resource: "Mapping[str, str] | None"
-    """Attributes of the trace's resource with the values that they must have, compared as text:
-    `true`, `3`.
-    """
-
-    started_after_ns: "int | None"
-    """Only traces that started then or later, in ns since the Unix epoch. At least 0."""
-
-    started_before_ns: "int | None"
-    """Only traces that started earlier than that, in ns since the Unix epoch. At least 0."""
-
-    has_error: "bool | None"
-    """Whether a tool call of the trace failed."""
-
-    min_duration_s: "float | None"
-    """How long the trace took at least, in seconds. At least 0."""
-
-    min_tokens: "int | None"
-    """Input and output tokens together at least; a trace that records none is left out. At least
-    0.
-    """
-
-
-class RunSamplingFields(TypedDict, total=False):
-    """What a RunSampling has."""
-
-    share: "float | None"
-    """The chance of each to be drawn. Not set: 1. Above 0, at most 1."""
-
-    count: "int | None"
-    """How many are drawn; all, where there are fewer. At least 1, at most 1000000."""
-
-    seed: "int | None"
-    """Another seed draws others. At least 0."""
-
-
-class RunFields(TypedDict, total=False):
-    """What a Run has."""
-
-    display_name: "str | None"
-    """For people; two runs may have the same."""
-
-    target: "RunTargetFields | None"
-    """Which stored traces or sessions."""
-
-    measure: "RunMeasureFields | None"
-    """The metrics, their options, and the model that judges."""
-
-    budget: "RunBudgetFields | None"
-    """The run's own budget. Not set: as much in all as `judge.budget` gives the server for one
-    window.
-    """
-
-    export: "bool | None"
-    """Whether the scores are exported by OTLP, each with the attribute `spanscore.run.id`. They
-    never replace the traces' own scores.
-    """
-
-    scope: "Literal['trace', 'session'] | None"
-    """Whether traces are evaluated, or sessions. Not set: trace."""
-
-    filter: "TraceFilterFields | None"
-    """Which of all that is stored; neither a filter nor ids: everything."""
-
-    trace_ids: "Sequence[str] | None"
-    """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent
-    trace in it. Lists of runs leave the ids out.
-    """
-
-    session_ids: "Sequence[str] | None"
-    """Ids or keys of sessions; where traces are evaluated, they stand for the traces of these
-    sessions. Lists of runs leave them out.
-    """
-
-    sampling: "RunSamplingFields | None"
-    """Which share of them."""
-
-    source: "str | None"
-    """The name of a source in the server's configuration (`evaluation.runs.sources`), from which
-    the traces are read and stored before they are evaluated; not set: those that are stored.
-    With a source, `trace_ids` are ids of OpenTelemetry traces, and `session_ids` cannot be
-    given.
-    """
-
-    where: "str | None"
-    """A filter (AIP-160) as `ListTraces` takes it, or `ListSessions` where sessions are evaluated:
-    also over the scores that they got as they came, such as `label.faithfulness = fail`. It
-    holds beside `filter`.
-    """
-
-    metrics: "Sequence[str] | None"
-    """Names of metrics; empty: the configured ones that run with what is evaluated."""
-
-    model: "str | None"
-    """The model that judges all of them."""
-
-    thresholds: "Mapping[str, float] | None"
-    """By metric the score from which on its label is `pass`; a threshold never changes a score."""
-
-    signal_weights: "Mapping[str, float] | None"
-    """How much the traces' metrics count in the session metrics."""
-
-    options: "Mapping[str, Mapping[str, Any]] | None"
-    """By metric the options that it has in place of the configured ones."""
-
-    max_tokens: "int | None"
-    """Input and output tokens together; not set: no limit. At least 1."""
-
-    max_usd: "float | None"
-    """USD; not set: no limit. A model whose price is not known cannot be asked under this limit.
-    Above 0.
-    """
-
-    service: "str | None"
-    """`service.name` of the trace's resource."""
-
-    agent: "str | None"
-    """The agent's name."""
-
-    environment: "str | None"
-    """`deployment.environment.name` of the trace's resource, or its former name
-    `deployment.environment`.
-    """
-
-    user: "str | None"
-    """The user's id."""
-
-    resource: "Mapping[str, str] | None"
-    """Attributes of the trace's resource with the values that they must have, compared as text:
-    `true`, `3`.
-    """
-
-    started_after_ns: "int | None"
-    """Only traces that started then or later, in ns since the Unix epoch. At least 0."""
-
-    started_before_ns: "int | None"
-    """Only traces that started earlier than that, in ns since the Unix epoch. At least 0."""
-
-    has_error: "bool | None"
-    """Whether a tool call of the trace failed."""
-
-    min_duration_s: "float | None"
-    """How long the trace took at least, in seconds. At least 0."""
-
-    min_tokens: "int | None"
-    """Input and output tokens together at least; a trace that records none is left out. At least
-    0.
-    """
-
-    share: "float | None"
-    """The chance of each to be drawn. Not set: 1. Above 0, at most 1."""
-
-    count: "int | None"
-    """How many are drawn; all, where there are fewer. At least 1, at most 1000000."""
-
-    seed: "int | None"
-    """Another seed draws others. At least 0."""
-
-
-class ScoreFields(TypedDict, total=False):
-    """What a Score has."""
-
-    scope: "Literal['trace', 'session'] | None"
-
-    metric: "str | None"
-
-    value: "float | None"
-    """Set only when the status is SCORED."""
-
-    scale: "tuple[float, float] | None"
-
-    label: "str | None"
-    """"pass" or "fail", or what the metric declares."""
-
-    reason: "str | None"
-
-    metadata: "Mapping[str, Any] | None"
-    """A JSON object as text."""
-
-    trace_id: "str | None"
-    """The evaluated span, lower-case hex; for a session, the target of its last agent trace."""
-
-    span_id: "str | None"
-
-    session_id: "str | None"
-
-    evaluator: "EvaluatorFields | None"
-
-    evaluated_at_ns: "int | None"
-    """Nanoseconds since the Unix epoch."""
-
-    low: "float | None"
-
-    high: "float | None"
-
-    kind: "Literal['llm', 'code', 'human'] | None"
-
-    version: "str | None"
-
-    model: "str | None"
-
-    source: "str | None"
-    """Set where it was not spanscore that measured: "human", "programmatic", or the name of
-    another evaluator.
-    """
-
-    author: "str | None"
-    """Who of these it was, such as a user's name."""
-
-
-class EvaluatorFields(TypedDict, total=False):
-    """What a Evaluator has."""
-
-    kind: "Literal['llm', 'code', 'human'] | None"
-
-    version: "str | None"
-
-    model: "str | None"
-
-    source: "str | None"
-    """Set where it was not spanscore that measured: "human", "programmatic", or the name of
-    another evaluator.
-    """
-
-    author: "str | None"
-    """Who of these it was, such as a user's name."""
 
 
 PLACES.update({
