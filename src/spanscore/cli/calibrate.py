@@ -53,6 +53,8 @@ _LEVEL = 0.95
 _MOST_WRONG = 0.05
 """Scores are unsure where people contradict more of the verdicts than this share."""
 
+TAKES = ("json",)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
@@ -69,7 +71,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     argument(parser, "--threshold X", "the score from which on the judge passes")
     recorded_labels.add_arguments(parser)
     argument(parser, "--unsure FILE", "write each metric's unsure scores as JSON")
-    argument(parser, "--json", "print one JSON object for each metric and judge")
     argument(parser, "--no-store", "keep nothing: only report")
     argument(parser, "--bias", "ask about traces as they are and changed; no labels are needed")
     argument(parser, "--list", "list the calibrations in the store and do nothing else")

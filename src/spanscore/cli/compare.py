@@ -20,7 +20,7 @@ from spanscore.cli.comparison import (
     Measure,
     compare,
 )
-from spanscore.cli.options import add_config, argument
+from spanscore.cli.options import PLACE, add_config, argument
 from spanscore.cli.terminal import (
     assembled,
     broken,
@@ -51,6 +51,8 @@ _FIGURES = {"A", "B", "A, B", "B - A", "interval", "sessions", "cases", "n", "pa
 _NAMES = {"case", "measure", "case, measure"}
 _STYLES = {"better": "green", "worse": "red"}
 
+TAKES = (*PLACE, "json")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
@@ -64,12 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "the run to compare with: a file, or with --store or --server an evaluation run, runs/ID"
     argument(parser, "run_a RUN_A", text, type=Path)
     argument(parser, "run_b RUN_B", "the run that is to be no worse", type=Path)
-    server.add_place(parser)
     limit("--max-pass-rate-drop SHARE", "the pass rate falls", limits.pass_rate_drop)
     limit("--max-score-drop POINTS", "a mean score of 100 falls", limits.score_drop)
     limit("--max-latency-rise SHARE", "the mean latency rises", limits.latency_rise)
     argument(parser, "--certain", "count as a regression only what the interval says is worse")
-    argument(parser, "--json", "print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -79,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
         _at_least_nothing("--max-score-drop", args.max_score_drop),
         _at_least_nothing("--max-latency-rise", args.max_latency_rise),
     )
-    server.check_place(args)
+    files = any(not str(x).startswith("runs/") for x in (args.run_a, args.run_b))
+    server.require_place(args, elsewhere=files)
     a, b = score_files.of_two(*((x, _content(args, x)) for x in (args.run_a, args.run_b)))
     found = compare(a, b, limits=limits, certain=args.certain)
     if not found.cases:

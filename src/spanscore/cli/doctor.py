@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 _STYLES = {"ok": "green", "warn": "yellow", "FAIL": "bold red"}
 
+TAKES = ("json",)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add_config(parser, "the server's configuration")
     argument(parser, "--no-judge", "ask no model, so that it costs nothing")
     argument(parser, "--no-round-trip", "send no span to the running server")
-    argument(parser, "--json", "print one JSON object in place of the lines")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spanscore.cli import stored, trace_files
-from spanscore.cli.options import add_judge, argument
+from spanscore.cli.options import PLACE, add_judge, argument
 from spanscore.cli.terminal import (
     console,
     on_one_line,
@@ -53,6 +53,8 @@ from spanscore.offline.summary import RunSummary
 from spanscore.offline.workers import ScoringInWorkers, Setup
 from spanscore.worker_processes import MAX_WORKERS, WorkerPool
 
+TAKES = (*PLACE, "json")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
@@ -62,7 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     argument(parser, "--metric NAME", "measure only this, such as rubric", repeated=True)
     argument(parser, "--threshold X", "the score from which on the label is pass")
     argument(parser, "--failing", "show only what does not pass or was not measured")
-    argument(parser, "--jsonl", "print one JSON object a line for each score")
     argument(parser, "--output FILE", "also write each score there as JSON, as it is made")
     argument(parser, "--dry-run", "show what a judge would be asked and its cost; send nothing")
     argument(parser, "-v/--verbose", "say what backends are asked, and show whole prompts")
@@ -97,14 +98,14 @@ def run(args: argparse.Namespace) -> int:
             settings,
             measurable(wanted, settings.evaluation),
             traces,
-            jsonl=args.jsonl,
+            jsonl=args.json,
             verbose=args.verbose,
         )
     summary, is_stopped = asyncio.run(_stream(args, settings, wanted))
     if is_stopped:
         print("spanscore: interrupted: these are the scores that were finished", file=sys.stderr)
     # the table's last line is about that
-    score_summary.print_unscored(summary.outcomes, but=None if args.jsonl else "no_judge")
+    score_summary.print_unscored(summary.outcomes, but=None if args.json else "no_judge")
     verdict = _verdict(gates, summary, settings, any_failed=args.fail_on == "failed")
     return INTERRUPTED if is_stopped else verdict
 
@@ -164,7 +165,7 @@ async def _stream(
     engine = open_engine(settings)
     with (
         ScoreFile(args.output) as file,
-        Display(jsonl=args.jsonl, only_failing=args.failing) as display,
+        Display(jsonl=args.json, only_failing=args.failing) as display,
         _pool(args.workers) as pool,
     ):
         recordings = _recordings(args, settings, pool, display)
@@ -181,7 +182,7 @@ async def _stream(
         if not scoring.is_stopped:
             file.write(recordings.given.not_shown)
             display.print_given(recordings.given.not_shown)
-    if not args.jsonl:
+    if not args.json:
         score_summary.print_summary(display.output, settings, summary)
     return summary, scoring.is_stopped
 

@@ -56,12 +56,13 @@ _STATED = (
 )
 """The facts that metrics rest on, and whose absence is shown."""
 
+TAKES = ("json",)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     argument(parser, "path PATH", trace_files.PLACE_HELP, type=sources.place, nargs="+")
     add_config(parser, "a configuration: say which of its rules takes each trace")
-    argument(parser, "--jsonl", "print one JSON object a line for each agent trace")
     choice = parser.add_mutually_exclusive_group()
     argument(choice, "--explain", "say which span and attribute each fact came from, and what lost")
     argument(choice, "--unread", "list what no dialect reads, without values")
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     """Print every agent trace. Returns the exit code."""
     if args.unread:
         telemetry = trace_files.loaded(args.path)
-        print_unread(unread_all(telemetry.spans, telemetry.logs), as_json=args.jsonl)
+        print_unread(unread_all(telemetry.spans, telemetry.logs), as_json=args.json)
         return 0
     telemetry = trace_files.loaded(args.path)
     settings = config.load(args.config) if args.config else None
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     traces = read(telemetry, args.path, configured.span_attributes, stitch_off)
     rules = Rules(configured.rules, configured.sampling) if args.config else None
     scores = _external_scores(telemetry, [x for x, _ in traces])
-    show = _print_json_lines if args.jsonl else _print_trees
+    show = _print_json_lines if args.json else _print_trees
     show(traces, scores, rules)
     return 0
 

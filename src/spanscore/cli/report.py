@@ -12,7 +12,7 @@ from spanscore.cli import compare, eval, score_files, server, stored, trace_file
 from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure
 from spanscore.cli.comparison import compare as compared_runs
 from spanscore.cli.measurement import INTERRUPTED, measured
-from spanscore.cli.options import add_judge, argument
+from spanscore.cli.options import PLACE, add_judge, argument
 from spanscore.cli.score_files import Run
 from spanscore.cli.terminal import printable, require_writable
 from spanscore.cli.trace_files import Place
@@ -28,6 +28,8 @@ from spanscore.received_scores import read_external, read_own
 from spanscore.sources import Location
 
 _MIB = 2**20
+
+TAKES = PLACE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from spanscore import config
 from spanscore.api.v1.run_service_pb2 import GetRunRequest
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest
 from spanscore.cli import score_actions, score_lines, server, stored
-from spanscore.cli.options import argument
+from spanscore.cli.options import PLACE, add_config, argument
 from spanscore.cli.score_summary import number
 from spanscore.cli.terminal import (
     console,
@@ -32,15 +32,18 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-ACTIONS = {**score_actions.ACTIONS, **score_actions.ANNOTATION_ACTIONS}
+ACTIONS = score_actions.ACTIONS
 """What else the command does, by the word that follows it: `spanscore scores create`."""
+
+TAKES = (*PLACE, "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the list."""
     parser.epilog = f"More: spanscore scores ({' | '.join(ACTIONS)}), each with --help."
-    server.add_arguments(parser)
-    server.add_conditions(parser, "scores")
+    add_config(parser, "the server's configuration, for its store")
+    argument(parser, "--failing", "only scores that do not pass or were not measured")
+    server.add_selection(parser, "scores")
     argument(parser, "--trace ID", "only of this trace, also what was skipped, and why it has none")
     argument(parser, "--metric NAME", "only of this metric, or of a family of them such as rubric")
     argument(parser, "--source NAME", "only from spanscore, human, programmatic or another source")
@@ -58,11 +61,11 @@ def run(args: argparse.Namespace) -> int:
     if "action" in args:
         code: int = ACTIONS[args.action].run(args)
         return code
+    server.require_place(args, elsewhere=bool(args.config))
     if args.undelivered or args.resend or args.forget:
         return run_undelivered(args)
     if args.exporter:
         raise InputError("--exporter: goes with --undelivered, --resend or --forget")
-    server.check(args)
     if args.trace and args.session:
         raise InputError("--trace and --session: give one of them")
     args.skipped = args.skipped or bool(args.trace)
@@ -112,7 +115,7 @@ def _require_run(args: argparse.Namespace) -> None:
     if args.server:
         with server.service(args, "Run") as ask:
             ask("GetRun", GetRunRequest(name=f"runs/{run}"))
-    elif server.read(args, lambda x: RunTables(x).get(args.tenant or "", run)) is None:
+    elif server.read(args, lambda x: RunTables(x).get(server.tenant_of(args) or "", run)) is None:
         raise InputError(
             f"--run {args.run}: there is no such run; spanscore runs list has their ids"
         )

@@ -30,8 +30,7 @@ class Found(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that say where to read, and which agent traces."""
-    server.add_place(parser)
+    """Declare the options that say which agent traces."""
     server.add_selection(parser, "stored traces", limit=_MAX_TURNS)
 
 
@@ -42,13 +41,17 @@ def is_given(args: argparse.Namespace) -> bool:
 
 def is_run(args: argparse.Namespace, path: object) -> bool:
     """Whether what stands in a file's place names an evaluation run: `runs/ID`."""
-    return is_given(args) and str(path).startswith(_RUN)
+    return is_given(args) and _is_run_name(path)
+
+
+def _is_run_name(path: object) -> bool:
+    return str(path).startswith(_RUN)
 
 
 def check(args: argparse.Namespace) -> None:
     """Refuse options that do not go together, and none at all. Raises InputError."""
-    server.check(args)
-    has_files = any(not is_run(args, x) for x in args.path)
+    has_files = any(not _is_run_name(x) for x in args.path)
+    server.require_place(args, elsewhere=has_files)
     conditions = [x for x in _CONDITIONS if getattr(args, x)]
     if not args.path and not is_given(args):
         raise InputError(
@@ -113,7 +116,7 @@ def list_scores(
         return map(decode_score, found)
     from spanscore.store import listing  # noqa: PLC0415 - SQLAlchemy, which --server does not need
 
-    tenant = args.tenant or ""
+    tenant = server.tenant_of(args) or ""
     query = listing.ScoreQuery(service=service, run=run, tenant=tenant, **conditions)
     return server.of_store(args, listing.scores, query, limit)
 
@@ -128,7 +131,7 @@ def list_traces_in_store(args: argparse.Namespace, **more: Any) -> "Iterator[Tra
         since_ns=server.since_ns(args.since),
         service=args.service,
         session_id=args.session,
-        tenant=args.tenant or "",
+        tenant=server.tenant_of(args) or "",
         **more,
     )
     return server.of_store(args, listing.traces, query, args.limit)
@@ -155,7 +158,9 @@ def turns_of(args: argparse.Namespace) -> "list[tuple[TraceScores, str]]":
     from spanscore.evaluation import Unscored  # noqa: PLC0415 - as above
     from spanscore.store import listing  # noqa: PLC0415 - as above
 
-    turns = server.read(args, lambda x: listing.turns_of(x, args.trace, args.tenant or ""))
+    turns = server.read(
+        args, lambda x: listing.turns_of(x, args.trace, server.tenant_of(args) or "")
+    )
     if not turns:
         raise InputError(
             f"--trace {args.trace}: nothing is stored under it: it may not be complete yet, be past"
@@ -168,7 +173,9 @@ def turns_of(args: argparse.Namespace) -> "list[tuple[TraceScores, str]]":
 
 def _of_store(args: argparse.Namespace, *, failing: bool) -> Found:
     traces = [x.trace for x in list_traces_in_store(args, failing=failing)]
-    return Found(traces, server.read(args, lambda x: _scores_in_store(x, traces, args.tenant)))
+    return Found(
+        traces, server.read(args, lambda x: _scores_in_store(x, traces, server.tenant_of(args)))
+    )
 
 
 def _scores_in_store(
@@ -196,7 +203,9 @@ def read_traces(
     from spanscore.store.stored_rows import key  # noqa: PLC0415 - as above
 
     def traces(connection: "Connection") -> list[AgentTrace]:
-        turns = lookup.session_trace_ids(connection, [key(x) for x in keys], args.tenant or "")
+        turns = lookup.session_trace_ids(
+            connection, [key(x) for x in keys], server.tenant_of(args) or ""
+        )
         return list(placement.stored(connection, {*ids, *turns}))
 
     return server.read(args, traces)

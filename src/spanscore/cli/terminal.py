@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TextIO, cast
 
@@ -276,6 +277,37 @@ def fitted(output: "Console", made: Callable[[Rows], "Table"], rows: Rows) -> "T
     taken = table_width(output, nameless) - max(len(str(first.header)), first.min_width or 0)
     room = max(output.width - taken, _LEAST_CHARS)
     return made([[broken(str(row[0]), room), *row[1:]] for row in rows])
+
+
+_BREAKS = ((" [", "\n["), (", ", ",\n"), (" > ", " >\n"))
+"""Where figures are broken, one after the other, until a table fits."""
+
+
+def print_rows(
+    headings: Sequence[str],
+    numbers: Collection[str],
+    rows: Rows,
+    *,
+    wrapped: Collection[str] = (),
+) -> None:
+    """Print the columns that have something, those of `numbers` to the right.
+
+    Where there is no room, limits stand below the values they are of, and those in `wrapped`, else
+    the names in the first column, take several lines.
+    """
+    kept = [at for at in range(len(headings)) if at == 0 or any(row[at] != "-" for row in rows)]
+    names, *shown = ([row[at] for at in kept] for row in (headings, *rows))
+    made = partial(plain_table, names, [x for x in names if x in numbers], wrapped=wrapped)
+    output = console()
+    for whole, line_end in _BREAKS:
+        if table_width(output, made(rows=shown)) <= output.width:
+            break
+        shown = [[x[0], *(_ended(y, whole, line_end) for y in x[1:])] for x in shown]
+    output.print(made(rows=shown) if wrapped else fitted(output, lambda x: made(rows=x), shown))
+
+
+def _ended(cell: Any, whole: str, line_end: str) -> Any:
+    return cell.replace(whole, line_end) if isinstance(cell, str) else cell
 
 
 def table_width(output: "Console", table: "Table") -> int:

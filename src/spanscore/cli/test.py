@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore.calibration import PassRate, certificates_in
 from spanscore.cli import score_summary
-from spanscore.cli.options import add_judge, argument
+from spanscore.cli.options import PLACE, add_judge, argument
 from spanscore.cli.score_summary import judges
 from spanscore.cli.terminal import on_one_line, plain_table, styled
 from spanscore.metrics.session.agentic import reading
@@ -39,6 +39,8 @@ from spanscore.offline.summary import counted
 from spanscore.receive.auth import open_authenticators
 from spanscore.suites.matches import AttributesOf, own_attributes
 from spanscore.suites.run import Prepared
+
+TAKES = PLACE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
