@@ -1,8 +1,10 @@
 """`spanscore calibrate`: a judge against human labels."""
 
 import argparse
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +21,10 @@ from spanscore.calibration import (
     Verdict,
     bias,
     certificates_in,
+    label_of,
 )
 from spanscore.calibration.verdicts import Judge
-from spanscore.cli import eval, recorded_labels, score_files, trace_files  # noqa: A004 - the command's name
+from spanscore.cli import eval, score_files, trace_files  # noqa: A004 - the command's name
 from spanscore.cli.measurement import measured
 from spanscore.cli.options import add_judge, argument
 from spanscore.cli.score_summary import as_texts
@@ -36,12 +39,19 @@ from spanscore.cli.terminal import (
 )
 from spanscore.config import Settings
 from spanscore.errors import InputError
-from spanscore.evaluation.rubric import require_on_scale
+from spanscore.evaluation.rubric import is_rubric, require_on_scale
+from spanscore.metrics import available
+from spanscore.model import external
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, reaches
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, in_scope
+from spanscore.offline import metric_of
+from spanscore.offline.recordings import external_notices
+from spanscore.rebuild import rebuild_all
+from spanscore.received_scores import read_external
 from spanscore.stats import Estimate, NotEstimableError, Unsure
-from spanscore.store import calibrations
+from spanscore.store import calibrations, listing
+from spanscore.store import external as stored
 from spanscore.store.config import Config
 
 if TYPE_CHECKING:
@@ -69,7 +79,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_judge(parser)
     argument(parser, "--metric NAME", "the metric of labels that name none")
     argument(parser, "--threshold X", "the score from which on the judge passes")
-    recorded_labels.add_arguments(parser)
+    text = "in place of LABELS: scores of this name, in files or the store"
+    argument(parser, "--labels-from NAME", text)
+    argument(parser, "--label-source SOURCE", "who gave these; default: human; any: everybody")
+    argument(parser, "--pass-from X", "of these: from which value on a number is a pass")
     argument(parser, "--unsure FILE", "write each metric's unsure scores as JSON")
     argument(parser, "--no-store", "keep nothing: only report")
     argument(parser, "--bias", "ask about traces as they are and changed; no labels are needed")
@@ -89,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         require_on_scale("--threshold", args.threshold, dict.fromkeys(x.metric for x in labels))
     verdicts, seen = _verdicts(args, settings, labels)
     if args.labels_from:
-        labels = recorded_labels.matching(labels, also_named, verdicts, seen)
+        labels = _matching(labels, also_named, verdicts, seen)
     found = calibration.match(source, labels, verdicts, seen)
     if not any(x.pairs for x in found):
         raise InputError(
@@ -147,13 +160,21 @@ def _labels(
     scored = [path for path in paths if score_files.holds_scores(path)]
     telemetry = [path for path in paths if path not in scored]
     args.path = scored or telemetry
-    labels, also_named = recorded_labels.read(args, settings, telemetry)
+    labels, also_named = _recorded(args, settings, telemetry)
     return labels, also_named, Path(f"scores named {args.labels_from}")
 
 
 def _require_usable(args: argparse.Namespace) -> None:
-    recorded_labels.require_usable(args)
-    if not args.labels_from and (args.labels is None or not args.path):
+    if args.labels_from:
+        args.labels_from = args.labels_from.removeprefix(_PREFIX)
+        if not args.metric and args.labels_from not in available():
+            raise InputError(
+                f"--labels-from {args.labels_from}: give --metric NAME too, the metric that these"
+                " labels are held against"
+            )
+    elif args.label_source or args.pass_from is not None:
+        raise InputError("--label-source and --pass-from: go with --labels-from")
+    elif args.labels is None or not args.path:
         raise InputError(
             "give labels and what they are about: spanscore calibrate LABELS PATH...; see spanscore"
             " calibrate --help"
@@ -208,7 +229,7 @@ def _verdicts(
     Without any file those in the store.
     """
     if not args.path:
-        return recorded_labels.verdicts(args, settings)
+        return _stored_verdicts(args, settings)
     are_scores = [score_files.holds_scores(path) for path in args.path]
     if not any(are_scores):
         return _scored_now(args, settings, list(dict.fromkeys(x.metric for x in labels)))
@@ -455,3 +476,128 @@ def write_limits(path: Path | None, found: Mapping[str, Unsure | str]) -> None:
     """
     limits = {name: list(x.limits) for name, x in found.items() if isinstance(x, Unsure)}
     write_file(path, lambda: f"{dumps(limits)}\n")
+
+
+_PAGE = 1000
+_ANYBODY = "any"
+_PREFIX = "scores:"
+
+
+def _recorded(
+    args: argparse.Namespace, settings: Settings, telemetry: Sequence[Path]
+) -> tuple[list[Label], dict[str, str]]:
+    """The labels in these files, or without any in the store; and the OTel trace of each agent
+    trace among them.
+
+    Scores that are no pass and no fail are counted on standard error. Raises InputError where no
+    label is left.
+    """
+    metric = _metric(args)
+    given = _given(args, settings, telemetry)
+    wanted = [x for x in given.scores if _is_wanted(args, x)]
+    for notice in external_notices([x for x in given.of_no_turn if _is_wanted(args, x)]):
+        print(f"spanscore: left out: {notice}", file=sys.stderr)
+    found = [label_of(x, metric, number, args.pass_from) for number, x in enumerate(wanted, 1)]
+    labels = [x for x in found if x is not None]
+    if len(labels) < len(wanted):
+        how = "; --pass-from X says from which number on one is a pass"
+        print(
+            f"spanscore: left out: {len(wanted) - len(labels)} of {len(wanted)} scores named"
+            f" {args.labels_from} are no pass and no fail{how if args.pass_from is None else ''}",
+            file=sys.stderr,
+        )
+    if not labels:
+        raise _no_label(args)
+    return labels, {x.subject_id: x.target.trace_id for x in wanted if x.scope == "trace"}
+
+
+def _no_label(args: argparse.Namespace) -> InputError:
+    who = args.label_source or external.HUMAN
+    where = "the files contain" if args.path else "the store contains"
+    how = f" from the source {who}; --label-source any takes everybody's"
+    how = "" if who == _ANYBODY else how
+    return InputError(f"--labels-from {args.labels_from}: {where} no such label{how}")
+
+
+def _stored_verdicts(
+    args: argparse.Namespace, settings: Settings
+) -> tuple[list[Verdict], list[tuple[str, bool, str]]]:
+    """The newest scores of the metric in the store, and everything that was to be scored."""
+    metric = _metric(args)
+    query = listing.ScoreQuery(metric=metric, source="spanscore", skipped=True)
+    found, seen = [], []
+    for score in listing.pages(settings.store, lambda *x: listing.scores(x[0], query, _PAGE, x[1])):
+        if score.metric != metric:
+            continue
+        is_session = score.scope == "session"
+        names = (score.subject_id,) if is_session else (score.subject_id, score.target.trace_id)
+        seen += [(name, is_session, metric) for name in names]
+        verdict = Verdict.of(score)
+        found += [_at(verdict, args.threshold)] if verdict else []
+    return found, seen
+
+
+def _matching(
+    labels: Sequence[Label],
+    also_named: Mapping[str, str],
+    scored: Iterable[Verdict],
+    seen: Iterable[tuple[str, bool, str]],
+) -> list[Label]:
+    """Those labels that are of one thing that was to be scored; how many are not is said on
+    standard error.
+    """
+    known = set(seen)
+    units: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
+    for verdict in scored:
+        for name in verdict.names:
+            units[name, verdict.is_session].add(verdict.unit)
+            known.add((name, verdict.is_session, verdict.metric))
+    kept, left_out = [], Counter[str]()
+    for label in (_known_as(x, also_named, known) for x in labels):
+        subject = (label.subject, label.is_session)
+        if (*subject, label.metric) not in known:
+            left_out["of what was not scored"] += 1
+        elif len(units[subject]) > 1:
+            left_out["of a trace with several turns, and of none of them"] += 1
+        else:
+            kept.append(label)
+    for why, count in left_out.items():
+        print(f"spanscore: left out: {count} of {len(labels)} labels, {why}", file=sys.stderr)
+    if not kept:
+        raise InputError(
+            f"none of the {len(labels)} labels is of what has a score of {labels[0].metric}"
+        )
+    return kept
+
+
+def _known_as(
+    label: Label, also_named: Mapping[str, str], known: Container[tuple[str, bool, str]]
+) -> Label:
+    """The label by the name that scores have: those in files name the OTel trace, and not the agent
+    trace in it.
+    """
+    if (label.subject, label.is_session, label.metric) in known:
+        return label
+    return replace(label, subject=also_named.get(label.subject, label.subject))
+
+
+def _metric(args: argparse.Namespace) -> str:
+    name = args.metric or args.labels_from
+    return str(name) if is_rubric(name) else metric_of(name).name
+
+
+def _given(
+    args: argparse.Namespace, settings: Settings, telemetry: Sequence[Path]
+) -> external.Joined:
+    if not telemetry:
+        return stored.named(settings.store, args.labels_from)
+    scope = settings.assemble.session_scope
+    loaded = trace_files.loaded(telemetry)
+    scores = read_external(loaded.spans, loaded.logs, session_scope=scope)
+    traces = rebuild_all(loaded.spans, loaded.logs, stitch_off=settings.assemble.stitch_off)
+    return external.join(scores, in_scope(traces, scope))
+
+
+def _is_wanted(args: argparse.Namespace, score: Evaluation) -> bool:
+    source = args.label_source or external.HUMAN
+    return score.metric == args.labels_from and source in {_ANYBODY, score.evaluator.source}

@@ -43,6 +43,18 @@ def print_all(
     only_failing: bool = False,
 ) -> None:
     """Print the traces with their scores, their sessions with theirs, and the summary."""
+    print_subjects(output, traces, evaluations, only_failing=only_failing)
+    print_summary(output, settings, RunSummary.of(evaluations))
+
+
+def print_subjects(
+    output: "Console",
+    traces: Sequence[AgentTrace],
+    evaluations: Sequence[Evaluation],
+    *,
+    only_failing: bool = False,
+) -> None:
+    """Print the traces with their scores, then their sessions with theirs."""
     by_subject: defaultdict[tuple[str, str], list[Evaluation]] = defaultdict(list)
     for evaluation in evaluations:
         by_subject[evaluation.scope, evaluation.subject_id].append(evaluation)
@@ -50,7 +62,6 @@ def print_all(
     for subject in subjects:
         scope = "trace" if isinstance(subject, AgentTrace) else "session"
         print_subject(output, subject, by_subject[scope, subject.id], only_failing=only_failing)
-    print_summary(output, settings, RunSummary.of(evaluations))
 
 
 def print_subject(
