@@ -279,26 +279,28 @@ def fitted(output: "Console", made: Callable[[Rows], "Table"], rows: Rows) -> "T
     return made([[broken(str(row[0]), room), *row[1:]] for row in rows])
 
 
-_BREAKS = ((" [", "\n["), (", ", ",\n"), (" > ", " >\n"))
+_BREAKS = ((" [", "\n["), ("; ", "\n"), (", ", ",\n"), (" > ", " >\n"))
 """Where figures are broken, one after the other, until a table fits."""
 
 
 def print_rows(
     headings: Sequence[str],
     numbers: Collection[str],
-    rows: Rows,
+    rows: Iterable[Sequence[Any]],
     *,
     wrapped: Collection[str] = (),
+    output: "Console | None" = None,
 ) -> None:
     """Print the columns that have something, those of `numbers` to the right.
 
     Where there is no room, limits stand below the values they are of, and those in `wrapped`, else
     the names in the first column, take several lines.
     """
+    rows = list(rows)
     kept = [at for at in range(len(headings)) if at == 0 or any(row[at] != "-" for row in rows)]
     names, *shown = ([row[at] for at in kept] for row in (headings, *rows))
     made = partial(plain_table, names, [x for x in names if x in numbers], wrapped=wrapped)
-    output = console()
+    output = output or console()
     for whole, line_end in _BREAKS:
         if table_width(output, made(rows=shown)) <= output.width:
             break
