@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from spanscore import config
 from spanscore.api.v1.run_service_pb2 import GetRunRequest
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest
-from spanscore.cli import score_actions, score_lines, server, stored
+from spanscore.cli import score_actions, server, stored
 from spanscore.cli.options import PLACE, add_config, argument
 from spanscore.cli.score_summary import number
 from spanscore.cli.terminal import (
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 def _print_found(args: argparse.Namespace) -> int:
     """Print the scores that the options name, and return how many."""
     if not args.json:
-        return score_lines.print_scores(_found(args), args.limit, server.trace_url(args))
+        return stored.print_scores(_found(args), args.limit, server.trace_url(args))
     count = 0
     for score in _found(args):
         print_json({"uid": score.uid, **score.to_json()})

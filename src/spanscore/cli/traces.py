@@ -11,7 +11,7 @@ from spanscore.api.convert import decode_trace
 from spanscore.api.decoder import decode_score
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest
 from spanscore.api.v1.trace_service_pb2 import GetTraceRequest, TraceSummary
-from spanscore.cli import score_lines, server, stored
+from spanscore.cli import server, stored
 from spanscore.cli.options import PLACE, add_config, argument
 from spanscore.cli.terminal import print_json
 from spanscore.errors import InputError
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         for trace in found:
             print_json(_as_json(trace))
     else:
-        score_lines.print_traces(found, args.limit, server.trace_url(args))
+        stored.print_traces(found, args.limit, server.trace_url(args))
     return 0
 
 
