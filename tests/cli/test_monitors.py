@@ -114,10 +114,12 @@ def test_a_monitor_is_shown_with_what_it_does(monitors, created):
     created("nightly", run=RUN, schedule={"every_s": 3600}, watch=WATCH, display_name="by night")
     _, printed = monitors("get", "nightly")
     for line in (
-        "monitor nightly  by night",
-        "ticks      every 3600 s, next",
-        f"watches    {METRIC}, 0 sessions, 0 alerts",
-        "runs       over all of the target; skip while one is going",
+        "name          monitors/nightly",
+        "display name  by night",
+        "schedule      every s 3600,",
+        f"watch         metric {METRIC}, scope trace, ",
+        "  overlap       skip",
+        "next tick     2",
     ):
         assert line in printed.out
 
@@ -181,9 +183,9 @@ def test_an_update_that_names_nothing_is_refused(told, created):
 def test_a_monitor_is_paused_resumed_and_triggered(monitors, created, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     created("mine", run=RUN, schedule={"every_s": 86400})
-    assert "state      paused" in monitors("pause", "mine")[1].out
-    assert "run " in monitors("trigger", "mine")[1].out
-    assert "state      new" in monitors("resume", "mine")[1].out
+    assert "state         paused" in monitors("pause", "mine")[1].out
+    assert "run           runs/" in monitors("trigger", "mine")[1].out
+    assert "state         active" in monitors("resume", "mine")[1].out
     _, printed = monitors("history", "mine")
     assert "manual" in printed.out
     assert len(monitors("history", "mine", "--json")[1].out.splitlines()) == 1

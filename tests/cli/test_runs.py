@@ -74,15 +74,15 @@ def test_an_option_that_is_wrong_is_named(words, why, runs):
 def test_a_run_is_watched_to_its_end(runs):
     code, printed = runs("create", "--metric", METRIC, "--watch")
     assert code == 1
-    assert "state     failed" in printed.out
-    assert f"skipped   5  {METRIC}: not_applicable" in printed.out
+    assert "state         failed" in printed.out
+    assert f"skipped       metric {METRIC}, cause not_applicable, count 5" in printed.out
 
 
 def test_the_budget_of_a_run_is_shown_beside_what_it_has_spent(runs, tmp_path):
     file = tmp_path / "run.json"
     file.write_text('{"budget": {"max_tokens": 1000}}')
     _, printed = runs("create", "--metric", METRIC, "--max-usd", "2.5", "-f", str(file))
-    assert "budget    at most 2.5000 USD and 1,000 tokens" in printed.out
+    assert "budget        max tokens 1,000, max usd 2.5\n" in printed.out
 
 
 def test_a_run_that_was_made_is_listed(runs):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spanscore import config, dialects, suites
+from spanscore import suites
 from spanscore.cli import measurement, trace_files
 from spanscore.cli.options import add_judge, argument
 from spanscore.cli.terminal import (
@@ -54,9 +54,7 @@ def run(args: argparse.Namespace) -> int:
     paths = _paths(args.agent)
     require_writable(args.output)
     suite = suites.load(args.suite)
-    given = config.load(args.config)
-    dialects.configure(given.span_names)
-    settings = measurement.with_cache(suites.with_judge(given, args.model), args)
+    settings = suites.with_judge(measurement.configured(args), args.model)
     judge = open_judge(settings.judge, answers_file(settings.judge))
     if judge is None and not args.dry_run:
         raise InputError(
@@ -119,7 +117,7 @@ def _recordings(
 ) -> dict[str, Recording]:
     """The first trial of each case in an agent's recordings, by the case's id."""
     telemetry = trace_files.loaded([path])
-    traces = trace_files.rebuilt(telemetry, [path], stitch_off=settings.assemble.stitch_off)
+    traces = trace_files.rebuilt(telemetry, [path], settings)
     prepared = suites.prepare(
         suite,
         traces,

@@ -27,12 +27,13 @@ from spanscore.calibration.verdicts import Judge
 from spanscore.cli import eval, score_files, trace_files  # noqa: A004 - the command's name
 from spanscore.cli.measurement import measured
 from spanscore.cli.options import add_judge, argument
-from spanscore.cli.score_summary import as_texts
+from spanscore.cli.score_summary import as_texts, with_interval
 from spanscore.cli.terminal import (
     console,
+    counted,
     on_one_line,
-    plain_table,
     print_json,
+    print_rows,
     require_writable,
     styled,
     write_file,
@@ -122,7 +123,7 @@ def _biased(args: argparse.Namespace, settings: Settings) -> int:
     paths = [x for x in (args.labels, *args.path) if x is not None]
     if not paths:
         raise InputError("--bias: give the traces that the judge is asked about")
-    traces = _traces(paths, settings)
+    traces = trace_files.agent_traces(paths, settings)
     metrics = [args.metric] if args.metric else None
 
     def asked(of: Sequence[AgentTrace]) -> list[Evaluation]:
@@ -138,13 +139,18 @@ def _biased(args: argparse.Namespace, settings: Settings) -> int:
         for one in found:
             print_json(one.to_json())
         return 0
-    table = plain_table(("metric", "change", "flips", "beyond placebo", "interval", "n"), ("n",))
-    for one in found:
-        share = "-" if one.share is None else f"{one.share:.2f}"
-        table.add_row(
-            on_one_line(one.metric, 40), one.change, share, *as_texts(one.beyond), f"{one.n}"
+    headings = ("metric", "change", "flips", "beyond placebo", "n")
+    rows = [
+        (
+            on_one_line(x.metric, 40),
+            x.change,
+            "-" if x.share is None else f"{x.share:.2f}",
+            with_interval(x.beyond),
+            f"{x.n}",
         )
-    console().print(table)
+        for x in found
+    ]
+    print_rows(headings, ("n",), rows)
     return 0
 
 
@@ -248,19 +254,10 @@ def _verdicts(
     return verdicts, seen
 
 
-def _traces(paths: Sequence[Path], settings: Settings) -> list[AgentTrace]:
-    return trace_files.agent_traces(
-        paths,
-        settings.assemble.session_scope,
-        settings.evaluation.span_attributes,
-        settings.assemble.stitch_off,
-    )
-
-
 def _scored_now(
     args: argparse.Namespace, settings: Settings, metrics: list[str]
 ) -> tuple[list[Verdict], _Seen]:
-    traces = _traces(args.path, settings)
+    traces = trace_files.agent_traces(args.path, settings)
     ids = {trace.id: (trace.id, *trace.trace_ids) for trace in traces}
     verdicts: list[Verdict] = []
     seen: _Seen = []
@@ -329,10 +326,9 @@ def _as_json(matched: Matched, measures: Sequence[Measure]) -> dict[str, Any]:
 def _print(output: "Console", matched: Matched, measures: Sequence[Measure]) -> None:
     output.print(styled(on_one_line(_title(matched), 300), "bold"))
     output.print(_counts(matched))
-    table = plain_table(("", "value", "interval", "n", ""), ("value", "n"), wrapped={""})
-    for measure in measures:
-        table.add_row(on_one_line(measure.name, 60), *_cells(measure.estimate, measure.why_not))
-    output.print(table)
+    rows = [(on_one_line(x.name, 60), *_cells(x.estimate, x.why_not)) for x in measures]
+    headings = ("", "value, 95 %", "n", " ")
+    print_rows(headings, headings[1:3], rows, wrapped=headings[::3], output=output)
 
 
 def _title(matched: Matched) -> str:
@@ -350,10 +346,10 @@ def _counts(matched: Matched) -> str:
         for n, what in ((matched.tied, "on which annotators tie"), (matched.unscored, "not scored"))
         if n
     ]
+    passed, failed = table.true_pass + table.false_fail, table.false_pass + table.true_fail
     return (
-        f"{table.n} label{'s' * (table.n != 1)}: people pass {table.true_pass + table.false_fail},"
-        f" of which the judge passes {table.true_pass}; people fail"
-        f" {table.false_pass + table.true_fail}, of which it fails {table.true_fail}"
+        f"{counted(int(table.n), 'label', 'labels')}: people pass {passed}, of which the judge"
+        f" passes {table.true_pass}; people fail {failed}, of which it fails {table.true_fail}"
         + (f"; left out: {', '.join(left_out)}" if left_out else "")
         + _clustered(matched)
     )
@@ -364,19 +360,14 @@ def _clustered(matched: Matched) -> str:
     clusters = calibration.clusters_of([x.verdict for x in matched.pairs])
     if clusters is None:
         return ""
-    n = len(set(clusters))
-    return (
-        f"; of {n} session{'s' * (n != 1)}, whose turns are not independent, so n counts the"
-        " sessions"
-    )
+    sessions = counted(len(set(clusters)), "session", "sessions")
+    return f"; of {sessions}, whose turns are not independent, so n counts the sessions"
 
 
-def _cells(estimate: Estimate | None, why_not: str) -> tuple[str, str, str, str]:
+def _cells(estimate: Estimate | None, why_not: str) -> tuple[str, str, str]:
     if estimate is None:
-        return "-", "", "", f"cannot be told: {why_not}"
-    limits = estimate.interval
-    shown = f"[{limits.low:.2f}, {limits.high:.2f}]" if limits else ""
-    return f"{estimate.value:.2f}", shown, str(estimate.n), estimate.note
+        return "-", "", f"cannot be told: {why_not}"
+    return with_interval(estimate), str(estimate.n), estimate.note
 
 
 def listed(store: Config, *, as_json: bool) -> int:
@@ -402,40 +393,31 @@ def shown(url: str) -> str:
 
 
 def _print_kept(found: list[tuple[str, Calibration]]) -> None:
-    columns = ("date", "metric", "judge", "prompt", "passes from", "labels")
-    rates = ("sensitivity", "specificity")
-    wrapped = ("judge", "prompt", "passes from", "labels", *rates)
-    table = plain_table((*columns, *rates), ("passes from", "labels"), wrapped=wrapped)
-    has_tenants = any(tenant for tenant, _ in found)
-    if has_tenants:
-        table.add_column("tenant", no_wrap=True)
-    for tenant, one in found:
-        metric, name, version, model, prompt_hash, _, threshold = one.judge
-        table.add_row(
-            one.date,
-            on_one_line(metric, 40),
-            on_one_line(f"{model or name} {version}", 40),
-            (prompt_hash or "-")[:8],
-            "-" if threshold is None else f"{threshold:g}",
-            f"{one.confusion.n:.0f}",
-            _measured(one.confusion.sensitivity, one.design_effects[0]),
-            _measured(one.confusion.specificity, one.design_effects[1]),
-            *([on_one_line(tenant, 40) or "-"] if has_tenants else []),
-        )
-    console().print(table)
+    what = ("date", "metric", "judge", "prompt", "passes from", "labels")
+    headings = (*what, "sensitivity", "specificity", "tenant")
+    rows = [(*_kept_row(one), on_one_line(tenant, 40) or "-") for tenant, one in found]
+    print_rows(headings, ("passes from", "labels"), rows, wrapped=headings[2:-1])
 
 
-def _measured(measure: Callable[[float, float], Estimate], design_effect: float) -> str:
+def _kept_row(one: Calibration) -> tuple[str, ...]:
+    metric, name, version, model, prompt_hash, _, threshold = one.judge
+    return (
+        one.date,
+        on_one_line(metric, 40),
+        on_one_line(f"{model or name} {version}", 40),
+        (prompt_hash or "-")[:8],
+        "-" if threshold is None else f"{threshold:g}",
+        f"{one.confusion.n:.0f}",
+        _rate(one.confusion.sensitivity, one.design_effects[0]),
+        _rate(one.confusion.specificity, one.design_effects[1]),
+    )
+
+
+def _rate(measure: Callable[[float, float], Estimate], design_effect: float) -> str:
     try:
-        estimate = measure(0.95, design_effect)
+        return with_interval(measure(_LEVEL, design_effect))
     except NotEstimableError:
         return "-"
-    limits = estimate.interval
-    return (
-        f"{estimate.value:.2f} [{limits.low:.2f}, {limits.high:.2f}]"
-        if limits
-        else f"{estimate.value:.2f}"
-    )
 
 
 def unsure_of(matched: Matched) -> Unsure | str:

@@ -314,18 +314,10 @@ async def _otlp(
         return fail(name, cause_of(error), f"mend export.exporters.{name}")
     try:
         notes = await _sent(exporter, settings, probe)
-    except RetryableError as error:
-        return fail(
-            name,
-            f"{config.endpoint} does not take a span: {cause_of(error)}",
-            await _way_out(name, config),
-        )
-    except PermanentError as error:
-        return fail(
-            name,
-            f"{config.endpoint} refuses a span: {cause_of(error)}",
-            await _way_out(name, config),
-        )
+    except (RetryableError, PermanentError) as error:
+        takes = "refuses" if isinstance(error, PermanentError) else "does not take"
+        problem = f"{config.endpoint} {takes} a span: {cause_of(error)}"
+        return fail(name, problem, await _way_out(name, config))
     finally:
         await exporter.close()
     if notes:

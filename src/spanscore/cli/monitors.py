@@ -10,7 +10,7 @@ from spanscore.api.v1 import monitor_service_pb2 as pb
 from spanscore.cli import server
 from spanscore.cli.options import add_actions
 from spanscore.cli.server import print_one, words
-from spanscore.cli.terminal import console, on_one_line, print_rows, printable, utc
+from spanscore.cli.terminal import console, on_one_line, print_rows, utc
 from spanscore.errors import InputError
 
 _SETTABLE = ("display_name", "schedule", "watch", "run")
@@ -56,7 +56,7 @@ def _wanted(args: argparse.Namespace) -> tuple[Any, list[str]]:
 
 def _create(args: argparse.Namespace, ask: server.Ask) -> None:
     monitor, _ = _wanted(args)
-    print_one(args, _created(ask, monitor), print_monitor)
+    print_one(args, _created(ask, monitor))
 
 
 def _created(ask: server.Ask, monitor: Any) -> Any:
@@ -70,10 +70,10 @@ def _apply(args: argparse.Namespace, ask: server.Ask) -> None:
     if not paths:
         raise InputError(f"{args.spec}: give what is to change, such as watch: {{floor: 0.7}}")
     if ask.or_none("GetMonitor", pb.GetMonitorRequest(name=monitor.name)) is None:
-        print_one(args, _created(ask, monitor), print_monitor)
+        print_one(args, _created(ask, monitor))
         return
     request = pb.UpdateMonitorRequest(monitor=monitor, update_mask=FieldMask(paths=paths))
-    print_one(args, ask("UpdateMonitor", request), print_monitor)
+    print_one(args, ask("UpdateMonitor", request))
 
 
 def _add_spec(parser: argparse.ArgumentParser) -> None:
@@ -143,30 +143,6 @@ def _next_tick(monitor: pb.Monitor) -> str:
     return _time(monitor.next_tick_ns) if monitor.HasField("next_tick_ns") else "-"
 
 
-def print_monitor(monitor: pb.Monitor) -> None:
-    """Print one monitor."""
-    print(
-        "monitor"
-        f" {_ref(monitor)}{f'  {printable(monitor.display_name)}' if monitor.display_name else ''}"
-    )
-    print(
-        "  state     "
-        f" {_state(monitor)}{', of the configuration file' if monitor.configured else ''}"
-    )
-    after = f", next {_time(monitor.next_tick_ns)} UTC" if monitor.HasField("next_tick_ns") else ""
-    print(f"  ticks      {_times(monitor)}{after}")
-    if monitor.HasField("watch"):
-        _print_findings(monitor)
-    if monitor.HasField("run"):
-        print(
-            f"  runs       {_window(monitor)}; {_word(monitor.run, 'overlap')} while one is going"
-        )
-    if monitor.HasField("last_tick"):
-        print(f"  last tick  {_time(monitor.last_tick.made_ns)} UTC: {_outcome(monitor.last_tick)}")
-    if monitor.etag:
-        print(f"  etag       {monitor.etag}")
-
-
 def print_ticks(ticks: Sequence[pb.MonitorTick]) -> None:
     """Print a table of ticks."""
     if not ticks:
@@ -188,38 +164,6 @@ def print_ticks(ticks: Sequence[pb.MonitorTick]) -> None:
         for x in ticks
     ]
     print_rows((*texts, *numbers, "reason"), numbers, rows, wrapped=texts)
-
-
-def print_tick(tick: pb.MonitorTick) -> None:
-    """Print one tick."""
-    reason = f": {printable(tick.reason)}" if tick.reason else ""
-    run = f", run {tick.run.removeprefix('runs/')}" if tick.run else ""
-    print(f"tick of {_time(tick.due_ns)} UTC: {_outcome(tick)}{reason}{run}")
-
-
-def _print_findings(monitor: pb.Monitor) -> None:
-    known = monitor.findings
-    print(
-        f"  watches    {printable(monitor.watch.metric)}, {known.sessions:,} sessions,"
-        f" {known.alerts:,} alerts"
-    )
-    if known.HasField("floor"):
-        print(f"  floor      {known.floor:.4f}")
-    if known.HasField("evidence"):
-        print(f"  evidence   {_evidence(known)}")
-    if known.HasField("low_mean"):
-        since = _time(known.firing_since_ns)
-        print(
-            f"  alert      since {since} UTC: {known.low_mean:.4f} in {known.low_sessions:,}"
-            " sessions"
-        )
-
-
-def _times(monitor: pb.Monitor) -> str:
-    schedule = monitor.schedule
-    if schedule.HasField("cron"):
-        return f"cron {printable(schedule.cron)} {printable(schedule.time_zone or 'UTC')}"
-    return f"every {schedule.every_s:g} s" if schedule.HasField("every_s") else "every minute"
 
 
 def _ref(monitor: pb.Monitor) -> str:
@@ -246,14 +190,6 @@ def _evidence(known: pb.MonitorFindings) -> str:
     )
 
 
-def _window(monitor: pb.Monitor) -> str:
-    if monitor.run.everything:
-        return "over all of the target"
-    if monitor.run.HasField("look_back_s"):
-        return f"over the last {monitor.run.look_back_s:g} s"
-    return "over what was stored since the one before"
-
-
 def _word(message: Any, field: str) -> str:
     """The value of an enum as a user writes it; "unspecified" where there is none."""
     enum = message.DESCRIPTOR.fields_by_name[field].enum_type
@@ -270,7 +206,7 @@ def _time(ns: int) -> str:
     return f"{utc(ns):%Y-%m-%d %H:%M:%S}"
 
 
-_MONITORS: Final = server.Resource("Monitor", pb, "ID", "the monitor's id", print_monitor)
+_MONITORS: Final = server.Resource("Monitor", pb, "ID", "the monitor's id")
 
 ACTIONS = {
     "list": _MONITORS.list(
@@ -289,7 +225,7 @@ ACTIONS = {
     "resume": _MONITORS.of_one(
         "have a paused monitor go on with the next of its times", "ResumeMonitor"
     ),
-    "trigger": _MONITORS.of_one("make a tick now", "TriggerMonitor", print_tick),
+    "trigger": _MONITORS.of_one("make a tick now", "TriggerMonitor"),
     "history": _MONITORS.list(
         "list the ticks of a monitor, the newest first", "ListMonitorTicks", print_ticks
     ),

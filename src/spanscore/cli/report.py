@@ -23,7 +23,6 @@ from spanscore.model import external
 from spanscore.model.json import loads
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.offline.recordings import Recordings
 from spanscore.received_scores import read_external, read_own
 from spanscore.sources import Location
 
@@ -222,13 +221,7 @@ def _take_telemetry(given: Given, paths: Sequence[Place], settings: Settings) ->
     scope = settings.assemble.session_scope
     given.scores += read_own(telemetry.spans, telemetry.logs, session_scope=scope)
     from_others = read_external(telemetry.spans, telemetry.logs, session_scope=scope)
-    recordings = Recordings.of(
-        telemetry,
-        scope,
-        given.notes.append,
-        attributes=settings.evaluation.span_attributes,
-        stitch_off=settings.assemble.stitch_off,
-    )
+    recordings = trace_files.recordings(telemetry, settings, warn=given.notes.append)
     try:
         given.traces += [x for batch in recordings.batches() for x in batch]
     except InputError:

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from spanscore import config
 from spanscore.cli import measurement, score_summary, terminal
 from spanscore.cli.one_run import (
     Backend,
@@ -76,14 +75,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _configured(args: argparse.Namespace) -> Settings:
-    settings = config.load(args.config)
+    settings = measurement.configured(args)
     if args.config is None:
         settings = settings.model_copy(update={"export": Export.model_validate({"exporters": {}})})
     judge = settings.judge.or_model(args.model).model_copy(update={"try_at_start": False})
     evaluation = _only(settings, args.metric) if args.metric else settings.evaluation
-    return measurement.with_cache(
-        settings.model_copy(update={"judge": judge, "evaluation": evaluation}), args
-    )
+    return settings.model_copy(update={"judge": judge, "evaluation": evaluation})
 
 
 def _only(settings: Settings, wanted: Sequence[str]) -> Measured:

@@ -98,7 +98,7 @@ def _create(args: argparse.Namespace, ask: server.Ask) -> int | None:
     created = ask("CreateRun", pb.CreateRunRequest(run=wanted_run))
     if args.watch:
         return _watched(args, ask, created.name)
-    print_one(args, created, print_run)
+    print_one(args, created)
     return 0
 
 
@@ -188,7 +188,7 @@ def _watched(args: argparse.Namespace, ask: server.Ask, name: str) -> int:
     if last is None:
         return 1
     if not args.json:
-        print_run(last)
+        print_one(args, last)
     return 1 if last.state in {pb.RUN_STATE_FAILED, pb.RUN_STATE_CANCELLED} else 0
 
 
@@ -238,25 +238,6 @@ def _row(run: pb.Run) -> list[str]:
         *(f"{x:,}" for x in counts),
         _usd(run.progress),
     ]
-
-
-def print_run(run: pb.Run) -> None:
-    """Print one run: how far it is, and what is missing and why."""
-    progress = run.progress
-    print(f"run {_id(run)}{f'  {printable(run.display_name)}' if run.display_name else ''}")
-    print(f"  state     {_state(run)}{f': {printable(run.reason)}' if run.reason else ''}")
-    print(f"  items     {_counts(progress)}")
-    print(f"  scores    {progress.scores:,}")
-    usage = progress.usage
-    print(
-        f"  judge     {usage.calls:,} calls and {usage.cached:,} from the cache,"
-        f" {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {_usd(progress)} USD"
-    )
-    if run.HasField("budget"):
-        print(f"  budget    {_budget(run.budget)}")
-    for what, missing in (("skipped", progress.skipped), ("failed", progress.errors)):
-        for cause in sorted(missing, key=lambda x: -x.count):
-            print(f"  {what:<9} {cause.count:,}  {_cause(cause)}")
 
 
 def print_items(items: Sequence[pb.RunItem]) -> None:
@@ -346,19 +327,8 @@ def _usd(progress: pb.RunProgress) -> str:
     return "?" if usage.calls else f"{0:.4f}"
 
 
-def _budget(budget: pb.RunBudget) -> str:
-    usd = [f"{budget.max_usd:.4f} USD"] if budget.HasField("max_usd") else []
-    tokens = [f"{budget.max_tokens:,} tokens"] if budget.HasField("max_tokens") else []
-    return f"at most {' and '.join(usd + tokens)}"
-
-
-def _cause(missing: pb.MissingScores) -> str:
-    where = f"{missing.metric}: " if missing.metric else ""
-    return printable(f"{where}{missing.cause}")
-
-
 _ABOUT = "the run's id, or its name runs/ID"
-_RUNS: Final = server.Resource("Run", pb, "RUN", _ABOUT, print_run)
+_RUNS: Final = server.Resource("Run", pb, "RUN", _ABOUT)
 
 ACTIONS = {
     "create": _RUNS.action(

@@ -393,8 +393,8 @@ def _cells(measure: annotation_pb.AgreementMeasure) -> Sequence[str]:
 
 
 _ABOUT = "the score, scores/UID or its uid"
-_SCORES: Final = server.Resource("Score", pb, "SCORE", _ABOUT, _print)
-_LABELS: Final = server.Resource("Annotation", annotation_pb, "ID", "the item", print)
+_SCORES: Final = server.Resource("Score", pb, "SCORE", _ABOUT)
+_LABELS: Final = server.Resource("Annotation", annotation_pb, "ID", "the item")
 
 ACTIONS = {
     "create": _SCORES.action("give a score to a trace, a span or a session", _create, _add_create),

@@ -4,7 +4,6 @@ import argparse
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from spanscore import config
 from spanscore.api.v1.run_service_pb2 import GetRunRequest
@@ -16,8 +15,8 @@ from spanscore.cli.terminal import (
     console,
     counted,
     on_one_line,
-    plain_table,
     print_json,
+    print_rows,
     printable,
     styled,
     utc,
@@ -27,10 +26,6 @@ from spanscore.model.score import Evaluation
 from spanscore.store import undelivered
 from spanscore.store.runs import RunTables
 from spanscore.store.undelivered import Listed
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
 
 ACTIONS = score_actions.ACTIONS
 """What else the command does, by the word that follows it: `spanscore scores create`."""
@@ -222,38 +217,32 @@ def _are(count: int) -> str:
 
 def _print(found: Iterator[Listed]) -> None:
     """Print the scores by exporter and by why they were not delivered, of each the oldest."""
+    groups: defaultdict[tuple[str, str, str], list[Listed]] = defaultdict(list)
     counts: Counter[tuple[str, str, str]] = Counter()
-    shown: defaultdict[tuple[str, str, str], list[Listed]] = defaultdict(list)
     for one in found:
         why = (one.note.exporter, one.note.reason, one.note.error)
         counts[why] += 1
-        if counts[why] <= _MAX_SHOWN and (why in shown or len(shown) < _MAX_GROUPS):
-            shown[why].append(one)
+        if counts[why] <= _MAX_SHOWN and (why in groups or len(groups) < _MAX_GROUPS):
+            groups[why].append(one)
     if not counts:
         print("nothing is undelivered")
         return
     output = console()
-    for why, listed in shown.items():
-        _print_group(output, why, listed, counts[why])
-    if more := sum(counts.values()) - sum(counts[x] for x in shown):
-        output.print(f"and {_are(more)} undelivered for other reasons; --json lists all\n")
+    for (exporter, reason, error), listed in groups.items():
+        count = counts[exporter, reason, error]
+        scores = counted(count, "score", "scores")
+        title = f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}"
+        output.print(styled(title, "bold"))
+        output.print(styled(on_one_line(error, _MAX_ERROR_CHARS)))
+        print_rows(_COLUMNS, ("score",), map(_cells, listed), wrapped=_COLUMNS[1::3], output=output)
+        more = f"and {count - len(listed):,} more, which --json lists\n"
+        output.print(more if count > len(listed) else "")
+    if left := counts.total() - sum(counts[x] for x in groups):
+        output.print(f"and {_are(left)} undelivered for other reasons; --json lists all\n")
     output.print("--resend has them sent again, --forget lists them no more.")
 
 
-def _print_group(
-    output: "Console", why: tuple[str, str, str], listed: Sequence[Listed], count: int
-) -> None:
-    exporter, reason, error = why
-    scores = counted(count, "score", "scores")
-    title = f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}"
-    output.print(styled(title, "bold"))
-    output.print(styled(on_one_line(error, _MAX_ERROR_CHARS)))
-    columns = ("since (UTC)", "metric", "score", "label", "trace or session", "missing")
-    folded = {"metric", "trace or session"}
-    output.print(plain_table(columns, ("score",), map(_cells, listed), wrapped=folded))
-    if count > len(listed):
-        output.print(f"and {count - len(listed):,} more, which --json lists")
-    output.print()
+_COLUMNS = ("since (UTC)", "metric", "score", "label", "trace or session", "missing")
 
 
 def _cells(listed: Listed) -> Sequence[str]:

@@ -5,7 +5,7 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from google.protobuf import json_format
 
 from spanscore import config
 from spanscore.cli.options import SERVER, Action, Declare, add_limit, argument
-from spanscore.cli.terminal import on_one_line, print_json
+from spanscore.cli.terminal import on_one_line, print_json, utc
 from spanscore.errors import ConfigError, InputError, SpanscoreError, nearest
 from spanscore.model.options import moment_ns
 from spanscore.rpc import CHANNEL_OPTIONS, TENANT_HEADER, authorization, tenant_named
@@ -37,6 +37,7 @@ PAGE = 200
 _USUAL_SERVER = "127.0.0.1:4329"
 _LAST_NS = 2**63 - 1
 _TIMEOUT_S = 30.0
+_MAX_CHARS = 500
 _BAD_INPUT = frozenset(
     {"INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "ABORTED"}
 )
@@ -311,12 +312,52 @@ def _fields(given: Any, message: "Descriptor", before: str = "") -> Iterator[tup
             yield path, value
 
 
-def print_one(args: argparse.Namespace, message: Any, show: Callable[[Any], None]) -> None:
-    """Print a message: as JSON with `--json`, else by `show`."""
+def describe(message: Any, indent: str = "") -> Iterator[str]:
+    """The lines that show a message: one for each field that is set, and several for a message that
+    has messages in it.
+    """
+    for field, value in message.ListFields():
+        name = f"{indent}{field.name.removesuffix('_ns').replace('_', ' '):<12}"
+        for one in [value] if isinstance(value, str | bytes | Mapping) else _each(value):
+            if hasattr(one, "ListFields") and any(x.message_type for x, _ in one.ListFields()):
+                yield name.rstrip()
+                yield from describe(one, f"{indent}  ")
+            elif shown := _shown(field, one):
+                yield f"{name}  {shown}"
+
+
+def _each(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, Sequence) else [value]
+
+
+def _shown(field: Any, value: Any) -> str:
+    """A value of a field as a person reads it."""
+    if field.enum_type:
+        return str(["unspecified", *words(field.enum_type)][value])
+    if field.name.endswith("_ns"):
+        return f"{utc(value):%Y-%m-%d %H:%M:%S} UTC"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+    if hasattr(value, "ListFields"):
+        return ", ".join(" ".join(x.split()) for x in describe(value))
+    if isinstance(value, Mapping):
+        plain = {x: as_json(y) if hasattr(y, "ListFields") else y for x, y in value.items()}
+        value = ", ".join(f"{x} {y}" for x, y in sorted(plain.items()))
+    return on_one_line(str(value), _MAX_CHARS)
+
+
+def print_one(
+    args: argparse.Namespace, message: Any, show: Callable[[Any], None] | None = None
+) -> None:
+    """Print a message: as JSON with `--json`, else by `show`, or field by field."""
     if args.json:
         print_json(as_json(message))
-    else:
+    elif show:
         show(message)
+    else:
+        print("\n".join(describe(message)))
 
 
 def print_all(
@@ -342,15 +383,14 @@ def _nothing(_parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of resource of a server: its service, the module of its messages, what its id is
-    called and described as, and what prints one.
+    """A kind of resource of a server: its service, the module of its messages, and what its id is
+    called and described as.
     """
 
     service: str
     messages: ModuleType
     metavar: str
     about: str
-    show: Callable[[Any], None]
 
     def name(self, given: str) -> str:
         """Its name in the API: runs/ID of an id, or of what is one already."""
@@ -376,7 +416,6 @@ class Resource:
         self,
         summary: str,
         method: str,
-        show: Callable[[Any], None] | None = None,
         declare: Declare = _nothing,
         more: Callable[[argparse.Namespace], Mapping[str, Any]] = lambda _: {},
     ) -> Action:
@@ -386,7 +425,7 @@ class Resource:
 
         def act(args: argparse.Namespace, ask: Ask) -> None:
             request = self.request(method, name=self.name(args.name), **more(args))
-            print_one(args, ask(method, request), show or self.show)
+            print_one(args, ask(method, request))
 
         def add(parser: argparse.ArgumentParser) -> None:
             argument(parser, f"name {self.metavar}", self.about)

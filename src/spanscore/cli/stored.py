@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from sqlalchemy.engine import Connection
 
-    from spanscore.api.v1.trace_service_pb2 import TraceSummary
     from spanscore.store.listing import TraceScores
 
 _MAX_TURNS = 1000

@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from spanscore import config, dialects, suites
+from spanscore import suites
 from spanscore.cli import measurement, stored, trace_files
 from spanscore.cli.terminal import console, print_json, progress, require_writable, write_file
 from spanscore.config import Settings
@@ -67,8 +67,7 @@ def run(args: argparse.Namespace) -> int:
     require_writable(args.output, args.junit, args.export)
     least = 1.0 if args.fail_under is None else _share("--fail-under", args.fail_under)
     given = None if args.suite is None else suites.load(args.suite)
-    settings = measurement.with_cache(config.load(args.config), args)
-    dialects.configure(settings.span_names)
+    settings = measurement.configured(args)
     prepared = _prepared(args, given, settings)
     require_models(settings, args.model)
     with progress("scoring", prepared.trials) as done:
@@ -99,12 +98,7 @@ def _prepared(args: argparse.Namespace, suite: suites.Suite | None, settings: Se
     else:
         telemetry = trace_files.loaded(args.path)
         attributes = attributes_of(telemetry.spans)
-        traces = trace_files.rebuilt(
-            telemetry,
-            args.path,
-            settings.assemble.session_scope,
-            stitch_off=settings.assemble.stitch_off,
-        )
+        traces = trace_files.rebuilt(telemetry, args.path, settings)
     return suites.prepare(
         suite or suites.suite_of(traces),
         traces,
