@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.logs.v1 import logs_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from spanscore import config, local_files
@@ -256,34 +257,27 @@ def renew(
     one is from `now_ns`.
     """
     spans = [span for request in traces for span in _spans(request)]
-    records = [
-        record
-        for request in logs
-        for of_one in request.resource_logs
-        for scoped in of_one.scope_logs
-        for record in scoped.log_records
-    ]
+    records = [record for request in logs for record in _records(request)]
     ends_ns = [x.end_time_unix_nano for x in spans] or [
         x.time_unix_nano or x.observed_time_unix_nano for x in records
     ]
     later_ns = now_ns - max(ends_ns, default=now_ns)
     trace_mask, span_mask = secrets.token_bytes(16), secrets.token_bytes(8)
-    linked = [link for span in spans for link in span.links]
-    known: list[Any] = [*spans, *records, *linked]
+    known: list[Any] = [*spans, *records, *(link for span in spans for link in span.links)]
     for one in known:
-        one.trace_id, one.span_id = (
-            _masked(one.trace_id, trace_mask),
-            _masked(one.span_id, span_mask),
-        )
-    for record in records:
-        record.time_unix_nano += later_ns if record.time_unix_nano else 0
-        record.observed_time_unix_nano += later_ns if record.observed_time_unix_nano else 0
+        one.trace_id = _masked(one.trace_id, trace_mask)
+        one.span_id = _masked(one.span_id, span_mask)
     for span in spans:
         span.parent_span_id = _masked(span.parent_span_id, span_mask)
-        span.start_time_unix_nano += later_ns
-        span.end_time_unix_nano += later_ns
-        for event in span.events:
-            event.time_unix_nano += later_ns
+    for one in (*known, *(event for span in spans for event in span.events)):
+        _move(one, later_ns)
+
+
+def _move(one: Any, by_ns: int) -> None:
+    """Move the times of a span, an event or a log record."""
+    for field, value in one.ListFields():
+        if field.name.endswith("time_unix_nano"):
+            setattr(one, field.name, value + by_ns)
 
 
 async def send(found: Iterable[ExportTraceServiceRequest], backend: Backend) -> bool:
@@ -315,4 +309,13 @@ def _spans(request: ExportTraceServiceRequest) -> list[trace_pb2.Span]:
         for of_one in request.resource_spans
         for scoped in of_one.scope_spans
         for span in scoped.spans
+    ]
+
+
+def _records(request: ExportLogsServiceRequest) -> list[logs_pb2.LogRecord]:
+    return [
+        record
+        for of_one in request.resource_logs
+        for scoped in of_one.scope_logs
+        for record in scoped.log_records
     ]

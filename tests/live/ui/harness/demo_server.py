@@ -78,7 +78,7 @@ def running(folder: Path, ports: Ports, settings: dict[str, Any]) -> Iterator[Sc
     with log.open("ab") as output:
         # In a session of its own, so that Ctrl-C reaches only this process, which then stops the
         # server.
-        child = subprocess.Popen(  # noqa: S603 - this very program
+        child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     try:
