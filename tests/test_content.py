@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore.cli.checks.delivery import Probe
+from spanscore.cli.doctor_server import Probe
 from spanscore.cli.main import main
 from spanscore.dialects import all_dialects, recording_switch
 from spanscore.otlp import files

@@ -29,8 +29,7 @@ RECORDING = "pydantic-ai"
 
 def settings(model: str) -> Settings:
     """The demo's configuration, with a model as the judge."""
-    ports = demo.Ports(1, 2, 3, 4)
-    found = demo.configuration(Path(), ports, {"model": model}, None)
+    found = demo.configuration(Path(), {"model": model}, None)
     return config.parse(yaml.safe_dump(found, sort_keys=False), environ={})
 
 

@@ -116,7 +116,7 @@ def test_the_same_scores_have_one_interval_however_they_are_selected(capsys, une
         for x in objects(capsys, unequal, "summary", "--by", "service")
         if x["groups"] == [{"name": "service", "value": "shop"}]
     ]
-    [selected] = objects(capsys, unequal, "summary", "--service", "shop")
+    [selected] = objects(capsys, unequal, "summary", "--where", "service = shop")
     assert selected["mean"]["scores"] == "240"
     assert (of_group["mean"], of_group["pass_rate"]) == (selected["mean"], selected["pass_rate"])
 
@@ -127,29 +127,13 @@ def test_a_session_that_makes_an_interval_wide_is_named(capsys, unequal):
     assert notes == ["judged, mean: session 7 has 28.3 % of the scores"]
 
 
-def test_options_name_scores(capsys, file):
-    [found] = objects(
-        capsys,
-        file,
-        "summary",
-        "--service",
-        'shop "a"',
-        "--filter",
-        "tool:search AND source = spanscore",
-    )
+def test_a_filter_names_scores(capsys, file):
+    where = 'service = "shop \\"a\\"" AND tool:search AND source = spanscore'
+    [found] = objects(capsys, file, "summary", "--where", where)
     assert (found["metric"], found["scores"]) == ("judged", "4")
-    assert objects(capsys, file, "summary", "--service", "shop", "--service", "bank") == []
-    [found] = objects(
-        capsys,
-        file,
-        "summary",
-        "--metric",
-        "helpful",
-        "--metric",
-        "other",
-        "--filter",
-        "scope = TRACE",
-    )
+    assert objects(capsys, file, "summary", "--where", "service = shop OR service = bank") == []
+    where = "(metric = helpful OR metric = other) AND scope = TRACE"
+    [found] = objects(capsys, file, "summary", "--where", where)
     assert found["source"] == "human"
 
 
@@ -158,8 +142,8 @@ def test_a_trend_has_a_row_for_each_time(capsys, file):
         capsys,
         file,
         "trend",
-        "--metric",
-        "judged",
+        "--where",
+        "metric = judged",
         "--time-zone",
         "Europe/Berlin",
         "--unit",
@@ -171,14 +155,22 @@ def test_a_trend_has_a_row_for_each_time(capsys, file):
 
 
 def test_a_note_of_a_trend_names_its_times(capsys, file):
-    _, out, _ = run(capsys, file, "trend", "--metric", "judged", "--unit", "day")
+    _, out, _ = run(capsys, file, "trend", "--where", "metric = judged", "--unit", "day")
     assert "judged, missing: 1 skipped, budget (2024-10-13 00:00)" in out
     assert ", 2024-10-06 00:00 and 6 more)" in out  # each day but the last has one session alone
 
 
 def test_a_distribution_has_bins_and_quantiles(capsys, file):
     code, out, _ = run(
-        capsys, file, "distribution", "--metric", "judged", "--bins", "2", "--quantile", "0.5"
+        capsys,
+        file,
+        "distribution",
+        "--where",
+        "metric = judged",
+        "--bins",
+        "2",
+        "--quantile",
+        "0.5",
     )
     assert code == 0
     assert "0 to 0.5" in out
@@ -191,22 +183,22 @@ def test_two_versions_and_two_periods_are_compared(capsys, file):
         capsys,
         file,
         "compare",
-        "--metric",
-        "judged",
+        "--where",
+        "metric = judged",
         "--before",
         "version = 1",
         "--after",
         "version = 2",
     )
-    [periods] = objects(capsys, file, "compare", "--metric", "judged", "--at", "2024-10-09")
+    [periods] = objects(capsys, file, "compare", "--where", "metric = judged", "--at", "2024-10-09")
     assert versions["mean_difference"] == periods["mean_difference"]
     assert versions["mean_difference"]["value"] == pytest.approx(0.65 - 0.2)
     code, out, _ = run(
         capsys,
         file,
         "compare",
-        "--metric",
-        "judged",
+        "--where",
+        "metric = judged",
         "--before",
         "version = 1",
         "--after",
@@ -217,7 +209,7 @@ def test_two_versions_and_two_periods_are_compared(capsys, file):
 
 
 def test_the_worst_session_is_first(capsys, file):
-    code, out, _ = run(capsys, file, "sessions", "--metric", "judged", "-n", "2")
+    code, out, _ = run(capsys, file, "sessions", "--where", "metric = judged", "-n", "2")
     assert code == 0
     assert [line.split("  ")[0] for line in out.splitlines()[1:]] == ["session 0", "session 1"]
 
@@ -237,7 +229,7 @@ def test_a_pass_rate_without_an_interval_says_why(capsys):
 
 
 def test_a_distribution_says_why_a_quantile_has_no_interval(capsys, file):
-    words = ("distribution", "--metric", "helpful", "--quantile", "0.5")
+    words = ("distribution", "--where", "metric = helpful", "--quantile", "0.5")
     [found] = objects(capsys, file, *words)
     _, out, _ = run(capsys, file, *words)
     assert f"quantile 0.5: {found['quantiles'][0]['value']['note']}" in out
@@ -249,7 +241,7 @@ def test_a_history_says_why_a_score_has_no_value(capsys, file):
 
 
 def test_no_such_scores_are_said(capsys, file):
-    assert run(capsys, file, "summary", "--metric", "other") == (0, "no such scores\n", "")
+    assert run(capsys, file, "summary", "--where", "metric = other") == (0, "no such scores\n", "")
 
 
 @pytest.mark.slow

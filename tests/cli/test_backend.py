@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from spanscore.cli.backend import all_from_environment, exporters, from_environment
+from spanscore.cli.one_run import all_from_environment, exporters, from_environment
 from spanscore.export.config import Config as Export
 
 

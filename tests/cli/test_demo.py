@@ -11,15 +11,10 @@ import yaml
 from rich.console import Console
 
 from spanscore import config
-from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, Score
-from spanscore.api.v1.score_service_pb2 import ListScoresResponse
 from spanscore.cli import demo, trace_files
-from spanscore.cli.backend import from_environment
 from spanscore.cli.main import main
-from spanscore.errors import SpanscoreError
+from spanscore.cli.one_run import from_environment
 from spanscore.otlp import files
-
-_PORTS = demo.Ports(1, 2, 3, 4)
 
 
 @pytest.fixture
@@ -80,65 +75,11 @@ def test_a_model_without_any_key_is_not_asked_and_that_is_said(output):
 @pytest.mark.parametrize("endpoint", [None, "http://localhost:4317", "http://localhost:4318"])
 def test_the_servers_configuration_can_be_used(tmp_path, endpoint):
     backend = from_environment({"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint or ""})
-    settings = demo.configuration(tmp_path, _PORTS, demo.recorded_judge(), backend)
+    settings = demo.configuration(tmp_path, demo.recorded_judge(), backend)
     assert (
         config.parse(yaml.safe_dump(settings), environ={}).judge.recorded_answers.name
         == "pydantic-ai.answers"
     )
-
-
-def test_free_ports_are_four_different_ones():
-    ports = demo.Ports.free()
-    assert len({ports.grpc, ports.http, ports.health, ports.control}) == 4
-
-
-@pytest.mark.slow
-def test_a_server_that_does_not_start_says_where_to_look(tmp_path):
-    settings = {"no_such_key": 1}
-    with (
-        pytest.raises(SpanscoreError, match=r"did not start: .*no_such_key.*server\.log"),
-        demo.running(tmp_path, _PORTS, settings),
-    ):
-        pass
-    assert (tmp_path / "server.log").stat().st_mode & 0o777 == 0o600
-
-
-class FakeScores:
-    """Answers each ListScores with the next of its answers, then with the last of them."""
-
-    def __init__(self, *answers):
-        self._answers = list(answers)
-
-    def ListScores(self, request, timeout):  # noqa: N802 - gRPC names it
-        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        return ListScoresResponse(scores=answer)
-
-
-def _score(subject_id, scope, evaluated_at_ns):
-    return Score(subject_id=subject_id, scope=scope, evaluated_at_ns=evaluated_at_ns)
-
-
-@pytest.fixture
-def session():
-    return trace_files.sessions(trace_files.agent_traces([demo.recordings() / "pydantic-ai"]))[0]
-
-
-def test_scores_are_waited_for_until_the_session_has_been_scored_after_its_last_trace(
-    session, monkeypatch
-):
-    monkeypatch.setattr(demo, "_POLL_S", 0)
-    first, second = (trace.id for trace in session.traces)
-    early = [_score(first, SCOPE_TRACE, 1), _score("session-42", SCOPE_SESSION, 2)]
-    late = [_score(second, SCOPE_TRACE, 3)]
-    whole = [*early[:1], *late, _score("session-42", SCOPE_SESSION, 4)]
-    control = FakeScores([], early, [*early, *late], whole)
-    assert demo.wait_for_scores(control, [session], 60) == {"session-42": whole}
-
-
-def test_scores_that_do_not_come_are_an_error(session, monkeypatch):
-    monkeypatch.setattr(demo, "_POLL_S", 0)
-    with pytest.raises(SpanscoreError, match="no scores within 0 s"):
-        demo.wait_for_scores(FakeScores([]), [session], 0)
 
 
 @pytest.mark.slow

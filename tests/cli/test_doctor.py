@@ -18,11 +18,11 @@ from types import SimpleNamespace
 import pytest
 import trustme
 import yaml
+from harness import demo_server
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore.cli import demo
-from spanscore.cli.checks import cause_of
-from spanscore.cli.checks.delivery import Probe
+from spanscore.cli.doctor_machine import cause_of
+from spanscore.cli.doctor_server import Probe
 from spanscore.cli.main import main
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import Target
@@ -77,7 +77,7 @@ def examine(tmp_path, capsys):
     """
 
     def run(*arguments, ports=None, settings=None):
-        given = demo.configuration(tmp_path, ports or demo.Ports.free(), None, None)
+        given = demo_server.configuration(tmp_path, ports or demo_server.Ports.free(), None, None)
         file = tmp_path / "spanscore.yaml"
         file.write_text(yaml.safe_dump(given | (settings or {})))
         code = main(["doctor", "-c", str(file), "--json", *arguments])
@@ -91,8 +91,8 @@ def examine(tmp_path, capsys):
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
     """The ports and the folder of a server that runs."""
-    folder, ports = tmp_path_factory.mktemp("server"), demo.Ports.free()
-    with demo.running(folder, ports, demo.configuration(folder, ports, None, None)):
+    folder, ports = tmp_path_factory.mktemp("server"), demo_server.Ports.free()
+    with demo_server.running(folder, ports, demo_server.configuration(folder, ports, None, None)):
         yield ports
 
 
@@ -183,15 +183,15 @@ def test_a_span_makes_the_round_trip_as_one_of_a_servers_tenants(examine, tmp_pa
             f"bearertokenauth/{x}": {"filename": str(tmp_path / x)} for x in ("http", "api")
         }
         auth = {x: {"auth": {"authenticator": f"bearertokenauth/{x}"}} for x in ("http", "api")}
-    ports = demo.Ports.free()
-    given = demo.configuration(tmp_path, ports, None, None)
+    ports = demo_server.Ports.free()
+    given = demo_server.configuration(tmp_path, ports, None, None)
     if tokens is not None:
         settings |= {
             "extensions": extensions,
             "receive": given["receive"] | {"http": given["receive"]["http"] | auth["http"]},
             "api": given["api"] | auth["api"],
         }
-    with demo.running(tmp_path, ports, given | settings):
+    with demo_server.running(tmp_path, ports, given | settings):
         _, found = examine(ports=ports, settings=settings)
     assert found["round trip"]["status"] == "ok", found["round trip"]
     assert told in found["round trip"]["message"]
@@ -211,8 +211,8 @@ def test_with_a_model_as_judge_the_span_costs_nothing(examine, running):
 )
 def test_a_port_that_something_else_has_is_told(examine, listener, about):
     with http_server(lambda *_: (200, b"{}")) as (url, _):
-        ports = demo.Ports.free()
-        ports = demo.Ports(
+        ports = demo_server.Ports.free()
+        ports = demo_server.Ports(
             **{x: getattr(ports, x) for x in ports.__slots__} | {listener: int(url.split(":")[-1])}
         )
         _, found = examine(ports=ports)
@@ -446,7 +446,7 @@ def test_the_lines_are_for_people(examine, tmp_path, capsys):
 
 
 def test_a_server_that_is_stopping_is_told(examine, tmp_path):
-    ports = demo.Ports.free()
+    ports = demo_server.Ports.free()
     state = json.dumps(
         {"status": "Server not available", "reason": "the journal is full", "counters": {}}
     ).encode()
@@ -454,7 +454,7 @@ def test_a_server_that_is_stopping_is_told(examine, tmp_path):
         by_name = {x: getattr(ports, x) for x in ports.__slots__} | {
             "health": int(url.split(":")[-1])
         }
-        _, found = examine("--no-round-trip", ports=demo.Ports(**by_name))
+        _, found = examine("--no-round-trip", ports=demo_server.Ports(**by_name))
     assert (found["health"]["status"], "the journal is full" in found["health"]["message"]) == (
         "FAIL",
         True,
@@ -469,7 +469,7 @@ def test_a_server_that_is_stopping_is_told(examine, tmp_path):
     ],
 )
 def test_what_the_running_server_says_of_its_judge_is_told(examine, judge, status):
-    ports = demo.Ports.free()
+    ports = demo_server.Ports.free()
     state = json.dumps(
         {"status": "Server available", "judge": {"m": judge}, "counters": {}}
     ).encode()
@@ -477,7 +477,7 @@ def test_what_the_running_server_says_of_its_judge_is_told(examine, judge, statu
         by_name = {x: getattr(ports, x) for x in ports.__slots__} | {
             "health": int(url.split(":")[-1])
         }
-        _, found = examine("--no-round-trip", ports=demo.Ports(**by_name))
+        _, found = examine("--no-round-trip", ports=demo_server.Ports(**by_name))
     assert found["server's judge"]["status"] == status
     assert found["server's judge"]["fix"] == (
         judge.get("fix") and f"{judge['fix']}; where the server runs"
@@ -485,7 +485,7 @@ def test_what_the_running_server_says_of_its_judge_is_told(examine, judge, statu
 
 
 def test_an_instrumentation_without_content_is_told_with_its_switch(examine):
-    ports = demo.Ports.free()
+    ports = demo_server.Ports.free()
     silent = [
         "a.scope records no questions. To record them, set A=true",
         "b.scope records no questions.",
@@ -497,16 +497,16 @@ def test_an_instrumentation_without_content_is_told_with_its_switch(examine):
         by_name = {x: getattr(ports, x) for x in ports.__slots__} | {
             "health": int(url.split(":")[-1])
         }
-        _, found = examine("--no-round-trip", ports=demo.Ports(**by_name))
+        _, found = examine("--no-round-trip", ports=demo_server.Ports(**by_name))
     assert found["content"]["message"] == "a.scope records no questions, and 1 more likewise"
     assert found["content"]["fix"] == "set A=true, where the agent runs"
 
 
 @pytest.mark.slow
 def test_no_litellm_is_imported_without_a_model(tmp_path):
-    ports = demo.Ports.free()
+    ports = demo_server.Ports.free()
     file = tmp_path / "spanscore.yaml"
-    file.write_text(yaml.safe_dump(demo.configuration(tmp_path, ports, None, None)))
+    file.write_text(yaml.safe_dump(demo_server.configuration(tmp_path, ports, None, None)))
     script = (
         f"import sys; from spanscore.cli.main import main; main(['doctor', '-c', {str(file)!r}])"
     )
@@ -533,13 +533,13 @@ def test_credentials_in_a_url_are_not_told():
 @pytest.fixture
 def secured(tmp_path):
     """Settings with TLS and tokens, and the ports of a server that runs with them."""
-    authority, token, ports = trustme.CA(), tmp_path / "token", demo.Ports.free()
+    authority, token, ports = trustme.CA(), tmp_path / "token", demo_server.Ports.free()
     pair = authority.issue_cert("spanscore.example")
     pair.private_key_pem.write_to_path(tmp_path / "key.pem")
     for blob in pair.cert_chain_pems:
         blob.write_to_path(tmp_path / "cert.pem", append=True)
     token.write_text("a-token-of-ours\n")
-    settings = demo.configuration(tmp_path, ports, None, None)
+    settings = demo_server.configuration(tmp_path, ports, None, None)
     tls = {"cert_file": str(tmp_path / "cert.pem"), "key_file": str(tmp_path / "key.pem")}
     auth = {"authenticator": "bearertokenauth"}
     settings["extensions"] = {"bearertokenauth": {"filename": str(token)}}

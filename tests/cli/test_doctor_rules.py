@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from spanscore import config
-from spanscore.cli.checks import endpoints
+from spanscore.cli import doctor_server as endpoints
 from spanscore.telemetry import Meter, declared, formats
 
 STATE = {"endpoint": "127.0.0.1:1"}
@@ -27,10 +27,10 @@ def checked(monkeypatch):
             )
             meter.add(declared.RULES_DECISIONS, 7, rule=rule, scope="session", outcome="evaluated")
 
-        async def page(_state):
+        async def page(_url):
             return formats.page(meter.collect(), {})
 
-        monkeypatch.setattr(endpoints, "page_of_metrics", page)
+        monkeypatch.setattr(endpoints, "_page", page)
         return asyncio.run(endpoints.check_rules(settings, state))
 
     return check

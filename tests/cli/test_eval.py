@@ -53,13 +53,13 @@ def _lines(text):
 
 def _means(text):
     """The rows of the last table, by metric."""
-    rows = [line.split() for line in text.split("passed", 1)[1].splitlines()[1:] if line]
+    rows = [line.split() for line in text.split("traces or sessions", 1)[1].splitlines() if line]
     return {row[0]: row[1:] for row in rows if row[0] in metrics.available()}
 
 
 def test_without_a_model_what_asks_no_judge_has_a_score_for_every_trace(evaluated, ngrams):
     means = _means(evaluated("-c", ngrams)[1])
-    assert means["coherence"][4] == "4"
+    assert means["coherence"][-3:] == ["of", "4", "passed"]
 
 
 def test_one_line_says_of_all_judged_metrics_that_no_model_judges_them(evaluated):

@@ -32,9 +32,7 @@ def shown(monkeypatch, capsys):
 
     def show(**facts):
         monkeypatch.setattr(trace_files, "loaded", lambda _paths: Telemetry())
-        monkeypatch.setattr(
-            trace_files, "rebuilt", lambda _telemetry, _paths, **_: [_trace(**facts)]
-        )
+        monkeypatch.setattr(trace_files, "rebuilt", lambda *_: [_trace(**facts)])
         assert main(["inspect", "anywhere.pb"]) == 0
         return capsys.readouterr().out
 

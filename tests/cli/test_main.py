@@ -180,3 +180,80 @@ def test_a_mistyped_command_is_answered_with_the_nearest(capsys):
         "there is no command 'srve'; did you mean 'serve'?; see spanscore --help"
         in capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("metrics", "--server", "x"),
+            "--server: spanscore metrics asks no server; leave it out",
+        ),
+        (
+            ("runs", "list", "--store", "x"),
+            "--store: spanscore runs list reads no store; name a server by --server",
+        ),
+        (("serve", "--json"), "--json: spanscore serve prints no JSON; leave it out"),
+        (
+            ("--store", "x", "--server", "y", "scores"),
+            "--store and --server: give one of them",
+        ),
+        (("scores", "--token-file", "x"), "--token-file and --ca-file: go with --server"),
+    ],
+)
+def test_options_of_the_whole_line_are_refused_where_they_mean_nothing(
+    words, message, capsys, monkeypatch
+):
+    monkeypatch.delenv("SPANSCORE_SERVER", raising=False)
+    assert entry.main(words) == 2
+    assert capsys.readouterr().err == f"spanscore: error: {message}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--server", "127.0.0.1:1", "runs", "list"),
+        ("--server=127.0.0.1:1", "runs", "list"),
+        ("runs", "--server", "127.0.0.1:1", "list"),
+        ("runs", "list", "--server", "127.0.0.1:1"),
+        ("--server", "127.0.0.1:1", "--json", "scores"),
+        ("scores", "--server", "127.0.0.1:1", "delete", "abc"),
+    ],
+    ids=" ".join,
+)
+def test_the_server_may_be_named_anywhere_on_the_line(words, capsys):
+    assert entry.main(words) == 1
+    assert "spanscore: error: 127.0.0.1:1: UNAVAILABLE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [("runs", "list"), ("scores",), ("report",), ("compare", "runs/a", "runs/b")]
+)
+def test_the_environment_names_the_server_where_the_line_names_no_place(words, capsys, monkeypatch):
+    monkeypatch.setenv("SPANSCORE_SERVER", "127.0.0.1:1")
+    assert entry.main(words) == 1
+    assert "spanscore: error: 127.0.0.1:1: UNAVAILABLE" in capsys.readouterr().err
+
+
+def test_files_and_a_store_go_before_the_server_of_the_environment(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("SPANSCORE_SERVER", "127.0.0.1:1")
+    for words in (
+        ("eval", str(tmp_path / "none.jsonl")),
+        ("test", str(tmp_path / "none.jsonl")),
+        ("scores", "--store", str(tmp_path / "none.db")),
+    ):
+        assert entry.main(words) in {1, 2}
+        assert "none." in capsys.readouterr().err
+
+
+def test_the_token_of_the_environment_is_read(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("SPANSCORE_TOKEN_FILE", str(tmp_path / "token"))
+    assert entry.main(["runs", "list", "--server", "127.0.0.1:1"]) == 2
+    assert f"--token-file {tmp_path}/token: cannot be read" in capsys.readouterr().err
+
+
+def test_a_command_names_the_options_of_the_whole_line_that_it_takes(capsys):
+    entry.main(["runs", "list", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "--server, --token-file" in said
+    assert "--store" not in said

@@ -1,5 +1,7 @@
 """Recorded spans sent again: the same facts at another time."""
 
+import asyncio
+import gzip
 import threading
 from concurrent import futures
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,7 +11,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
 from spanscore.cli import demo
-from spanscore.cli.backend import from_environment
+from spanscore.cli.one_run import from_environment
 from spanscore.errors import InputError
 from spanscore.otlp import codec
 
@@ -43,7 +45,7 @@ class HttpBackend:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
-                body = self.rfile.read(int(self.headers["content-length"]))
+                body = gzip.decompress(self.rfile.read(int(self.headers["content-length"])))
                 requests.append(trace_service_pb2.ExportTraceServiceRequest.FromString(body))
                 self.send_response(200 if self.path == "/v1/traces" else 404)
                 self.end_headers()
@@ -87,7 +89,7 @@ def _spans(requests):
 def test_the_recorded_requests_are_sent_as_they_are(listening):
     received, backend = listening
     recorded = demo.recorded_requests(_FOLDER, _NOW_NS)
-    assert demo.send(recorded, backend)
+    assert asyncio.run(demo.send(recorded, backend))
     assert received == recorded
 
 

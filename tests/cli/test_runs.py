@@ -6,7 +6,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from spanscore.cli import main, run_options
+from spanscore.cli import main
 from spanscore.cli import runs as runs_command
 from spanscore.cli.main import _parser
 from spanscore.otlp import files
@@ -33,17 +33,15 @@ def created(runs, *options):
 
 
 def asked(*words):
-    return run_options.wanted(_parser(["runs"]).parse_args(["runs", "create", *words]))
+    return runs_command.wanted(_parser(["runs"]).parse_args(["runs", "create", *words]))
 
 
 def test_options_are_the_run_that_is_asked_for():
-    run = asked(
-        "--sessions", "--session", "s1", "--session", "s2", "--count", "9", "--max-usd", "2"
-    )
+    run = asked("--where", "label.x = fail", "--count", "9", "--max-usd", "2", "--metric", METRIC)
 
-    assert list(run.target.session_ids) == ["s1", "s2"]
+    assert (run.target.where, list(run.measure.metrics)) == ("label.x = fail", [METRIC])
     assert (run.target.sampling.count, run.budget.max_usd) == (9, 2.0)
-    assert asked("--threshold", "coherence=0.5").measure.thresholds["coherence"] == 0.5
+    assert not run.target.HasField("filter")
 
 
 def test_options_go_before_the_file_of_a_run(tmp_path):
@@ -61,8 +59,6 @@ def test_options_go_before_the_file_of_a_run(tmp_path):
 
 
 WRONG = [
-    (["--threshold", "0.5"], "--threshold 0.5: write METRIC=X"),
-    (["--threshold", "coherence=high"], "--threshold coherence=high: write METRIC=X"),
     (["--spec", "/nowhere"], "/nowhere: cannot be read"),
     (["--count", "-1"], "--count -1: give a number of at least 0"),
 ]
@@ -78,13 +74,15 @@ def test_an_option_that_is_wrong_is_named(words, why, runs):
 def test_a_run_is_watched_to_its_end(runs):
     code, printed = runs("create", "--metric", METRIC, "--watch")
     assert code == 1
-    assert "state     failed" in printed.out
-    assert f"skipped   5  {METRIC}: not_applicable" in printed.out
+    assert "state         failed" in printed.out
+    assert f"skipped       metric {METRIC}, cause not_applicable, count 5" in printed.out
 
 
-def test_the_budget_of_a_run_is_shown_beside_what_it_has_spent(runs):
-    _, printed = runs("create", "--metric", METRIC, "--max-usd", "2.5", "--max-tokens", "1000")
-    assert "budget    at most 2.5000 USD and 1,000 tokens" in printed.out
+def test_the_budget_of_a_run_is_shown_beside_what_it_has_spent(runs, tmp_path):
+    file = tmp_path / "run.json"
+    file.write_text('{"budget": {"max_tokens": 1000}}')
+    _, printed = runs("create", "--metric", METRIC, "--max-usd", "2.5", "-f", str(file))
+    assert "budget        max tokens 1,000, max usd 2.5\n" in printed.out
 
 
 def test_a_run_that_was_made_is_listed(runs):
@@ -111,8 +109,10 @@ def test_a_dry_run_makes_none(runs):
     assert len(runs("list", "-n", "0", "--json")[1].out.splitlines()) == len(before.splitlines())
 
 
-def test_scores_of_a_run_are_listed_only_with_its_id(runs, serving, capsys):
-    run = created(runs, "--trace", serving.ids[0])
+def test_scores_of_a_run_are_listed_only_with_its_id(runs, serving, capsys, tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text(f"target: {{trace_ids: [{serving.ids[0]}]}}")
+    run = created(runs, "-f", str(file))
     runs("watch", run["name"])
     listed = []
     for words in ([], ["--run", run["name"]]):
@@ -225,29 +225,12 @@ def test_the_same_file_twice_is_the_same_traces(runs):
     [
         (["--service", "shop"], "--file and filter of a target: give one"),
         (["--dry-run"], "`spanscore eval PATH --dry-run`"),
-        (["--trace", "a1"], "--file and trace_ids of a target: give one"),
+        (["--where", "failing = true"], "--file and where of a target: give one"),
     ],
 )
 def test_options_that_do_not_go_with_files_are_refused(words, why, runs):
     code, printed = runs("create", "--file", str(RECORDED), *words)
     assert (code, why in printed.err) == (2, True)
-
-
-DELEGATED = Path(__file__).parents[1] / "golden" / "pydantic_ai" / "desk-a2a"
-"""A recording in which an agent's tool asks another agent, whose turn is a trace of its own."""
-
-
-def test_the_configuration_says_which_traces_of_a_file_are_one_turn(runs, tmp_path):
-    configuration = tmp_path / "spanscore.yaml"
-    configuration.write_text("assemble:\n  stitch:\n    delegation:\n      enabled: false\n")
-    joined = created(runs, "--file", str(DELEGATED))
-    apart = created(runs, "--file", str(DELEGATED), "--config", str(configuration))
-    assert len(apart["target"]["trace_ids"]) > len(joined["target"]["trace_ids"])
-
-
-def test_a_configuration_without_a_file_is_refused(runs, tmp_path):
-    code, printed = runs("create", "--config", str(tmp_path / "spanscore.yaml"))
-    assert (code, "--config: goes with --file" in printed.err) == (2, True)
 
 
 def test_a_file_without_traces_is_named(runs, tmp_path):

@@ -8,16 +8,16 @@ import sys
 
 import pytest
 import yaml
+from harness import demo_server
 
-from spanscore.cli import demo
 from spanscore.cli.main import main
 
 
 @pytest.fixture
 def configured(tmp_path):
     """A configuration file with free ports and all data in the test's folder, and the ports."""
-    ports = demo.Ports.free()
-    settings = demo.configuration(tmp_path, ports, None, None)
+    ports = demo_server.Ports.free()
+    settings = demo_server.configuration(tmp_path, ports, None, None)
     file = tmp_path / "spanscore.yaml"
     file.write_text(yaml.safe_dump(settings))
     return file, ports

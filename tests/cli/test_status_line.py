@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from spanscore.cli import status_line
+from spanscore.cli import serve as status_line
 from spanscore.telemetry import Meter, declared
 
 QUIET = {

@@ -10,12 +10,13 @@ import pytest
 
 CONTAINERFILE = (chart.ROOT / "deploy/Containerfile").read_text()
 SEND = """
+import asyncio
 import time
 from spanscore.cli import demo
-from spanscore.cli.backend import Backend
+from spanscore.cli.one_run import Backend
 requests = demo.recorded_requests(demo.recordings() / "pydantic-ai", time.time_ns())
 server = Backend("http://127.0.0.1:4327", "127.0.0.1", 4327, "grpc", secure=False, headers={})
-assert demo.send(requests, server)
+assert asyncio.run(demo.send(requests, server))
 """
 container = pytest.mark.container
 

@@ -127,10 +127,8 @@ def test_the_table_counts_scores_and_gives_their_mean(evaluated, model):
         for x in map(str.split, text.splitlines())
         if x[:1] == ["confidence"] and "[" in "".join(x)
     ]
-    assert (row[:2], row[4:7]) == (
-        ["confidence", "0.80"],
-        [str(SESSIONS), str(TRACES), str(TRACES)],
-    )
+    assert (row[:2], row[4]) == (["confidence", "0.80"], str(SESSIONS))
+    assert " ".join(row[-4:]) == f"{TRACES} of {TRACES} passed"
 
 
 @pytest.mark.slow

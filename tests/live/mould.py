@@ -21,7 +21,6 @@ import threading
 
 MODULES = (
     "spanscore.cli.serve",
-    "spanscore.cli.status_line",
     "spanscore.config",
     "spanscore.serving.pipeline",
     "spanscore.api.server",

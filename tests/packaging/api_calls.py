@@ -2,7 +2,9 @@
 the API.
 """
 
+import contextlib
 import json
+import socket
 import subprocess
 import sys
 import tempfile
@@ -26,7 +28,6 @@ from spanscore.api.v1.run_service_pb2 import (
     RunSampling,
     RunTarget,
 )
-from spanscore.cli import demo
 
 RUN = Run(
     target=RunTarget(sampling=RunSampling(share=0.5)),
@@ -37,20 +38,35 @@ RUN = Run(
 def main() -> None:
     """Start a server, ask it, and end it."""
     folder = Path(tempfile.mkdtemp())
-    ports, more = demo.Ports.free(), demo.Ports.free()
-    settings = demo.configuration(folder, ports, None, None)
-    settings["api"]["http"] = {"endpoint": f"127.0.0.1:{more.http}"}
+    grpc, http, *others = free_ports(5)
+    anywhere = [{"endpoint": f"127.0.0.1:{x}"} for x in others]
+    settings = {
+        "receive": dict(zip(("grpc", "http", "health"), anywhere, strict=True)),
+        "api": {
+            "endpoint": f"127.0.0.1:{grpc}",
+            "http": {"endpoint": f"127.0.0.1:{http}"},
+        },
+        "journal": {"path": str(folder / "journal.db")},
+        "store": {"url": f"sqlite:///{folder / 'store.db'}"},
+    }
     file = folder / "spanscore.yaml"
     file.write_text(json.dumps(settings))
     command = [sys.argv[1], "-m", "spanscore.cli.main", "serve", "-c", str(file)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert any(json.loads(line)["msg"] == "ready" for line in server.stderr)
-            ask_by_grpc(f"127.0.0.1:{ports.control}")
-            ask_by_http(f"http://127.0.0.1:{more.http}/spanscore.v1.")
+            ask_by_grpc(f"127.0.0.1:{grpc}")
+            ask_by_http(f"http://127.0.0.1:{http}/spanscore.v1.")
         finally:
             server.terminate()
             server.communicate()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports on loopback that nothing listened on a moment ago."""
+    with contextlib.ExitStack() as stack:
+        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [x.getsockname()[1] for x in taken]
 
 
 def ask_by_grpc(endpoint: str) -> None:

@@ -8,43 +8,34 @@ from typing import Any, Final
 
 from spanscore.api.v1 import analytics_service_pb2 as pb
 from spanscore.api.v1.score_pb2 import STATUS_FAILED, STATUS_SKIPPED, Score
-from spanscore.cli import server, terminal
-from spanscore.cli.options import Action, add_actions, add_json, argument
-from spanscore.cli.terminal import console, first_of, on_one_line, plain_table, printable, utc
+from spanscore.cli import server
+from spanscore.cli.options import PLACE, Action, Declare, add_actions, add_config, argument
+from spanscore.cli.terminal import first_of, on_one_line, print_rows, printable, utc
 from spanscore.errors import InputError
 from spanscore.time_zones import zone_of
 
 _UNITS: Final = ("hour", "day", "week", "month", "quarter", "year")
-_CONDITIONS: Final = {
-    "metric": "of this metric",
-    "service": "of the service with this service.name",
-}
 _MAX_SESSIONS: Final = 1000
 _UTC = "UTC"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's actions and their options."""
-    add_actions(parser, _ACTIONS, _add_where)
-
-
-def _add_where(parser: argparse.ArgumentParser) -> None:
-    server.add_arguments(parser)
-    add_json(parser)
+    add_actions(parser, ACTIONS)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print what is asked for. Returns the exit code."""
-    server.check_place(args)
-    _ACTIONS[args.action].run(args)
-    return 0
+    server.require_place(args, elsewhere=bool(args.config))
+    return ACTIONS[args.action].run(args)
 
 
-def _ask(method: str, show: Callable[[Any], None], args: argparse.Namespace) -> None:
+def _ask(method: str, show: Callable[[Any], None], args: argparse.Namespace) -> int:
     """Print what a method answers: the items of its first field."""
     answer = _answer(args, method, _request(args, method))
     found = getattr(answer, answer.DESCRIPTOR.fields[0].name)
     server.print_all(args, found, show if found else lambda _: print("no such scores"))
+    return 0
 
 
 def _answer(args: argparse.Namespace, method: str, request: Any) -> Any:
@@ -54,7 +45,7 @@ def _answer(args: argparse.Namespace, method: str, request: Any) -> Any:
     from spanscore.api.analytics import ANSWERS  # noqa: PLC0415 - SQLAlchemy, which --server does not need
     from spanscore.api.servicer import Call  # noqa: PLC0415 - likewise
 
-    call = Call(args.tenant or "")
+    call = Call(server.tenant_of(args) or "")
     return server.read(args, lambda connection: ANSWERS[method](connection, request, call))
 
 
@@ -92,32 +83,21 @@ def _require_fit(args: argparse.Namespace) -> None:
 
 def _selection(args: argparse.Namespace, more: str | None) -> pb.ScoreSelection:
     """The scores that the options name; `more` is a further filter."""
-    conditions = []
-    for option in _CONDITIONS:
-        either = [f"{option} = {_quoted(value)}" for value in getattr(args, option) or ()]
-        conditions += [f"({' OR '.join(either)})"] if either else []
-    conditions += [f"({x})" for x in (args.filter, more) if x]
     run_id = args.run.removeprefix("runs/")
     return pb.ScoreSelection(
-        filter=" AND ".join(conditions),
+        filter=" AND ".join(f"({x})" for x in (args.where, more) if x),
         start_ns=server.since_ns(args.since),
         end_ns=server.since_ns(args.until, "--until"),
         run=f"runs/{run_id}" if run_id else "",
     )
 
 
-def _quoted(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
 def _of_selection(parser: argparse.ArgumentParser) -> None:
-    for option, what in _CONDITIONS.items():
-        argument(parser, f"--{option} NAME", f"only scores {what}", repeated=True)
-    argument(parser, "--filter TEXT", "only scores that meet this filter; see docs/analytics.md")
-    argument(parser, "--run ID", "the scores of this evaluation run", default="")
+    text = "only scores that meet this, as 'metric = coherence AND service = shop'"
+    argument(parser, "--where FILTER", text)
     argument(parser, "--since TIME", "only what was scored since: 24h, or a UTC time as 2026-05-01")
     argument(parser, "--until TIME", "only what was scored before that time")
+    argument(parser, "--run ID", "the scores of this evaluation run", default="")
 
 
 def _of_figures(parser: argparse.ArgumentParser) -> None:
@@ -162,9 +142,6 @@ def _of_history(parser: argparse.ArgumentParser) -> None:
 _NAME_CHARS = 32
 _NAMED_TIMES = 3
 """Times that a note of a trend names; of more it names how many there are."""
-
-_BREAKS = (" [", "\n["), (", ", ",\n"), (" > ", " >\n")
-"""Where figures are broken, one after the other, until a table fits."""
 
 _Columns = Sequence[tuple[str, Callable[[Any], str]]]
 """Headings, each with what the cells below it show of an item."""
@@ -229,7 +206,8 @@ def print_trends(found: Sequence[pb.ScoreTrend], time_zone: str) -> None:
             for x in one.points
         }
         rows = [[time, *(cell(x) for _, cell in _FIGURES)] for time, x in times.items()]
-        _print_rows([f"from ({time_zone})", *(x for x, _ in _FIGURES)], 1, rows)
+        numbers = [x for x, _ in _FIGURES]
+        print_rows([f"from ({time_zone})", *numbers], numbers, rows)
         notes: dict[str, list[str]] = {}
         for time, summary in times.items():
             for note in _notes(summary):
@@ -250,7 +228,8 @@ def print_distributions(found: Sequence[pb.ScoreDistribution]) -> None:
         notes += [f"{name}: {x.note}" for name, x in quantiles.items() if x.note]
         parts += [(name, "", x) for name, x in quantiles.items()]
         rows = [[name, scores, figure(x)] for name, scores, x in parts]
-        _print_rows(["", "scores", "share, or value"], 1, rows)
+        numbers = ["scores", "share, or value"]
+        print_rows(["", *numbers], numbers, rows)
         _print_notes({x: [] for x in notes if x})
 
 
@@ -316,35 +295,46 @@ _HISTORY: Final[_Columns] = (
     ("label", _label),
 )
 
-_ACTIONS = {
-    "summary": Action(
+
+def _action(summary: str, declare: Declare, run_action: Callable[..., int]) -> Action:
+    """An action of a server, or of a store that the configuration names."""
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        declare(parser)
+        add_config(parser, "the server's configuration, for its store")
+
+    return Action(summary, add, run_action, (*PLACE, "json"))
+
+
+ACTIONS = {
+    "summary": _action(
         "what the scores of each metric come to",
         _of_figures,
         partial(_ask, "SummarizeScores", print_summaries),
     ),
-    "trend": Action(
+    "trend": _action(
         "the same for each day, or another unit of time",
         _of_trend,
         lambda args: _ask(
             "QueryScoreTrend", partial(print_trends, time_zone=args.time_zone or _UTC), args
         ),
     ),
-    "distribution": Action(
+    "distribution": _action(
         "how values and labels are spread",
         _of_distribution,
         partial(_ask, "QueryScoreDistribution", print_distributions),
     ),
-    "compare": Action(
+    "compare": _action(
         "how two periods, two versions or any two filters differ",
         _of_compare,
         partial(_ask, "CompareScores", print_comparisons),
     ),
-    "sessions": Action(
+    "sessions": _action(
         "the sessions of which most fails, first",
         _of_sessions,
         partial(_ask, "RankSessions", lambda x: _print_table(x, _SESSION, 3)),
     ),
-    "history": Action(
+    "history": _action(
         "all that was ever said of one trace or session by one metric",
         _of_history,
         partial(_ask, "ListScoreHistory", lambda x: _print_table(x, _HISTORY, 3)),
@@ -375,20 +365,5 @@ def _print_notes(notes: dict[str, list[str]]) -> None:
 
 
 def _print_table(found: Sequence[Any], columns: _Columns, texts: int) -> None:
-    rows = [[cell(one) for _, cell in columns] for one in found]
-    _print_rows([heading for heading, _ in columns], texts, rows)
-
-
-def _print_rows(headings: Sequence[str], texts: int, rows: Sequence[Sequence[str]]) -> None:
-    """Print the columns that say something, so many `texts` before the numbers; where there is no
-    room, limits stand below the values they are of.
-    """
-    kept = [at for at in range(len(headings)) if at == 0 or any(row[at] != "-" for row in rows)]
-    names, *shown = ([row[at] for at in kept] for row in (headings, *rows))
-    first, output = sum(at < texts for at in kept), console()
-    made = partial(plain_table, names[:first], names[first:])
-    for whole, broken in _BREAKS:
-        if terminal.table_width(output, made(shown)) <= output.width:
-            break
-        shown = [[*x[:first], *(y.replace(whole, broken) for y in x[first:])] for x in shown]
-    output.print(terminal.fitted(output, made, shown))
+    headings = [heading for heading, _ in columns]
+    print_rows(headings, headings[texts:], [[cell(one) for _, cell in columns] for one in found])

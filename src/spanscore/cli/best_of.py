@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spanscore import config, dialects, suites
+from spanscore import suites
 from spanscore.cli import measurement, trace_files
 from spanscore.cli.options import add_judge, argument
 from spanscore.cli.terminal import (
     console,
     on_one_line,
-    plain_table,
+    print_rows,
     progress,
     require_writable,
     write_file,
@@ -26,7 +26,6 @@ from spanscore.suites.matches import Recording
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 _SHOWN_CHARS = 300
 _MODES: dict[str, Mode] = {"round-robin": "round_robin", "linear": "linear"}
@@ -54,9 +53,7 @@ def run(args: argparse.Namespace) -> int:
     paths = _paths(args.agent)
     require_writable(args.output)
     suite = suites.load(args.suite)
-    given = config.load(args.config)
-    dialects.configure(given.span_names)
-    settings = measurement.with_cache(suites.with_judge(given, args.model), args)
+    settings = suites.with_judge(measurement.configured(args), args.model)
     judge = open_judge(settings.judge, answers_file(settings.judge))
     if judge is None and not args.dry_run:
         raise InputError(
@@ -119,7 +116,7 @@ def _recordings(
 ) -> dict[str, Recording]:
     """The first trial of each case in an agent's recordings, by the case's id."""
     telemetry = trace_files.loaded([path])
-    traces = trace_files.rebuilt(telemetry, [path], stitch_off=settings.assemble.stitch_off)
+    traces = trace_files.rebuilt(telemetry, [path], settings)
     prepared = suites.prepare(
         suite,
         traces,
@@ -156,7 +153,7 @@ def _print(output: "Console", tournament: Tournament) -> None:
         names = ", ".join(on_one_line(agent, 40) for agent in agents)
         output.print(f"{on_one_line(case, 60)}: champion{'s' if len(agents) > 1 else ''}: {names}")
     output.print()
-    output.print(_ranking(tournament))
+    _print_ranking(output, tournament)
     judged = [contest for contest in tournament.contests if not contest.error]
     disagreed = sum(not contest.agreed for contest in judged)
     winner = on_one_line(tournament.winner, 40) if tournament.winner else "nobody alone"
@@ -174,25 +171,19 @@ def _print_contest(output: "Console", contest: Contest) -> None:
         output.print(f"  {on_one_line(reason, _SHOWN_CHARS)}")
 
 
-def _ranking(tournament: Tournament) -> "Table":
+def _print_ranking(output: "Console", tournament: Tournament) -> None:
     each = "points per case" if tournament.mode == "linear" else "points per contest"
-    numbers = ("rank", "points", "won", "tied", "lost", "cases")
-    columns = ("rank", "agent", "points", "won", "tied", "lost", each, "cases")
-    table = plain_table(columns, numbers, wrapped={"agent", each})
-    for place in tournament.ranking:
-        share, cases = "-", "-"
-        if place.share is not None:
-            share = estimated(place.share)
-        if place.share:
-            cases = str(place.share.n)
-        table.add_row(
-            str(place.rank),
-            on_one_line(place.agent, 40),
-            f"{place.points:.4g}",
-            str(place.won),
-            str(place.tied),
-            str(place.lost),
-            share,
-            cases,
+    rows = [
+        (
+            str(x.rank),
+            on_one_line(x.agent, 40),
+            f"{x.points:.4g}",
+            *map(str, (x.won, x.tied, x.lost)),
+            "-" if x.share is None else estimated(x.share),
+            str(x.share.n) if x.share else "-",
         )
-    return table
+        for x in tournament.ranking
+    ]
+    headings = ("rank", "agent", "points", "won", "tied", "lost", each, "cases")
+    numbers = {*headings} - {"agent", each}
+    print_rows(headings, numbers, rows, wrapped={"agent", each}, output=output)

@@ -1,8 +1,10 @@
 """`spanscore calibrate`: a judge against human labels."""
 
 import argparse
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,29 +21,38 @@ from spanscore.calibration import (
     Verdict,
     bias,
     certificates_in,
+    label_of,
 )
 from spanscore.calibration.verdicts import Judge
-from spanscore.cli import eval, recorded_labels, score_files, trace_files  # noqa: A004 - the command's name
+from spanscore.cli import eval, score_files, trace_files  # noqa: A004 - the command's name
 from spanscore.cli.measurement import measured
 from spanscore.cli.options import add_judge, argument
-from spanscore.cli.score_summary import as_texts
+from spanscore.cli.score_summary import as_texts, with_interval
 from spanscore.cli.terminal import (
     console,
+    counted,
     on_one_line,
-    plain_table,
     print_json,
+    print_rows,
     require_writable,
     styled,
     write_file,
 )
 from spanscore.config import Settings
 from spanscore.errors import InputError
-from spanscore.evaluation.rubric import require_on_scale
+from spanscore.evaluation.rubric import is_rubric, require_on_scale
+from spanscore.metrics import available
+from spanscore.model import external
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, reaches
-from spanscore.model.trace import AgentTrace
+from spanscore.model.trace import AgentTrace, in_scope
+from spanscore.offline import metric_of
+from spanscore.offline.recordings import external_notices
+from spanscore.rebuild import rebuild_all
+from spanscore.received_scores import read_external
 from spanscore.stats import Estimate, NotEstimableError, Unsure
-from spanscore.store import calibrations
+from spanscore.store import calibrations, listing
+from spanscore.store import external as stored
 from spanscore.store.config import Config
 
 if TYPE_CHECKING:
@@ -52,6 +63,8 @@ _Seen = list[tuple[str, bool, str]]
 _LEVEL = 0.95
 _MOST_WRONG = 0.05
 """Scores are unsure where people contradict more of the verdicts than this share."""
+
+TAKES = ("json",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,9 +80,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_judge(parser)
     argument(parser, "--metric NAME", "the metric of labels that name none")
     argument(parser, "--threshold X", "the score from which on the judge passes")
-    recorded_labels.add_arguments(parser)
+    text = "in place of LABELS: scores of this name, in files or the store"
+    argument(parser, "--labels-from NAME", text)
+    argument(parser, "--label-source SOURCE", "who gave these; default: human; any: everybody")
+    argument(parser, "--pass-from X", "of these: from which value on a number is a pass")
     argument(parser, "--unsure FILE", "write each metric's unsure scores as JSON")
-    argument(parser, "--json", "print one JSON object for each metric and judge")
     argument(parser, "--no-store", "keep nothing: only report")
     argument(parser, "--bias", "ask about traces as they are and changed; no labels are needed")
     argument(parser, "--list", "list the calibrations in the store and do nothing else")
@@ -88,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
         require_on_scale("--threshold", args.threshold, dict.fromkeys(x.metric for x in labels))
     verdicts, seen = _verdicts(args, settings, labels)
     if args.labels_from:
-        labels = recorded_labels.matching(labels, also_named, verdicts, seen)
+        labels = _matching(labels, also_named, verdicts, seen)
     found = calibration.match(source, labels, verdicts, seen)
     if not any(x.pairs for x in found):
         raise InputError(
@@ -108,7 +123,7 @@ def _biased(args: argparse.Namespace, settings: Settings) -> int:
     paths = [x for x in (args.labels, *args.path) if x is not None]
     if not paths:
         raise InputError("--bias: give the traces that the judge is asked about")
-    traces = _traces(paths, settings)
+    traces = trace_files.agent_traces(paths, settings)
     metrics = [args.metric] if args.metric else None
 
     def asked(of: Sequence[AgentTrace]) -> list[Evaluation]:
@@ -124,13 +139,18 @@ def _biased(args: argparse.Namespace, settings: Settings) -> int:
         for one in found:
             print_json(one.to_json())
         return 0
-    table = plain_table(("metric", "change", "flips", "beyond placebo", "interval", "n"), ("n",))
-    for one in found:
-        share = "-" if one.share is None else f"{one.share:.2f}"
-        table.add_row(
-            on_one_line(one.metric, 40), one.change, share, *as_texts(one.beyond), f"{one.n}"
+    headings = ("metric", "change", "flips", "beyond placebo", "n")
+    rows = [
+        (
+            on_one_line(x.metric, 40),
+            x.change,
+            "-" if x.share is None else f"{x.share:.2f}",
+            with_interval(x.beyond),
+            f"{x.n}",
         )
-    console().print(table)
+        for x in found
+    ]
+    print_rows(headings, ("n",), rows)
     return 0
 
 
@@ -146,13 +166,21 @@ def _labels(
     scored = [path for path in paths if score_files.holds_scores(path)]
     telemetry = [path for path in paths if path not in scored]
     args.path = scored or telemetry
-    labels, also_named = recorded_labels.read(args, settings, telemetry)
+    labels, also_named = _recorded(args, settings, telemetry)
     return labels, also_named, Path(f"scores named {args.labels_from}")
 
 
 def _require_usable(args: argparse.Namespace) -> None:
-    recorded_labels.require_usable(args)
-    if not args.labels_from and (args.labels is None or not args.path):
+    if args.labels_from:
+        args.labels_from = args.labels_from.removeprefix(_PREFIX)
+        if not args.metric and args.labels_from not in available():
+            raise InputError(
+                f"--labels-from {args.labels_from}: give --metric NAME too, the metric that these"
+                " labels are held against"
+            )
+    elif args.label_source or args.pass_from is not None:
+        raise InputError("--label-source and --pass-from: go with --labels-from")
+    elif args.labels is None or not args.path:
         raise InputError(
             "give labels and what they are about: spanscore calibrate LABELS PATH...; see spanscore"
             " calibrate --help"
@@ -207,7 +235,7 @@ def _verdicts(
     Without any file those in the store.
     """
     if not args.path:
-        return recorded_labels.verdicts(args, settings)
+        return _stored_verdicts(args, settings)
     are_scores = [score_files.holds_scores(path) for path in args.path]
     if not any(are_scores):
         return _scored_now(args, settings, list(dict.fromkeys(x.metric for x in labels)))
@@ -226,19 +254,10 @@ def _verdicts(
     return verdicts, seen
 
 
-def _traces(paths: Sequence[Path], settings: Settings) -> list[AgentTrace]:
-    return trace_files.agent_traces(
-        paths,
-        settings.assemble.session_scope,
-        settings.evaluation.span_attributes,
-        settings.assemble.stitch_off,
-    )
-
-
 def _scored_now(
     args: argparse.Namespace, settings: Settings, metrics: list[str]
 ) -> tuple[list[Verdict], _Seen]:
-    traces = _traces(args.path, settings)
+    traces = trace_files.agent_traces(args.path, settings)
     ids = {trace.id: (trace.id, *trace.trace_ids) for trace in traces}
     verdicts: list[Verdict] = []
     seen: _Seen = []
@@ -307,10 +326,9 @@ def _as_json(matched: Matched, measures: Sequence[Measure]) -> dict[str, Any]:
 def _print(output: "Console", matched: Matched, measures: Sequence[Measure]) -> None:
     output.print(styled(on_one_line(_title(matched), 300), "bold"))
     output.print(_counts(matched))
-    table = plain_table(("", "value", "interval", "n", ""), ("value", "n"), wrapped={""})
-    for measure in measures:
-        table.add_row(on_one_line(measure.name, 60), *_cells(measure.estimate, measure.why_not))
-    output.print(table)
+    rows = [(on_one_line(x.name, 60), *_cells(x.estimate, x.why_not)) for x in measures]
+    headings = ("", "value, 95 %", "n", " ")
+    print_rows(headings, headings[1:3], rows, wrapped=headings[::3], output=output)
 
 
 def _title(matched: Matched) -> str:
@@ -328,10 +346,10 @@ def _counts(matched: Matched) -> str:
         for n, what in ((matched.tied, "on which annotators tie"), (matched.unscored, "not scored"))
         if n
     ]
+    passed, failed = table.true_pass + table.false_fail, table.false_pass + table.true_fail
     return (
-        f"{table.n} label{'s' * (table.n != 1)}: people pass {table.true_pass + table.false_fail},"
-        f" of which the judge passes {table.true_pass}; people fail"
-        f" {table.false_pass + table.true_fail}, of which it fails {table.true_fail}"
+        f"{counted(int(table.n), 'label', 'labels')}: people pass {passed}, of which the judge"
+        f" passes {table.true_pass}; people fail {failed}, of which it fails {table.true_fail}"
         + (f"; left out: {', '.join(left_out)}" if left_out else "")
         + _clustered(matched)
     )
@@ -342,19 +360,14 @@ def _clustered(matched: Matched) -> str:
     clusters = calibration.clusters_of([x.verdict for x in matched.pairs])
     if clusters is None:
         return ""
-    n = len(set(clusters))
-    return (
-        f"; of {n} session{'s' * (n != 1)}, whose turns are not independent, so n counts the"
-        " sessions"
-    )
+    sessions = counted(len(set(clusters)), "session", "sessions")
+    return f"; of {sessions}, whose turns are not independent, so n counts the sessions"
 
 
-def _cells(estimate: Estimate | None, why_not: str) -> tuple[str, str, str, str]:
+def _cells(estimate: Estimate | None, why_not: str) -> tuple[str, str, str]:
     if estimate is None:
-        return "-", "", "", f"cannot be told: {why_not}"
-    limits = estimate.interval
-    shown = f"[{limits.low:.2f}, {limits.high:.2f}]" if limits else ""
-    return f"{estimate.value:.2f}", shown, str(estimate.n), estimate.note
+        return "-", "", f"cannot be told: {why_not}"
+    return with_interval(estimate), str(estimate.n), estimate.note
 
 
 def listed(store: Config, *, as_json: bool) -> int:
@@ -380,40 +393,31 @@ def shown(url: str) -> str:
 
 
 def _print_kept(found: list[tuple[str, Calibration]]) -> None:
-    columns = ("date", "metric", "judge", "prompt", "passes from", "labels")
-    rates = ("sensitivity", "specificity")
-    wrapped = ("judge", "prompt", "passes from", "labels", *rates)
-    table = plain_table((*columns, *rates), ("passes from", "labels"), wrapped=wrapped)
-    has_tenants = any(tenant for tenant, _ in found)
-    if has_tenants:
-        table.add_column("tenant", no_wrap=True)
-    for tenant, one in found:
-        metric, name, version, model, prompt_hash, _, threshold = one.judge
-        table.add_row(
-            one.date,
-            on_one_line(metric, 40),
-            on_one_line(f"{model or name} {version}", 40),
-            (prompt_hash or "-")[:8],
-            "-" if threshold is None else f"{threshold:g}",
-            f"{one.confusion.n:.0f}",
-            _measured(one.confusion.sensitivity, one.design_effects[0]),
-            _measured(one.confusion.specificity, one.design_effects[1]),
-            *([on_one_line(tenant, 40) or "-"] if has_tenants else []),
-        )
-    console().print(table)
+    what = ("date", "metric", "judge", "prompt", "passes from", "labels")
+    headings = (*what, "sensitivity", "specificity", "tenant")
+    rows = [(*_kept_row(one), on_one_line(tenant, 40) or "-") for tenant, one in found]
+    print_rows(headings, ("passes from", "labels"), rows, wrapped=headings[2:-1])
 
 
-def _measured(measure: Callable[[float, float], Estimate], design_effect: float) -> str:
+def _kept_row(one: Calibration) -> tuple[str, ...]:
+    metric, name, version, model, prompt_hash, _, threshold = one.judge
+    return (
+        one.date,
+        on_one_line(metric, 40),
+        on_one_line(f"{model or name} {version}", 40),
+        (prompt_hash or "-")[:8],
+        "-" if threshold is None else f"{threshold:g}",
+        f"{one.confusion.n:.0f}",
+        _rate(one.confusion.sensitivity, one.design_effects[0]),
+        _rate(one.confusion.specificity, one.design_effects[1]),
+    )
+
+
+def _rate(measure: Callable[[float, float], Estimate], design_effect: float) -> str:
     try:
-        estimate = measure(0.95, design_effect)
+        return with_interval(measure(_LEVEL, design_effect))
     except NotEstimableError:
         return "-"
-    limits = estimate.interval
-    return (
-        f"{estimate.value:.2f} [{limits.low:.2f}, {limits.high:.2f}]"
-        if limits
-        else f"{estimate.value:.2f}"
-    )
 
 
 def unsure_of(matched: Matched) -> Unsure | str:
@@ -454,3 +458,128 @@ def write_limits(path: Path | None, found: Mapping[str, Unsure | str]) -> None:
     """
     limits = {name: list(x.limits) for name, x in found.items() if isinstance(x, Unsure)}
     write_file(path, lambda: f"{dumps(limits)}\n")
+
+
+_PAGE = 1000
+_ANYBODY = "any"
+_PREFIX = "scores:"
+
+
+def _recorded(
+    args: argparse.Namespace, settings: Settings, telemetry: Sequence[Path]
+) -> tuple[list[Label], dict[str, str]]:
+    """The labels in these files, or without any in the store; and the OTel trace of each agent
+    trace among them.
+
+    Scores that are no pass and no fail are counted on standard error. Raises InputError where no
+    label is left.
+    """
+    metric = _metric(args)
+    given = _given(args, settings, telemetry)
+    wanted = [x for x in given.scores if _is_wanted(args, x)]
+    for notice in external_notices([x for x in given.of_no_turn if _is_wanted(args, x)]):
+        print(f"spanscore: left out: {notice}", file=sys.stderr)
+    found = [label_of(x, metric, number, args.pass_from) for number, x in enumerate(wanted, 1)]
+    labels = [x for x in found if x is not None]
+    if len(labels) < len(wanted):
+        how = "; --pass-from X says from which number on one is a pass"
+        print(
+            f"spanscore: left out: {len(wanted) - len(labels)} of {len(wanted)} scores named"
+            f" {args.labels_from} are no pass and no fail{how if args.pass_from is None else ''}",
+            file=sys.stderr,
+        )
+    if not labels:
+        raise _no_label(args)
+    return labels, {x.subject_id: x.target.trace_id for x in wanted if x.scope == "trace"}
+
+
+def _no_label(args: argparse.Namespace) -> InputError:
+    who = args.label_source or external.HUMAN
+    where = "the files contain" if args.path else "the store contains"
+    how = f" from the source {who}; --label-source any takes everybody's"
+    how = "" if who == _ANYBODY else how
+    return InputError(f"--labels-from {args.labels_from}: {where} no such label{how}")
+
+
+def _stored_verdicts(
+    args: argparse.Namespace, settings: Settings
+) -> tuple[list[Verdict], list[tuple[str, bool, str]]]:
+    """The newest scores of the metric in the store, and everything that was to be scored."""
+    metric = _metric(args)
+    query = listing.ScoreQuery(metric=metric, source="spanscore", skipped=True)
+    found, seen = [], []
+    for score in listing.pages(settings.store, lambda *x: listing.scores(x[0], query, _PAGE, x[1])):
+        if score.metric != metric:
+            continue
+        is_session = score.scope == "session"
+        names = (score.subject_id,) if is_session else (score.subject_id, score.target.trace_id)
+        seen += [(name, is_session, metric) for name in names]
+        verdict = Verdict.of(score)
+        found += [_at(verdict, args.threshold)] if verdict else []
+    return found, seen
+
+
+def _matching(
+    labels: Sequence[Label],
+    also_named: Mapping[str, str],
+    scored: Iterable[Verdict],
+    seen: Iterable[tuple[str, bool, str]],
+) -> list[Label]:
+    """Those labels that are of one thing that was to be scored; how many are not is said on
+    standard error.
+    """
+    known = set(seen)
+    units: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
+    for verdict in scored:
+        for name in verdict.names:
+            units[name, verdict.is_session].add(verdict.unit)
+            known.add((name, verdict.is_session, verdict.metric))
+    kept, left_out = [], Counter[str]()
+    for label in (_known_as(x, also_named, known) for x in labels):
+        subject = (label.subject, label.is_session)
+        if (*subject, label.metric) not in known:
+            left_out["of what was not scored"] += 1
+        elif len(units[subject]) > 1:
+            left_out["of a trace with several turns, and of none of them"] += 1
+        else:
+            kept.append(label)
+    for why, count in left_out.items():
+        print(f"spanscore: left out: {count} of {len(labels)} labels, {why}", file=sys.stderr)
+    if not kept:
+        raise InputError(
+            f"none of the {len(labels)} labels is of what has a score of {labels[0].metric}"
+        )
+    return kept
+
+
+def _known_as(
+    label: Label, also_named: Mapping[str, str], known: Container[tuple[str, bool, str]]
+) -> Label:
+    """The label by the name that scores have: those in files name the OTel trace, and not the agent
+    trace in it.
+    """
+    if (label.subject, label.is_session, label.metric) in known:
+        return label
+    return replace(label, subject=also_named.get(label.subject, label.subject))
+
+
+def _metric(args: argparse.Namespace) -> str:
+    name = args.metric or args.labels_from
+    return str(name) if is_rubric(name) else metric_of(name).name
+
+
+def _given(
+    args: argparse.Namespace, settings: Settings, telemetry: Sequence[Path]
+) -> external.Joined:
+    if not telemetry:
+        return stored.named(settings.store, args.labels_from)
+    scope = settings.assemble.session_scope
+    loaded = trace_files.loaded(telemetry)
+    scores = read_external(loaded.spans, loaded.logs, session_scope=scope)
+    traces = rebuild_all(loaded.spans, loaded.logs, stitch_off=settings.assemble.stitch_off)
+    return external.join(scores, in_scope(traces, scope))
+
+
+def _is_wanted(args: argparse.Namespace, score: Evaluation) -> bool:
+    source = args.label_source or external.HUMAN
+    return score.metric == args.labels_from and source in {_ANYBODY, score.evaluator.source}

@@ -3,8 +3,7 @@
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,36 +19,28 @@ from spanscore.cli.comparison import (
     Measure,
     compare,
 )
-from spanscore.cli.options import add_config, argument
+from spanscore.cli.options import PLACE, add_config, argument
 from spanscore.cli.terminal import (
-    assembled,
-    broken,
     console,
-    fitted,
     on_one_line,
-    plain_table,
     print_json,
+    print_rows,
     printable,
     styled,
-    table_width,
 )
 from spanscore.errors import InputError
 from spanscore.stats import Estimate, Interval
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 _MAX_SHOWN = 100
-_NONE, _REMARKS = "-", "; "
-_LEAST_NAME_CHARS = 20
-_UNNAMED = {"interval", ""}
-_STACKS_OF_CASES = (("case", "measure"), ("B - A", "interval"), ("verdict", ""))
-_STACKS_OF_MEASURES = (("verdict", ""), ("n", "pairs"), ("A", "B"))
-"""What goes under what where a table is too wide, in this order."""
-_FIGURES = {"A", "B", "A, B", "B - A", "interval", "sessions", "cases", "n", "pairs", "n, pairs"}
-_NAMES = {"case", "measure", "case, measure"}
+_NONE = "-"
+_WIDE = 100
+"""Narrower, the second run stands below the first."""
 _STYLES = {"better": "green", "worse": "red"}
+
+TAKES = (*PLACE, "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,12 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "the run to compare with: a file, or with --store or --server an evaluation run, runs/ID"
     argument(parser, "run_a RUN_A", text, type=Path)
     argument(parser, "run_b RUN_B", "the run that is to be no worse", type=Path)
-    server.add_place(parser)
     limit("--max-pass-rate-drop SHARE", "the pass rate falls", limits.pass_rate_drop)
     limit("--max-score-drop POINTS", "a mean score of 100 falls", limits.score_drop)
     limit("--max-latency-rise SHARE", "the mean latency rises", limits.latency_rise)
     argument(parser, "--certain", "count as a regression only what the interval says is worse")
-    argument(parser, "--json", "print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -79,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
         _at_least_nothing("--max-score-drop", args.max_score_drop),
         _at_least_nothing("--max-latency-rise", args.max_latency_rise),
     )
-    server.check_place(args)
+    files = any(not str(x).startswith("runs/") for x in (args.run_a, args.run_b))
+    server.require_place(args, elsewhere=files)
     a, b = score_files.of_two(*((x, _content(args, x)) for x in (args.run_a, args.run_b)))
     found = compare(a, b, limits=limits, certain=args.certain)
     if not found.cases:
@@ -183,11 +173,9 @@ def _print_cases(output: "Console", found: Comparison) -> None:
     """
     changed = [x for x in found.cases if x.a != x.b or any(a != b for a, b in x.means.values())]
     changed.sort(key=lambda x: (x.a == x.b, x.measure, _change(x)))
-    headings = ("case", "status", "measure", "A", "B", "B - A", "interval", "verdict")
+    headings = ("case, measure", "status", "A", "B", "B - A", "verdict")
     if changed:
-        _print_table(
-            output, headings, [_case_row(x) for x in changed[:_MAX_SHOWN]], _STACKS_OF_CASES
-        )
+        print_rows(headings, headings[2:5], map(_case_row, changed[:_MAX_SHOWN]), output=output)
     more = f", {len(changed) - _MAX_SHOWN} of them not shown" if len(changed) > _MAX_SHOWN else ""
     output.print(f"{len(changed)} of {len(found.cases)} cases changed{more}.\n")
 
@@ -200,41 +188,37 @@ def _change(change: CaseChange) -> float:
 def _case_row(change: CaseChange) -> list[Any]:
     status = change.a if change.a == change.b else f"{change.a} > {change.b}"
     a, b = change.means.get(change.measure, (None, None))
-    values = [
+    difference = _number(_change(change), change.measure, sign="+")
+    if change.difference and change.difference.interval:
+        difference += f" [{_interval(change.difference.interval, change.measure)}]"
+    return [
+        "\n".join(filter(None, (on_one_line(change.name, 48), change.measure))),
+        on_one_line(status, 24),
         _number(a, change.measure),
         _number(b, change.measure),
-        _number(_change(change), change.measure, sign="+"),
-    ]
-    interval = _interval(change.difference.interval, change.measure) if change.difference else _NONE
-    name = styled(on_one_line(change.name, 48))
-    return [
-        name,
-        on_one_line(status, 24),
-        change.measure,
-        *values,
-        interval,
+        difference,
         styled(change.verdict, _STYLES.get(change.verdict, "")),
     ]
 
 
 def _print_measures(output: "Console", found: Comparison) -> None:
-    paired = any(x.pairs > x.n for x in found.measures)
-    rows = [
-        [
-            on_one_line(x.name, 48),
-            _estimated(x.a, x.name),
-            _estimated(x.b, x.name),
-            _estimated(x.difference, x.name, sign="+"),
-            *map(str, (x.n, x.pairs) if paired else (x.n,)),
-            styled(x.verdict, _STYLES.get(x.verdict, "")),
-            _REMARKS.join(_remarks(x)),
-        ]
-        for x in found.measures
-    ]
-    counts = ("n", "pairs") if paired else (f"{found.unit}s",)
-    _print_table(
-        output, ("measure", "A", "B", "B - A", *counts, "verdict", ""), rows, _STACKS_OF_MEASURES
-    )
+    paired, is_wide = any(x.pairs > x.n for x in found.measures), output.width >= _WIDE
+    rows = []
+    for x in found.measures:
+        sides = [_estimated(y, x.name) for y in (x.a, x.b)]
+        remarks = "\n".join((x.verdict, *_remarks(x)))
+        rows.append(
+            [
+                on_one_line(x.name, 48),
+                *(sides if is_wide else ["\n".join(sides)]),
+                _estimated(x.difference, x.name, sign="+"),
+                f"{x.n} of {x.pairs}" if paired else str(x.n),
+                styled(remarks, _STYLES.get(x.verdict, "")),
+            ]
+        )
+    counts = "n of pairs" if paired else f"{found.unit}s"
+    numbers = (*(("A", "B") if is_wide else ("A, B",)), "B - A", counts)
+    print_rows(("measure", *numbers, "verdict"), numbers, rows, output=output)
 
 
 def _remarks(measure: Measure) -> Iterator[str]:
@@ -277,53 +261,6 @@ def sureness(found: Comparison) -> str:
     )
 
 
-def _print_table(
-    output: "Console",
-    headings: Sequence[str],
-    rows: Sequence[Sequence[Any]],
-    stacks: Sequence[tuple[str, str]],
-) -> None:
-    """Print a table; while it is too wide, one column after the other of `stacks` goes under its
-    neighbour.
-    """
-    for upper, lower in stacks:
-        if _width(output, headings, rows) <= output.width:
-            break
-        headings, rows = _stacked(headings, rows, upper, lower)
-    output.print(fitted(output, partial(_table, headings), rows))
-
-
-def _width(output: "Console", headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> int:
-    """How wide the table is at least, with the names in its first column folded."""
-    folded = [[broken(str(row[0]), _LEAST_NAME_CHARS), *row[1:]] for row in rows]
-    return table_width(output, _table(headings, folded))
-
-
-def _stacked(
-    headings: Sequence[str], rows: Sequence[Sequence[Any]], upper: str, lower: str
-) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-    """The table with the column `lower`, where there is one, under the column `upper`."""
-    if lower not in headings:
-        return headings, rows
-    at, dropped = headings.index(upper), headings.index(lower)
-    found = []
-    for row in rows:
-        below = "" if row[dropped] == _NONE else row[dropped].replace(_REMARKS, "\n")
-        both = assembled(row[at], "\n" if below else "", below)
-        found.append(
-            [both if place == at else x for place, x in enumerate(row) if place != dropped]
-        )
-    named = upper if lower in _UNNAMED else f"{upper}, {lower}"
-    return [named if x == upper else x for x in headings if x != lower], found
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> "Table":
-    table = plain_table(headings, [x for x in headings if x in _FIGURES], wrapped=_NAMES)
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
 def _number(value: float | None, measure: str, *, sign: str = "") -> str:
     if value is None:
         return _NONE
@@ -335,12 +272,12 @@ def _number(value: float | None, measure: str, *, sign: str = "") -> str:
 def _estimated(estimate: Estimate, measure: str, *, sign: str = "") -> str:
     """A value over its interval."""
     value = _number(estimate.value, measure, sign=sign)
+    if estimate.interval is None:
+        return value
     return f"{value}\n{_interval(estimate.interval, measure, sign=sign)}"
 
 
-def _interval(interval: Interval | None, measure: str, *, sign: str = "+") -> str:
+def _interval(interval: Interval, measure: str, *, sign: str = "+") -> str:
     """Both limits, with their unit once."""
-    if interval is None:
-        return _NONE
     low, high = (_number(x, measure, sign=sign) for x in (interval.low, interval.high))
     return f"{low.rstrip('% s')} to {high}"

@@ -1,48 +1,41 @@
 """`spanscore demo`: recorded spans to scores, without a key."""
 
 import argparse
-import contextlib
+import asyncio
+import logging
 import os
 import secrets
 import shlex
-import signal
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.request import Request, urlopen
 
-import grpc
 import yaml
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.logs.v1 import logs_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-from spanscore import local_files
-from spanscore.api.v1.score_pb2 import (
-    SCOPE_SESSION,
-    SCOPE_TRACE,
-    STATUS_FAILED,
-    STATUS_SCORED,
-    STATUS_SKIPPED,
-    Score,
+from spanscore import config, local_files
+from spanscore.cli import score_summary
+from spanscore.cli.one_run import (
+    SIGNALS,
+    Backend,
+    OneRun,
+    exporters,
+    from_environment,
+    settings_for,
 )
-from spanscore.api.v1.score_service_pb2 import ListScoresRequest
-from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
-from spanscore.cli import score_summary, trace_files
-from spanscore.cli.backend import SIGNALS, Backend, from_environment
-from spanscore.cli.backend import exporters as exporters_to
 from spanscore.cli.options import argument
 from spanscore.cli.terminal import console
-from spanscore.errors import InputError, SpanscoreError
+from spanscore.config import Settings
+from spanscore.errors import InputError, PermanentError, RetryableError, SpanscoreError
 from spanscore.evaluation.config import FAMILY
+from spanscore.export import open_exporters
+from spanscore.export.config import Config as Export
 from spanscore.judge.cache import load as load_recorded
-from spanscore.model.trace import Session
+from spanscore.model.score import Evaluation
 from spanscore.otlp import codec, files
 from spanscore.rebuild import rebuild_all
 from spanscore.temporary_files import kept_folder
@@ -51,64 +44,44 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _RECORDING = "pydantic-ai"
-_STATUS = {STATUS_SCORED: "scored", STATUS_SKIPPED: "skipped", STATUS_FAILED: "failed"}
 _REACHED_BY = ("_API_KEY", "_API_BASE")
 """How variables end that name a provider's key, or a server of one's own, which needs none."""
 
-_RECORDED_TIMEOUT_S, _MODEL_TIMEOUT_S = 45.0, 300.0
+NGRAMS_THRESHOLD = 0.15
+"""What docs/embeddings.md recommends for coherence under character n-grams, whose scale is not that
+of meaning.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    argument(
-        parser, "--keep FOLDER", "keep there what was sent, the scores and all files of the server"
-    )
+    argument(parser, "--keep FOLDER", "keep there what was sent, the scores and the server's files")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Start a server, replay the recording, print its scores, and stop the server.
-
-    Returns the exit code.
+    """Score the recording by a server in this process, and print its scores. Returns the exit
+    code.
     """
     import grpc_health.v1  # noqa: F401, PLC0415 - what a server needs: if it is missing, this says so
 
     output = console()
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    logging.getLogger("spanscore").setLevel(logging.ERROR)
     folder = kept_folder(args.keep, "spanscore-demo-")
-    ports = Ports.free()
     backend = _backend(output)
-    judge = _judge(os.environ, output)
+    written = yaml.safe_dump(
+        configuration(folder, _judge(os.environ, output), backend), sort_keys=False
+    )
+    local_files.write(folder / "config.yaml", written.encode())
     requests = recorded_requests(recordings() / _RECORDING, time.time_ns())
-    traces = rebuild_all(span for request in requests for span in codec.spans(request))
-    sessions = trace_files.sessions(traces)
     sent = folder / "traces.jsonl"
     local_files.write(sent, "".join(f"{codec.encode(x)}\n" for x in requests).encode())
-    settings = configuration(folder, ports, judge, backend)
-    with running(folder, ports, settings) as control:
-        output.print(
-            "Coherence: character n-grams, no embedding model; passes from"
-            f" {NGRAMS_THRESHOLD}, left out of the session scores (docs/embeddings.md)"
-        )
-        output.print(f"Server: OTLP/gRPC on 127.0.0.1:{ports.grpc}, until its scores are here")
-        server = Backend(
-            f"http://127.0.0.1:{ports.grpc}",
-            "127.0.0.1",
-            ports.grpc,
-            "grpc",
-            secure=False,
-            headers={},
-        )
-        # the backend first: scores are to follow the spans they are about
-        for destination in (backend, server):
-            if destination is not None and not send(requests, destination):
-                raise SpanscoreError(f"{destination.url} did not take the recorded spans")
-        output.print(f"Sent: {len(traces)} turns of a {_RECORDING} agent")
-        timeout_s = _RECORDED_TIMEOUT_S if "recorded_answers" in judge else _MODEL_TIMEOUT_S
-        with output.status("waiting until traces and sessions have been quiet, and are scored"):
-            found = wait_for_scores(control, sessions, timeout_s)
-    output.print()
-    for session in sessions:
-        _print_session(output, session, found[session.session_id])
-    _print_summary(output, [score for session in sessions for score in found[session.session_id]])
+    output.print(
+        "Coherence: character n-grams, no embedding model; passes from"
+        f" {NGRAMS_THRESHOLD}, left out of the session scores (docs/embeddings.md)"
+    )
+    found = asyncio.run(_scored(config.parse(written), folder, requests, backend, output))
+    _print_scores(output, requests, found)
     _print_destinations(output, folder, backend)
     output.print(_NEXT)
     for command in ("inspect", "eval"):
@@ -117,6 +90,28 @@ def run(args: argparse.Namespace) -> int:
         for path in folder.glob("*.db*"):
             path.unlink()
     return 0
+
+
+async def _scored(
+    settings: Settings,
+    folder: Path,
+    requests: Sequence[ExportTraceServiceRequest],
+    backend: Backend | None,
+    output: "Console",
+) -> list[Evaluation]:
+    """Send the requests to a server and have it score them; its scores, which have left then."""
+    server = OneRun(settings_for(settings, folder, None))
+    async with server.serving(output.print):
+        own = from_environment({"OTEL_EXPORTER_OTLP_ENDPOINT": server.endpoint})
+        output.print(f"Server: OTLP on {server.endpoint}, until its scores are here")
+        # the backend first: scores are to follow the spans they are about
+        for destination in (backend, own):
+            if destination is not None and not await send(requests, destination):
+                raise SpanscoreError(f"{destination.url} did not take the recorded spans")
+        with output.status("scoring"):
+            await server.finish()
+        _, found = await server.found()
+    return found
 
 
 _NEXT = """
@@ -167,40 +162,27 @@ def _answers() -> Path:
     return recordings() / f"{_RECORDING}.answers"
 
 
-def _print_session(output: "Console", session: Session, found: Sequence[Score]) -> None:
-    for trace in session.traces:
-        rows = [_row(score) for score in found if score.subject_id == trace.id]
-        score_summary.print_block(output, f"trace {trace.trace_ids[0]}", trace.user_input, rows)
-    rows = [_row(score) for score in found if score.scope == SCOPE_SESSION]
-    score_summary.print_block(
-        output, f"session {session.session_id}", f"{len(session.traces)} traces", rows
-    )
-
-
-def _row(score: Score) -> score_summary.Row:
-    value = score.value if score.HasField("value") else None
-    return score_summary.Row(
-        score.metric, _STATUS[score.status], value, score.label, score.reason, score.skip_cause
-    )
-
-
-def _print_summary(output: "Console", found: Sequence[Score]) -> None:
-    """Print how many scores passed, and again each that did not."""
-    rows = [(score, _row(score)) for score in found]
-    labelled = [x for x in rows if x[1].label in {"pass", "fail"}]
-    failing = [x for x in rows if x[1].label == "fail" or x[1].status == "failed"]
-    output.print(
-        f"Summary: {len(labelled) - sum(x[1].label == 'fail' for x in failing)} of {len(labelled)}"
-        " scores pass"
-    )
-    for score, row in failing:
+def _print_scores(
+    output: "Console",
+    requests: Iterable[ExportTraceServiceRequest],
+    found: Sequence[Evaluation],
+) -> None:
+    """Print all scores by trace and session, how many passed, and again each that did not."""
+    traces = rebuild_all(span for request in requests for span in codec.spans(request))
+    output.print(f"Sent: {len(traces)} turns of a {_RECORDING} agent\n")
+    score_summary.print_subjects(output, traces, found)
+    labelled = [x for x in found if x.shown_label in {"pass", "fail"}]
+    passed = sum(x.shown_label == "pass" for x in labelled)
+    output.print(f"Summary: {passed} of {len(labelled)} scores pass")
+    for score in (x for x in found if x.is_failing):
         of = (
             f"session {score.session_id}"
-            if score.scope == SCOPE_SESSION
-            else f"trace {score.trace_id[:8]}"
+            if score.scope == "session"
+            else f"trace {score.target.trace_id[:8]}"
         )
-        value = "" if row.value is None else f" {row.value:.2f}"
-        output.print(f"  {row.label or row.status}: {row.metric}{value}, {of}", soft_wrap=True)
+        value = "" if score.value is None else f" {score.value:.2f}"
+        word = score.shown_label or score.status
+        output.print(f"  {word}: {score.metric}{value}, {of}", soft_wrap=True)
     output.print()
 
 
@@ -212,62 +194,21 @@ def _print_destinations(output: "Console", folder: Path, backend: Backend | None
     output.print(f"  in the file {path}", soft_wrap=True)
     if backend is not None:
         output.print(f"  and at {backend.url}, with the spans they are about", soft_wrap=True)
-    output.print("The server's log and configuration are beside the file.")
-
-
-NGRAMS_THRESHOLD = 0.15
-"""What docs/embeddings.md recommends for coherence under character n-grams, whose scale is not that
-of meaning.
-"""
-
-_START_TIMEOUT_S = 30
-_STOP_TIMEOUT_S = 20
-_POLL_S = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """Free loopback ports, one for each listener of the server."""
-
-    grpc: int
-    http: int
-    health: int
-    control: int
-
-    @classmethod
-    def free(cls) -> "Ports":
-        """Four ports that nothing listened on a moment ago."""
-        with contextlib.ExitStack() as stack:
-            taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)]
-            return cls(*(one.getsockname()[1] for one in taken))
+    output.print("The server's configuration is beside the file.")
 
 
 def configuration(
-    folder: Path, ports: Ports, judge: Mapping[str, Any] | None, backend: Backend | None
+    folder: Path, judge: Mapping[str, Any], backend: Backend | None
 ) -> dict[str, Any]:
-    """The configuration of a server that keeps everything in `folder` and does not wait long for
-    anything.
-
-    `judge` is its section of that name; None: no model.
-    """
-    exporters: dict[str, Any] = {"otlp_json_file": {"path": str(folder / "scores.jsonl")}}
+    """The configuration of the demo's server, which keeps everything in `folder`."""
+    targets: dict[str, Any] = {"otlp_json_file": {"path": str(folder / "scores.jsonl")}}
     if backend is not None:
-        exporters.update(
-            exporters_to(
-                {"traces": backend} if backend.whole_url else dict.fromkeys(SIGNALS, backend)
-            )
-        )
+        sent_there = SIGNALS[:1] if backend.whole_url else SIGNALS
+        targets |= exporters(dict.fromkeys(sent_there, backend))
     return {
-        "receive": {
-            "grpc": {"endpoint": f"127.0.0.1:{ports.grpc}"},
-            "http": {"endpoint": f"127.0.0.1:{ports.http}"},
-            "health": {"endpoint": f"127.0.0.1:{ports.health}"},
-        },
-        "api": {"endpoint": f"127.0.0.1:{ports.control}"},
         "journal": {"path": str(folder / "journal.db")},
         "store": {"url": f"sqlite:///{folder / 'store.db'}"},
-        "assemble": {"complete_after": "1s", "idle_after": "2s", "session_idle_after": "2s"},
-        "judge": {**(judge or {}), "try_at_start": False},
+        "judge": {**judge, "try_at_start": False},
         "embedding": {"provider": "ngrams"},
         "evaluation": {
             "metrics": {
@@ -276,105 +217,8 @@ def configuration(
             },
             "signal_weights": {"coherence": 0},
         },
-        "export": {"exporters": exporters},
+        "export": {"exporters": targets},
     }
-
-
-@contextlib.contextmanager
-def running(folder: Path, ports: Ports, settings: dict[str, Any]) -> Iterator[ScoreServiceStub]:
-    """Run the server, ready to receive, while the block runs; it is always stopped, and has then
-    sent every score.
-
-    Gives the stub of its scores. Raises SpanscoreError when it does not start, or does not
-    end well.
-    """
-    config, log = folder / "config.yaml", folder / "server.log"
-    local_files.write(config, yaml.safe_dump(settings, sort_keys=False).encode())
-    command = [sys.executable, "-m", "spanscore.cli.main", "serve", "-c", str(config)]
-    local_files.write(log, b"")
-    with log.open("ab") as output:
-        # In a session of its own, so that Ctrl-C reaches only this process, which then stops the
-        # server.
-        child = subprocess.Popen(  # noqa: S603 - this very program
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-        )
-    try:
-        with grpc.insecure_channel(f"127.0.0.1:{ports.control}") as channel:
-            _wait_until_ready(child, (ports.grpc, ports.http, ports.health, ports.control), log)
-            yield ScoreServiceStub(channel)
-    finally:
-        _stop(child)
-    if child.returncode:
-        raise SpanscoreError(
-            f"the server ended with exit code {child.returncode}; all it wrote is in {log}"
-        )
-
-
-def wait_for_scores(
-    stub: ScoreServiceStub, sessions: Sequence[Session], timeout_s: float
-) -> dict[str, list[Score]]:
-    """The scores of each session and its traces, by session id, once all have theirs.
-
-    Raises SpanscoreError when that takes longer than `timeout_s` seconds, or the server does not
-    answer.
-    """
-    deadline_s = time.monotonic() + timeout_s
-    while True:
-        found = {session.session_id: _scores(stub, session.session_id) for session in sessions}
-        if all(_is_whole(found[session.session_id], session) for session in sessions):
-            return found
-        if time.monotonic() > deadline_s:
-            raise SpanscoreError(f"the sessions had no scores within {timeout_s:.0f} s")
-        time.sleep(_POLL_S)
-
-
-def _is_whole(scores: Sequence[Score], session: Session) -> bool:
-    """Whether every trace has scores, and the session itself has some that are younger than all of
-    those.
-    """
-    of_traces = [score.evaluated_at_ns for score in scores if score.scope == SCOPE_TRACE]
-    of_session = [score.evaluated_at_ns for score in scores if score.scope == SCOPE_SESSION]
-    missing = {trace.id for trace in session.traces} - {score.subject_id for score in scores}
-    return bool(of_session) and not missing and min(of_session) >= max(of_traces, default=0)
-
-
-def _scores(stub: ScoreServiceStub, session_id: str) -> list[Score]:
-    try:
-        return list(stub.ListScores(ListScoresRequest(session_id=session_id), timeout=5).scores)
-    except grpc.RpcError as error:
-        if error.code() is grpc.StatusCode.NOT_FOUND:
-            return []
-        raise SpanscoreError(
-            f"the server does not answer: {error.code().name}, {error.details()}"
-        ) from error
-
-
-def _wait_until_ready(child: "subprocess.Popen[bytes]", ports: Sequence[int], log: Path) -> None:
-    deadline_s = time.monotonic() + _START_TIMEOUT_S
-    while not all(_listens(port) for port in ports):
-        if child.poll() is not None or time.monotonic() > deadline_s:
-            last = (log.read_text(errors="replace").splitlines() or ["it wrote nothing"])[-1]
-            raise SpanscoreError(f"the server did not start: {last} (all it wrote is in {log})")
-        time.sleep(_POLL_S / 4)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _stop(child: "subprocess.Popen[bytes]") -> None:
-    child.send_signal(signal.SIGTERM)
-    try:
-        child.wait(_STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
-
-
-_GRPC_METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
-_HTTP_PATH = "/v1/traces"
-_TIMEOUT_S = 10
 
 
 def recordings() -> Path:
@@ -409,8 +253,8 @@ def renew(
     logs: Sequence[ExportLogsServiceRequest],
     now_ns: int,
 ) -> None:
-    """Change what was recorded in one go as `requests` says; of log records alone the last one is
-    from `now_ns`.
+    """Change what was recorded in one go as `recorded_requests` says; of log records alone the last
+    one is from `now_ns`.
     """
     spans = [span for request in traces for span in _spans(request)]
     records = [record for request in logs for record in _records(request)]
@@ -419,61 +263,34 @@ def renew(
     ]
     later_ns = now_ns - max(ends_ns, default=now_ns)
     trace_mask, span_mask = secrets.token_bytes(16), secrets.token_bytes(8)
-    for record in records:
-        record.trace_id, record.span_id = (
-            _masked(record.trace_id, trace_mask),
-            _masked(record.span_id, span_mask),
-        )
-        record.time_unix_nano += later_ns if record.time_unix_nano else 0
-        record.observed_time_unix_nano += later_ns if record.observed_time_unix_nano else 0
+    known: list[Any] = [*spans, *records, *(link for span in spans for link in span.links)]
+    for one in known:
+        one.trace_id = _masked(one.trace_id, trace_mask)
+        one.span_id = _masked(one.span_id, span_mask)
     for span in spans:
         span.parent_span_id = _masked(span.parent_span_id, span_mask)
-        span.trace_id, span.span_id = (
-            _masked(span.trace_id, trace_mask),
-            _masked(span.span_id, span_mask),
-        )
-        for link in span.links:
-            link.trace_id, link.span_id = (
-                _masked(link.trace_id, trace_mask),
-                _masked(link.span_id, span_mask),
-            )
-        span.start_time_unix_nano += later_ns
-        span.end_time_unix_nano += later_ns
-        for event in span.events:
-            event.time_unix_nano += later_ns
+    for one in (*known, *(event for span in spans for event in span.events)):
+        _move(one, later_ns)
 
 
-def send(found: Iterable[ExportTraceServiceRequest], backend: Backend) -> bool:
+def _move(one: Any, by_ns: int) -> None:
+    """Move the times of a span, an event or a log record."""
+    for field, value in one.ListFields():
+        if field.name.endswith("time_unix_nano"):
+            setattr(one, field.name, value + by_ns)
+
+
+async def send(found: Iterable[ExportTraceServiceRequest], backend: Backend) -> bool:
     """Send the requests by OTLP as they are; whether all were taken."""
-    if backend.protocol == "http":
-        return all(_post_http(request.SerializeToString(), backend) for request in found)
-    secure = grpc.ssl_channel_credentials()
-    channel = (
-        grpc.secure_channel(backend.target, secure)
-        if backend.secure
-        else grpc.insecure_channel(backend.target)
-    )
-    with channel:
-        export = channel.unary_unary(_GRPC_METHOD)
-        try:
-            for request in found:
-                export(
-                    request.SerializeToString(),
-                    timeout=_TIMEOUT_S,
-                    metadata=tuple(backend.headers.items()),
-                )
-        except grpc.RpcError:
-            return False
-    return True
-
-
-def _post_http(body: bytes, backend: Backend) -> bool:
-    headers = {**backend.headers, "content-type": "application/x-protobuf"}
-    request = Request(f"{backend.url}{_HTTP_PATH}", body, headers)  # noqa: S310 - the user's own endpoint, http or https
+    target = Export.model_validate({"exporters": exporters({"traces": backend})})
+    [exporter] = open_exporters(target).values()
     try:
-        urlopen(request, timeout=_TIMEOUT_S).close()  # noqa: S310 - likewise
-    except OSError:
+        for request in found:
+            await exporter.send("traces", request.SerializeToString())
+    except (RetryableError, PermanentError):
         return False
+    finally:
+        await exporter.close()
     return True
 
 

@@ -13,10 +13,12 @@ from spanscore.cli.options import add_config, argument
 from spanscore.cli.terminal import assembled, branch, console, print_json, printable, styled
 
 if TYPE_CHECKING:
-    from spanscore.cli.checks import Finding
+    from spanscore.cli.doctor_machine import Finding
     from spanscore.config import Settings
 
 _STYLES = {"ok": "green", "warn": "yellow", "FAIL": "bold red"}
+
+TAKES = ("json",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser, "the server's configuration")
     argument(parser, "--no-judge", "ask no model, so that it costs nothing")
     argument(parser, "--no-round-trip", "send no span to the running server")
-    argument(parser, "--json", "print one JSON object in place of the lines")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,7 +51,7 @@ async def _run(args: argparse.Namespace) -> int:
 
 async def _examined(args: argparse.Namespace) -> "AsyncIterator[Finding]":
     from spanscore import config  # noqa: PLC0415 - the servers' libraries, which no other command needs
-    from spanscore.cli.checks import cause_of, fail, ok  # noqa: PLC0415 - as above
+    from spanscore.cli.doctor_machine import cause_of, fail, ok  # noqa: PLC0415 - as above
     from spanscore.errors import ConfigError  # noqa: PLC0415 - as above
 
     name = str(args.config) if args.config else "the defaults"
@@ -70,35 +71,34 @@ async def _examined(args: argparse.Namespace) -> "AsyncIterator[Finding]":
 
 
 async def _all(settings: "Settings", args: argparse.Namespace) -> "AsyncIterator[Finding]":
-    from spanscore.cli.checks import delivery, endpoints, resources  # noqa: PLC0415 - as above
-    from spanscore.cli.checks.delivery import Probe  # noqa: PLC0415 - as above
+    from spanscore.cli import doctor_machine, doctor_server  # noqa: PLC0415 - as above
 
-    for finding in await asyncio.to_thread(lambda: list(resources.check_disk(settings))):
+    for finding in await asyncio.to_thread(lambda: list(doctor_machine.check_disk(settings))):
         yield finding
-    state = await endpoints.state_of(settings)
-    async for finding in endpoints.check_endpoints(settings, state):
+    state = await doctor_server.state_of(settings)
+    async for finding in doctor_server.check_endpoints(settings, state):
         yield finding
     for finding in (
         []
         if state is None
         else [
-            await endpoints.check_senders(state),
-            endpoints.check_content(state),
-            *resources.check_models_of_server(state),
+            await doctor_server.check_senders(state),
+            doctor_server.check_content(state),
+            *doctor_machine.check_models_of_server(state),
         ]
     ):
         yield finding
-    yield await endpoints.check_rules(settings, state)
-    probe = Probe()
+    yield await doctor_server.check_rules(settings, state)
+    probe = doctor_machine.Probe()
     # In inline mode the server sends the probe on itself; under the same ids it would be there
     # twice.
-    async for finding in delivery.check_backends(
-        settings, probe if settings.mode == "branch" else Probe()
+    async for finding in doctor_machine.check_backends(
+        settings, probe if settings.mode == "branch" else doctor_machine.Probe()
     ):
         yield finding
-    async for finding in resources.check_models(settings, ask=not args.no_judge):
+    async for finding in doctor_machine.check_models(settings, ask=not args.no_judge):
         yield finding
-    async for finding in resources.check_clocks(settings, judge=not args.no_judge):
+    async for finding in doctor_machine.check_clocks(settings, judge=not args.no_judge):
         yield finding
     if not args.no_round_trip:
         takes_s = settings.assemble.complete_after / 1e9
@@ -106,7 +106,7 @@ async def _all(settings: "Settings", args: argparse.Namespace) -> "AsyncIterator
             f"waiting for a span to come round, for {takes_s:.0f} s or more",
             really=state is not None,
         ):
-            found = await delivery.check_round_trip(
+            found = await doctor_server.check_round_trip(
                 settings, state, probe, scored=not any(x.models for x in settings.judges)
             )
         yield found

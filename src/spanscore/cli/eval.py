@@ -1,12 +1,11 @@
 """`spanscore eval`: score the agent traces in files."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spanscore.cli import stored, trace_files
-from spanscore.cli.options import add_judge, argument
+from spanscore.cli.options import PLACE, add_judge, argument
 from spanscore.cli.terminal import (
     console,
     on_one_line,
@@ -33,7 +32,7 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from spanscore import config, dialects, sources
+from spanscore import sources
 from spanscore.cli import measurement, score_summary, terminal
 from spanscore.cli.measurement import INTERRUPTED, Display, ScoreFile, Shown, stop_on_interrupt
 from spanscore.config import available_cpus
@@ -53,6 +52,8 @@ from spanscore.offline.summary import RunSummary
 from spanscore.offline.workers import ScoringInWorkers, Setup
 from spanscore.worker_processes import MAX_WORKERS, WorkerPool
 
+TAKES = (*PLACE, "json")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
@@ -62,7 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     argument(parser, "--metric NAME", "measure only this, such as rubric", repeated=True)
     argument(parser, "--threshold X", "the score from which on the label is pass")
     argument(parser, "--failing", "show only what does not pass or was not measured")
-    argument(parser, "--jsonl", "print one JSON object a line for each score")
     argument(parser, "--output FILE", "also write each score there as JSON, as it is made")
     argument(parser, "--dry-run", "show what a judge would be asked and its cost; send nothing")
     argument(parser, "-v/--verbose", "say what backends are asked, and show whole prompts")
@@ -97,14 +97,14 @@ def run(args: argparse.Namespace) -> int:
             settings,
             measurable(wanted, settings.evaluation),
             traces,
-            jsonl=args.jsonl,
+            jsonl=args.json,
             verbose=args.verbose,
         )
     summary, is_stopped = asyncio.run(_stream(args, settings, wanted))
     if is_stopped:
         print("spanscore: interrupted: these are the scores that were finished", file=sys.stderr)
     # the table's last line is about that
-    score_summary.print_unscored(summary.outcomes, but=None if args.jsonl else "no_judge")
+    score_summary.print_unscored(summary.outcomes, but=None if args.json else "no_judge")
     verdict = _verdict(gates, summary, settings, any_failed=args.fail_on == "failed")
     return INTERRUPTED if is_stopped else verdict
 
@@ -112,12 +112,7 @@ def run(args: argparse.Namespace) -> int:
 def _traces(args: argparse.Namespace, settings: Settings) -> list[AgentTrace]:
     if not args.path:
         return stored.read(args).traces
-    return trace_files.agent_traces(
-        args.path,
-        settings.assemble.session_scope,
-        settings.evaluation.span_attributes,
-        settings.assemble.stitch_off,
-    )
+    return trace_files.agent_traces(args.path, settings)
 
 
 def _workers(text: str) -> int:
@@ -140,10 +135,8 @@ def _pool(workers: int) -> AbstractContextManager[WorkerPool | None]:
 
 def configured(args: argparse.Namespace) -> Settings:
     """The configuration, with a judge where `--model` asks for one and none is configured."""
-    settings = config.load(args.config)
-    dialects.configure(settings.span_names)
-    settings = settings.model_copy(update={"judge": settings.judge.or_model(args.model)})
-    return measurement.with_cache(settings, args)
+    settings = measurement.configured(args)
+    return settings.model_copy(update={"judge": settings.judge.or_model(args.model)})
 
 
 def _wanted(names: Sequence[str] | None, args: argparse.Namespace, settings: Settings) -> Overrides:
@@ -164,7 +157,7 @@ async def _stream(
     engine = open_engine(settings)
     with (
         ScoreFile(args.output) as file,
-        Display(jsonl=args.jsonl, only_failing=args.failing) as display,
+        Display(jsonl=args.json, only_failing=args.failing) as display,
         _pool(args.workers) as pool,
     ):
         recordings = _recordings(args, settings, pool, display)
@@ -181,7 +174,7 @@ async def _stream(
         if not scoring.is_stopped:
             file.write(recordings.given.not_shown)
             display.print_given(recordings.given.not_shown)
-    if not args.jsonl:
+    if not args.json:
         score_summary.print_summary(display.output, settings, summary)
     return summary, scoring.is_stopped
 
@@ -193,14 +186,8 @@ def _recordings(
         found = stored.read(args)
         given = [x for x in found.scores if x.evaluator.source is not None]
         return Recordings.of_traces(found.traces, given)
-    return Recordings(
-        args.path,
-        settings.assemble.session_scope,
-        warn=display.print_line,
-        progress=display.read,
-        attributes=settings.evaluation.span_attributes,
-        stitch_off=settings.assemble.stitch_off,
-        pool=pool,
+    return trace_files.recordings(
+        args.path, settings, warn=display.print_line, progress=display.read, pool=pool
     )
 
 
@@ -285,8 +272,7 @@ _MAX_ROWS = 60
 """With more calls than that, a row stands for all that ask the same about different traces."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(NamedTuple):
     """A planned call with the model that would get it and its size; tokens and cost are upper
     bounds.
 
@@ -375,36 +361,22 @@ def _planned(
     }
     judges[None] = settings.judge
     before = trace_files.turns_before(traces)
+
+    def add(calls: Sequence[PlannedCall], last: AgentTrace, rule: str | None, *of: str) -> None:
+        session = of[0] if of else None
+        for x in costed(calls, judges[rule]):
+            facts = (last.trace_ids[0], session, rule)
+            found.append(_Call(*facts, x.planned, x.model, x.prompt, x.estimate))
+
     with progress("planning", len(traces)) as done:
         for trace in traces:
             planned = engine.plan(trace, overrides, earlier=before.get(trace.id, ()))
-            rule = engine.rules.decide(trace).rule
-            found += _calls(planned, judges[rule], trace, rule)
+            add(planned, trace, engine.rules.decide(trace).rule)
             done()
     for session in trace_files.sessions(traces):
         rule = engine.rules.decide_session(session.traces).rule
-        planned = engine.plan(session, overrides)
-        found += _calls(planned, judges[rule], session.traces[-1], rule, session.session_id)
+        add(engine.plan(session, overrides), session.traces[-1], rule, session.session_id)
     return found
-
-
-def _calls(
-    calls: Sequence[PlannedCall],
-    config: Config,
-    trace: AgentTrace,
-    rule: str | None,
-    session_id: str | None = None,
-) -> Iterator[_Call]:
-    for call in costed(calls, config):
-        yield _Call(
-            trace.trace_ids[0],
-            session_id,
-            rule,
-            call.planned,
-            call.model,
-            call.prompt,
-            call.estimate,
-        )
 
 
 def _sent(prompt: Prompt) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spanscore import config, dialects, sources
@@ -21,6 +21,7 @@ from spanscore.cli.terminal import (
     styled,
     utc,
 )
+from spanscore.config import Settings
 from spanscore.dialects import Key, Unread
 from spanscore.evaluation import Config as Evaluations
 from spanscore.evaluation.rules import Decision, Rules
@@ -34,7 +35,6 @@ from spanscore.otlp.files import Telemetry
 from spanscore.rebuild import explain_all, unread_all
 from spanscore.received_scores import read_external
 from spanscore.turns import Explained, Explanation, Join, Origin
-from spanscore.watches import ContentWatch, SpanAttributes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -55,12 +55,13 @@ _STATED = (
 )
 """The facts that metrics rest on, and whose absence is shown."""
 
+TAKES = ("json",)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     argument(parser, "path PATH", trace_files.PLACE_HELP, type=sources.place, nargs="+")
     add_config(parser, "a configuration: say which of its rules takes each trace")
-    argument(parser, "--jsonl", "print one JSON object a line for each agent trace")
     choice = parser.add_mutually_exclusive_group()
     argument(choice, "--explain", "say which span and attribute each fact came from, and what lost")
     argument(choice, "--unread", "list what no dialect reads, without values")
@@ -68,20 +69,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print every agent trace. Returns the exit code."""
-    if args.unread:
-        telemetry = trace_files.loaded(args.path)
-        print_unread(unread_all(telemetry.spans, telemetry.logs), as_json=args.jsonl)
-        return 0
     telemetry = trace_files.loaded(args.path)
+    if args.unread:
+        print_unread(unread_all(telemetry.spans, telemetry.logs), as_json=args.json)
+        return 0
     settings = config.load(args.config) if args.config else None
     dialects.configure(settings.span_names if settings else dialects.SpanNames())
     configured = settings.evaluation if settings else Evaluations()
-    stitch_off = settings.assemble.stitch_off if settings else ()
-    read = _explained if args.explain else _rebuilt
-    traces = read(telemetry, args.path, configured.span_attributes, stitch_off)
+    traces = _read(args, telemetry, settings)
     rules = Rules(configured.rules, configured.sampling) if args.config else None
     scores = _external_scores(telemetry, [x for x, _ in traces])
-    show = _print_json_lines if args.jsonl else _print_trees
+    show = _print_json_lines if args.json else _print_trees
     show(traces, scores, rules)
     return 0
 
@@ -108,17 +106,6 @@ def _print_trees(traces: _Explained, scores: _Scores, rules: Rules | None) -> No
         if explanation is not None:
             add_sources(tree, explanation)
         output.print(tree)
-
-
-def _rebuilt(
-    telemetry: Telemetry,
-    paths: Sequence[trace_files.Place],
-    attributes: Collection[str],
-    stitch_off: Collection[str],
-) -> list[tuple[AgentTrace, Explanation | None]]:
-    traces = trace_files.rebuilt(telemetry, paths, attributes=attributes, stitch_off=stitch_off)
-    trace_files.print_unread(traces, telemetry)
-    return [(x, None) for x in traces]
 
 
 def _decision(decision: Decision) -> str:
@@ -161,29 +148,15 @@ def _result(score: Evaluation) -> str:
     return f"{score.metric}{value}{label}"
 
 
-def _explained(
-    telemetry: Telemetry,
-    paths: Sequence[trace_files.Place],
-    attributes: Collection[str],
-    stitch_off: Collection[str],
-) -> list[tuple[AgentTrace, Explanation | None]]:
-    watch = ContentWatch()
-    noting = SpanAttributes(attributes, watch)
-    found = explain_all(
-        telemetry.spans,
-        telemetry.logs,
-        watch=noting,
-        truncated=telemetry.truncated,
-        stitch_off=stitch_off,
-    )
-    pairs = zip(noting.added_to(trace for trace, _ in found), found, strict=True)
-    traces: list[tuple[AgentTrace, Explanation | None]] = [
-        (trace, explanation) for trace, (_, explanation) in pairs
-    ]
-    trace_files.refuse_none(traces, telemetry, paths)
-    trace_files.print_unread([x for x, _ in traces], telemetry)
-    trace_files.print_silent(watch)
-    return traces
+def _read(args: argparse.Namespace, telemetry: Telemetry, settings: Settings | None) -> _Explained:
+    """The agent traces, with `--explain` each with where its facts came from."""
+    found: _Explained
+    if args.explain:
+        found = trace_files.explained(telemetry, args.path, settings, explain_all)
+    else:
+        found = [(x, None) for x in trace_files.rebuilt(telemetry, args.path, settings)]
+    trace_files.print_unread([x for x, _ in found], telemetry)
+    return found
 
 
 def _tree(trace: AgentTrace) -> "Tree":

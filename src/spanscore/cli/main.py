@@ -4,13 +4,13 @@ import argparse
 import importlib
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from types import ModuleType
 from typing import NoReturn
 
 import spanscore
 from spanscore import local_files
-from spanscore.cli import terminal
+from spanscore.cli import options, terminal
 from spanscore.cli.terminal import printable
 from spanscore.errors import InputError, OutputError, SpanscoreError, nearest
 
@@ -117,19 +117,32 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
         raise InputError(
             f"unrecognized arguments: {' '.join(unknown)}; see spanscore {args.command} --help"
         )
+    module, action = _module(args.command), getattr(args, "action", "")
+    called = f"spanscore {args.command} {action}".rstrip()
+    if wrong := options.refuse_foreign(args, called, _takes(module, action)):
+        raise InputError(wrong)
     return args
+
+
+def _takes(module: ModuleType, action: str) -> Collection[str]:
+    """Which options of the whole line a command, or its action, takes."""
+    actions = getattr(module, "ACTIONS", {})
+    takes: Collection[str] = (
+        actions[action].takes if action in actions else getattr(module, "TAKES", ())
+    )
+    return takes
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser, with the options of the one command that `words` name."""
     parser = _Parser(prog="spanscore", description=(spanscore.__doc__ or "").partition("\n")[0])
     parser.add_argument("--version", action="version", version=f"spanscore {spanscore.__version__}")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    options.explain_shared(parser)
     commands = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, title="commands"
     )
-    named = next((word for word in words if not word.startswith("-")), None)
-    if named is not None and named not in COMMANDS:
+    named, following = options.first_word(words)
+    if named and named not in COMMANDS:
         raise InputError(
             f"there is no command {printable(named)!r}; {nearest(named, COMMANDS)}; see spanscore"
             " --help"
@@ -138,11 +151,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         command = commands.add_parser(
             name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
         )
-        command.add_argument(
-            "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
-        )
         if name == named:
-            _declare(_module(name), command, words[words.index(name) + 1 :])
+            _declare(_module(name), command, following)
     return parser
 
 
@@ -153,14 +163,16 @@ def _declare(
     `ACTIONS`.
     """
     actions = getattr(module, "ACTIONS", {})
-    word = following[0] if following else ""
+    word, _ = options.first_word(following)
     if word not in actions:
         module.add_arguments(command)
+        options.add_shared(command, getattr(module, "TAKES", ()))
         return
     command.prog = f"{command.prog} {word}"
     command.description = f"{actions[word].summary[0].upper()}{actions[word].summary[1:]}."
     command.add_argument("action", choices=[word], metavar=word, help=argparse.SUPPRESS)
     actions[word].add_arguments(command)
+    options.add_shared(command, actions[word].takes)
 
 
 def _explain(error: Exception, *, debug: bool) -> int:

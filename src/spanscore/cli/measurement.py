@@ -9,10 +9,9 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from spanscore import local_files
+from spanscore import config, dialects, local_files
 from spanscore.cli import score_summary
 from spanscore.cli.terminal import console, json_line, printable, rendered
 from spanscore.config import Settings
@@ -169,26 +168,21 @@ class ScoreFile:
     def __init__(self, path: Path | None) -> None:
         """None: nothing is written."""
         self._path = path
+        self._open = contextlib.ExitStack()
         self._file: int | None = None
 
     def __enter__(self) -> Self:
         if self._path is not None:
+            how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
             with self._reported_errors():
-                self._file = os.open(
-                    self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, local_files.MODE
-                )
+                self._file = os.open(self._path, how, local_files.MODE)
+                self._open.callback(os.close, self._file)
                 if self._path.is_file():
                     os.fchmod(self._file, local_files.MODE)
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        if self._file is not None:
-            os.close(self._file)
+    def __exit__(self, *_error: object) -> None:
+        self._open.close()
 
     def write(self, evaluations: Iterable[Evaluation]) -> None:
         """Write the scores. Raises OutputError where they do not fit."""
@@ -197,11 +191,9 @@ class ScoreFile:
 
     def write_lines(self, lines: str) -> None:
         """Write scores that are lines of JSON already. Raises as `write`."""
-        if self._file is None:
-            return
-        left = lines.encode(errors="replace")
+        left = lines.encode(errors="replace") if self._file is not None else b""
         with self._reported_errors():
-            while left:
+            while left and self._file is not None:
                 left = left[os.write(self._file, left) :]
 
     @contextlib.contextmanager
@@ -269,8 +261,10 @@ def stop_on_interrupt(*stops: Callable[[], None]) -> None:
     loop.add_signal_handler(signal.SIGINT, stop)
 
 
-def with_cache(settings: Settings, args: argparse.Namespace) -> Settings:
-    """The settings, without a cache between runs where `--no-cache` is given."""
+def configured(args: argparse.Namespace) -> Settings:
+    """The configuration; with `--no-cache` without a cache between runs."""
+    settings = config.load(args.config)
+    dialects.configure(settings.span_names)
     if not args.no_cache:
         return settings
     cache = settings.judge.cache.model_copy(update={"between_runs": False})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from spanscore import config, metrics
-from spanscore.cli.options import add_config, add_json, argument
+from spanscore.cli.options import add_config, argument
 from spanscore.cli.terminal import assembled, console, on_one_line, print_json, printable, styled
 from spanscore.errors import InputError
 from spanscore.evaluation.rubric import NAME as RUBRIC
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 _WIDE = 100
 """Narrower, a metric's question stands below its name."""
 
+TAKES = ("json",)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     argument(parser, "name NAME", "the metric to explain; without it, all are listed", nargs="?")
     argument(parser, "--criteria", "list the criteria of the rubric judge")
-    add_json(parser, "with --criteria: print one JSON object")
     add_config(parser, "a configuration, whose own metrics and criteria are known too")
 
 

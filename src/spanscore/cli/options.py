@@ -1,19 +1,27 @@
-"""Declare options, alone and in the groups that commands share."""
+"""Declare options, alone, in the groups that commands share, and those of the whole line."""
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 Declare = Callable[[argparse.ArgumentParser], None]
 
+SERVER: Final = ("server", "token_file", "ca_file", "tenant")
+"""What a command takes that asks a running server."""
+PLACE: Final = ("store", *SERVER)
+"""What a command takes that reads a store, or asks a running server."""
+
 
 class Action(NamedTuple):
-    """What an action does, in a phrase for its help; its options; and what runs it."""
+    """What an action does, in a phrase for its help; its own options; what runs it; and which
+    options of the whole line it takes.
+    """
 
     summary: str
     add_arguments: Declare
-    run: Callable[..., Any]
+    run: Callable[[argparse.Namespace], int]
+    takes: Collection[str] = ()
 
 
 _TYPES: dict[str, Callable[[str], Any]] = {
@@ -42,6 +50,73 @@ def argument(parser: Any, spec: str, text: str, *, repeated: bool = False, **how
     parser.add_argument(*names.split("/"), help=text, **how)
 
 
+_SHARED: Final = {
+    "--server HOST:PORT": "its api.endpoint; default of what needs a server: 127.0.0.1:4329",
+    "--token-file FILE": "a file with the bearer token",
+    "--ca-file FILE": "use TLS, and trust what this PEM file contains",
+    "--tenant NAME": "what this tenant has (tenancy); a tenant's own token needs no name",
+    "--store URL": "read its store instead: a file, or a URL as store.url has it",
+    "--json/--jsonl": "print JSON, one object a line",
+    "--debug": "show the traceback of an error",
+}
+"""The options that may stand anywhere on the line; a command names those that it takes."""
+
+_WITH_VALUE: Final = frozenset(x.partition(" ")[0] for x in _SHARED if " " in x)
+_NAMES: Final = _WITH_VALUE | {name for x in _SHARED for name in x.split(" ")[0].split("/")}
+_FOREIGN: Final = {
+    "store": "reads no store",
+    "server": "asks no server",
+    "token_file": "asks no server",
+    "ca_file": "asks no server",
+    "tenant": "asks no server",
+    "json": "prints no JSON",
+}
+
+
+def explain_shared(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the whole line, with what they mean."""
+    server = parser.add_argument_group(
+        "a running server",
+        "These stand before or after a command that takes them. SPANSCORE_SERVER,"
+        " SPANSCORE_TOKEN_FILE, SPANSCORE_CA_FILE and SPANSCORE_TENANT stand for them.",
+    )
+    for number, (spec, text) in enumerate(_SHARED.items()):
+        argument(server if number < len(PLACE) else parser, spec, text)
+
+
+def add_shared(parser: argparse.ArgumentParser, takes: Collection[str] = ()) -> None:
+    """Have a command's parser know the options of the whole line, and name those it `takes`."""
+    for spec in _SHARED:
+        argument(parser, spec, argparse.SUPPRESS, default=argparse.SUPPRESS)
+    if takes:
+        names = ", ".join(f"--{x.replace('_', '-')}" for x in _FOREIGN if x in takes)
+        also = f"Also, as spanscore --help explains: {names}."
+        parser.epilog = " ".join(filter(None, (parser.epilog, also)))
+
+
+def refuse_foreign(args: argparse.Namespace, called: str, takes: Collection[str]) -> str | None:
+    """What is wrong where an option of the whole line is given that the command does not take."""
+    for name, why in _FOREIGN.items():
+        if getattr(args, name) and name not in takes:
+            instead = "name a server by --server" if "server" in takes else "leave it out"
+            if name == "json":
+                instead = "leave it out"
+            return f"--{name.replace('_', '-')}: {called} {why}; {instead}"
+    return None
+
+
+def first_word(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The first word that is no option of the whole line, nor the value of one, and those after
+    it; "" where another option comes before.
+    """
+    at = 0
+    while at < len(words) and words[at].partition("=")[0] in _NAMES:
+        at += 2 if words[at] in _WITH_VALUE else 1
+    if at >= len(words) or words[at].startswith("-"):
+        return "", ()
+    return words[at], words[at + 1 :]
+
+
 def add_config(parser: Any, text: str = "the configuration; without it, the defaults") -> None:
     """Declare `--config`."""
     argument(parser, "-c/--config FILE", text)
@@ -54,25 +129,18 @@ def add_judge(parser: Any) -> None:
     argument(parser, "--no-cache", "ask the judge anew, and keep its answers for this run only")
 
 
-def add_json(parser: Any, text: str = "print JSON, one object a line") -> None:
-    """Declare `--json`."""
-    argument(parser, "--json", text)
-
-
 def add_limit(parser: Any, default: int = 50) -> None:
     """Declare `--limit`."""
     text = "show so many at most, 0 for all; default: %(default)s"
     argument(parser, "-n/--limit N", text, default=default)
 
 
-def add_actions(
-    parser: argparse.ArgumentParser, actions: Mapping[str, Action], common: Declare
-) -> None:
-    """Declare a command's actions, each with its options beside `common`."""
+def add_actions(parser: argparse.ArgumentParser, actions: Mapping[str, Action]) -> None:
+    """Declare a command's actions, each with its options."""
     found = parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions")
-    for name, (summary, declare, _) in actions.items():
+    for name, (summary, declare, _, takes) in actions.items():
         action = found.add_parser(
             name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
         )
-        common(action)
         declare(action)
+        add_shared(action, takes)

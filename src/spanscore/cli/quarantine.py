@@ -11,12 +11,13 @@ from spanscore.cli.terminal import console, plain_table, print_json, printable, 
 from spanscore.errors import InputError
 from spanscore.store import quarantine
 
+TAKES = ("json",)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add_config(parser, "the server's configuration")
     argument(parser, "--out FOLDER", "also write each request, as it came, to a file there")
-    argument(parser, "--jsonl", "print one JSON object a line for each request")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -25,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     found = quarantine.listed(settings.journal.path)
     if args.out:
         _write(settings.journal.path, found, args.out)
-    if args.jsonl:
+    if args.json:
         for request in found:
             print_json(dataclasses.asdict(request))
     elif not found:

@@ -12,7 +12,7 @@ from spanscore.cli import compare, eval, score_files, server, stored, trace_file
 from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure
 from spanscore.cli.comparison import compare as compared_runs
 from spanscore.cli.measurement import INTERRUPTED, measured
-from spanscore.cli.options import add_judge, argument
+from spanscore.cli.options import PLACE, add_judge, argument
 from spanscore.cli.score_files import Run
 from spanscore.cli.terminal import printable, require_writable
 from spanscore.cli.trace_files import Place
@@ -23,11 +23,12 @@ from spanscore.model import external
 from spanscore.model.json import loads
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.offline.recordings import Recordings
 from spanscore.received_scores import read_external, read_own
 from spanscore.sources import Location
 
 _MIB = 2**20
+
+TAKES = PLACE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -220,13 +221,7 @@ def _take_telemetry(given: Given, paths: Sequence[Place], settings: Settings) ->
     scope = settings.assemble.session_scope
     given.scores += read_own(telemetry.spans, telemetry.logs, session_scope=scope)
     from_others = read_external(telemetry.spans, telemetry.logs, session_scope=scope)
-    recordings = Recordings.of(
-        telemetry,
-        scope,
-        given.notes.append,
-        attributes=settings.evaluation.span_attributes,
-        stitch_off=settings.assemble.stitch_off,
-    )
+    recordings = trace_files.recordings(telemetry, settings, warn=given.notes.append)
     try:
         given.traces += [x for batch in recordings.batches() for x in batch]
     except InputError:

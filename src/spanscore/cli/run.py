@@ -10,11 +10,17 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from spanscore import config
 from spanscore.cli import measurement, score_summary, terminal
-from spanscore.cli.backend import Backend, Signal, all_from_environment, exporters
+from spanscore.cli.one_run import (
+    Backend,
+    OneRun,
+    ServerEndedError,
+    Signal,
+    all_from_environment,
+    exporters,
+    settings_for,
+)
 from spanscore.cli.options import add_judge, argument
 from spanscore.cli.terminal import console, printable
 from spanscore.config import Settings
@@ -27,9 +33,6 @@ from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.offline import metric_names
 from spanscore.temporary_files import kept_folder
-
-if TYPE_CHECKING:
-    from spanscore.cli.one_run import OneRun
 
 _NOTHING_CAME = (
     "no agent trace came from the program. Is it instrumented, and does it end its spans?"
@@ -72,14 +75,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _configured(args: argparse.Namespace) -> Settings:
-    settings = config.load(args.config)
+    settings = measurement.configured(args)
     if args.config is None:
         settings = settings.model_copy(update={"export": Export.model_validate({"exporters": {}})})
     judge = settings.judge.or_model(args.model).model_copy(update={"try_at_start": False})
     evaluation = _only(settings, args.metric) if args.metric else settings.evaluation
-    return measurement.with_cache(
-        settings.model_copy(update={"judge": judge, "evaluation": evaluation}), args
-    )
+    return settings.model_copy(update={"judge": judge, "evaluation": evaluation})
 
 
 def _only(settings: Settings, wanted: Sequence[str]) -> Measured:
@@ -97,12 +98,6 @@ async def _run(
     folder: Path,
     environ: Mapping[str, str],
 ) -> int:
-    from spanscore.cli.one_run import (  # noqa: PLC0415 - the servers' libraries, which --help does not need
-        OneRun,
-        ServerEndedError,
-        settings_for,
-    )
-
     backends = _backends(environ)
     server = OneRun(settings_for(settings, folder, exporters(backends) if backends else None))
     code: int | None = None
@@ -138,7 +133,7 @@ def _backends(environ: Mapping[str, str]) -> dict[Signal, Backend]:
     return {signal: x for signal, x in named.items() if (x.url, x.variable) not in silent}
 
 
-async def _finished(server: "OneRun") -> bool:
+async def _finished(server: OneRun) -> bool:
     """Wait for the scores.
 
     Returns whether they are all there: Ctrl-C, or SIGTERM, ends the wait.

@@ -4,102 +4,176 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
+from spanscore import dialects
 from spanscore.api.v1 import run_service_pb2 as pb
-from spanscore.cli import run_options, server
-from spanscore.cli.options import Action, add_actions, add_limit, argument
-from spanscore.cli.server import as_json, print_all, print_one
-from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable, utc
+from spanscore.api.v1.agent_trace_pb2 import AgentTrace
+from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_UNSPECIFIED
+from spanscore.api.v1.trace_service_pb2 import ImportTracesRequest
+from spanscore.cli import server
+from spanscore.cli.options import add_actions, argument
+from spanscore.cli.server import as_json, print_one
+from spanscore.cli.terminal import on_one_line, print_json, print_rows, printable, utc
 from spanscore.errors import InputError
 
-_STATES = ("pending", "running", "paused", "succeeded", "failed", "cancelled")
+if TYPE_CHECKING:
+    from spanscore.offline.recordings import Recordings
+
 _TRIES = 30
 _WAIT_S = 2.0
-_ITEM_STATES = ("failed", "done", "pending", "gone")
+_MAX_BYTES: Final = 3 * 2**20
+_MAX_TRACES: Final = 1000
+_MAX_NAMES: Final = 50_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's actions and their options."""
-    add_actions(parser, _ACTIONS, server.add_action_arguments)
+    add_actions(parser, ACTIONS)
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what the action says. Returns the exit code."""
-    with server.service(args, "Run") as ask:
-        code: int = _ACTIONS[args.action].run(args, ask)
-    return code
+    return ACTIONS[args.action].run(args)
 
 
-def _create(args: argparse.Namespace, ask: "server.Ask") -> int:
-    wanted = run_options.wanted(args)
+def _add_create(parser: argparse.ArgumentParser) -> None:
+    argument(parser, "--metric NAME", "measure this metric", repeated=True)
+    argument(parser, "--model MODEL", "the model that judges, in place of the configured one")
+    argument(parser, "--where FILTER", "only what meets this, as 'label.faithfulness = fail'")
+    argument(parser, "--service NAME", "only of this service")
+    argument(parser, "--since TIME", "only what started since then: 24h, or 2026-05-01T12:00 (UTC)")
+    argument(parser, "--count N", "so many of them, at random")
+    argument(parser, "--source NAME", "from this source of the server, in place of its store")
+    argument(parser, "--sessions", "evaluate sessions, in place of traces")
+    argument(parser, "--file PATH", "the traces here or at this URL, sent there", repeated=True)
+    server.add_file(parser, "all of the run, as the API's Run has it")
+    _add_budget(parser)
+    argument(parser, "--name TEXT", "a name for people")
+    argument(parser, "--dry-run", "only say what a judge would be asked, and its cost")
+    argument(parser, "--watch", "show the progress until the run has ended")
+
+
+def _add_budget(parser: argparse.ArgumentParser) -> None:
+    argument(parser, "--max-usd X", "spend at most so many USD on the judge in all")
+
+
+def wanted(args: argparse.Namespace) -> pb.Run:
+    """The run that the file of `--spec` and, before it, the options ask for. Raises InputError."""
+    found = pb.Run()
+    if args.spec is not None:
+        server.read_message(args.spec, found)
+    if (args.count or 0) < 0:
+        raise InputError(f"--count {args.count}: give a number of at least 0")
+    since_ns = server.since_ns(args.since)
+    scope = SCOPE_SESSION if args.sessions else SCOPE_UNSPECIFIED
+    target = pb.RunTarget(scope=scope, source=args.source, where=args.where)
+    if args.service or since_ns is not None:
+        target.filter.MergeFrom(pb.TraceFilter(service=args.service, started_after_ns=since_ns))
+    if args.count is not None:
+        target.sampling.count = args.count
+    given = pb.Run(
+        display_name=args.name,
+        target=target,
+        measure=pb.RunMeasure(metrics=args.metric, model=args.model),
+        budget=_budget_of(args),
+    )
+    found.MergeFrom(given)
+    return found
+
+
+def _budget_of(args: argparse.Namespace) -> pb.RunBudget | None:
+    return None if args.max_usd is None else pb.RunBudget(max_usd=args.max_usd)
+
+
+def _create(args: argparse.Namespace, ask: server.Ask) -> int | None:
+    wanted_run = wanted(args)
     if args.file:
-        _send_files(args, wanted)
-    elif args.config:
-        raise InputError("--config: goes with --file; the server has a configuration of its own")
+        _require_files_alone(args, wanted_run.target)
+        with server.service(args, "Trace") as traces:
+            _send_files(args, traces, wanted_run)
     if args.dry_run:
-        estimate = ask("EstimateRun", pb.EstimateRunRequest(run=wanted))
-        print_one(args, estimate, print_estimate)
+        print_one(args, ask("EstimateRun", pb.EstimateRunRequest(run=wanted_run)), print_estimate)
         return 0
-    created = ask("CreateRun", pb.CreateRunRequest(run=wanted))
+    created = ask("CreateRun", pb.CreateRunRequest(run=wanted_run))
     if args.watch:
         return _watched(args, ask, created.name)
-    print_one(args, created, print_run)
+    print_one(args, created)
     return 0
 
 
-def _send_files(args: argparse.Namespace, wanted: pb.Run) -> None:
-    run_options.check_files(args, wanted.target)
-    with server.service(args, "Trace") as ask:
-        run_options.send_files(args, ask, wanted)
-
-
-def _list(args: argparse.Namespace, ask: "server.Ask") -> int:
-    states = [pb.RunState.Value(f"RUN_STATE_{x.upper()}") for x in args.state or ()]
-    request = pb.ListRunsRequest(states=states)
-    found = server.pages(ask, "ListRuns", request, "runs", args.limit)
-    print_all(args, found, print_runs)
-    return 0
-
-
-def _items(args: argparse.Namespace, ask: "server.Ask") -> int:
-    state = pb.RunItemState.Value(f"RUN_ITEM_STATE_{args.state.upper()}")
-    request = pb.ListRunItemsRequest(parent=_name(args), state=state)
-    print_all(
-        args,
-        server.pages(ask, "ListRunItems", request, "items", args.limit),
-        print_items,
-    )
-    return 0
-
-
-def _moved(method: str, args: argparse.Namespace, ask: "server.Ask", **fields: Any) -> int:
-    """Ask for a method that takes a run's name, and print the run."""
-    print_one(
-        args,
-        ask(method, getattr(pb, f"{method}Request")(name=_name(args), **fields)),
-        print_run,
-    )
-    return 0
-
-
-def _retry(args: argparse.Namespace, ask: "server.Ask") -> int:
-    budget = run_options.budget(args)
-    return _moved("RetryRun", args, ask, **({} if budget is None else {"budget": budget}))
-
-
-def _delete(args: argparse.Namespace, ask: "server.Ask") -> int:
-    ask("DeleteRun", pb.DeleteRunRequest(name=_name(args), delete_scores=args.with_scores))
-    if not args.json:
-        print(
-            "deleted"
-            f" {args.run}{' with its scores' if args.with_scores else '; its scores are kept'}"
+def _require_files_alone(args: argparse.Namespace, target: pb.RunTarget) -> None:
+    """Refuse what does not go together with files. Raises InputError."""
+    given = [x.name for x, _ in target.ListFields() if x.name not in {"scope", "sampling"}]
+    if given:
+        raise InputError(
+            f"--file and {given[0]} of a target: give one; conditions may stand in a URL:"
+            " 'file:///PATH?service=shop'"
         )
-    return 0
+    if args.dry_run:
+        raise InputError(
+            "--file and --dry-run: `spanscore eval PATH --dry-run` says what judging a file costs"
+        )
 
 
-def _watched(args: argparse.Namespace, ask: "server.Ask", name: str) -> int:
+def _send_files(args: argparse.Namespace, ask: server.Ask, wanted_run: pb.Run) -> None:
+    """Send the traces of all files, and have `wanted_run` name them, or their sessions.
+
+    Raises InputError.
+    """
+    from spanscore.api.requests import id_in  # noqa: PLC0415 - which only this needs
+
+    dialects.configure(dialects.SpanNames())
+    plural = "sessions" if wanted_run.target.scope == SCOPE_SESSION else "traces"
+    names: dict[str, None] = {}
+    count = 0
+    for traces in _requests(_recordings(args.file)):
+        answer = ask("ImportTraces", ImportTracesRequest(traces=traces))
+        count += len(traces)
+        names.update(dict.fromkeys(getattr(answer, plural)))
+        if len(names) > _MAX_NAMES:
+            raise InputError(
+                f"--file: more than {_MAX_NAMES:,} traces or sessions; let the server read them by"
+                " --source"
+            )
+        print(f"sent {count:,} traces", file=sys.stderr)
+    if not names:
+        raise InputError("--file: none of the traces has a session, and the run's scope is that")
+    ids = wanted_run.target.session_ids if plural == "sessions" else wanted_run.target.trace_ids
+    ids.extend(id_in(x, plural) for x in names)
+
+
+def _recordings(places: Sequence[str]) -> "Recordings":
+    from spanscore.offline.recordings import Recordings  # noqa: PLC0415 - as above
+    from spanscore.sources import place  # noqa: PLC0415 - as above
+
+    return Recordings([place(x) for x in places], warn=lambda what: print(what, file=sys.stderr))
+
+
+def _requests(found: "Recordings") -> Iterator[list[AgentTrace]]:
+    """The traces in messages of a bounded size; one that is too large for any is left out, with a
+    warning.
+    """
+    from spanscore.api.convert import encode_trace  # noqa: PLC0415 - as above
+
+    waiting: list[AgentTrace] = []
+    size_bytes = 0
+    for message in (encode_trace(x) for batch in found.batches() for x in batch):
+        more_bytes = message.ByteSize()
+        if more_bytes > _MAX_BYTES:
+            left_out = f"warning: trace {message.id} is too large to be sent, and left out"
+            print(left_out, file=sys.stderr)
+            continue
+        if size_bytes + more_bytes > _MAX_BYTES or len(waiting) == _MAX_TRACES:
+            yield waiting
+            waiting, size_bytes = [], 0
+        waiting.append(message)
+        size_bytes += more_bytes
+    if waiting:
+        yield waiting
+
+
+def _watched(args: argparse.Namespace, ask: server.Ask, name: str) -> int:
     """Show a run until it has ended or is paused; the exit code is 1 where it failed or was
     cancelled.
     """
@@ -114,12 +188,12 @@ def _watched(args: argparse.Namespace, ask: "server.Ask", name: str) -> int:
     if last is None:
         return 1
     if not args.json:
-        print_run(last)
+        print_one(args, last)
     return 1 if last.state in {pb.RUN_STATE_FAILED, pb.RUN_STATE_CANCELLED} else 0
 
 
 def _states(
-    ask: "server.Ask", request: Any, sleep: Callable[[float], Any] = time.sleep
+    ask: server.Ask, request: Any, sleep: Callable[[float], Any] = time.sleep
 ) -> Iterator[pb.Run]:
     """What WatchRun answers; where the server restarts meanwhile, again, for a minute without an
     answer.
@@ -141,62 +215,8 @@ def _states(
             return
 
 
-def _name(args: argparse.Namespace) -> str:
-    given: str = args.run
-    return given if given.startswith("runs/") else f"runs/{given}"
-
-
-def _of_one(parser: argparse.ArgumentParser) -> None:
-    argument(parser, "run RUN", "the run's id, or its name runs/ID")
-
-
-def _of_list(parser: argparse.ArgumentParser) -> None:
-    argument(parser, "--state", "only runs in this state", repeated=True, choices=_STATES)
-    add_limit(parser)
-
-
-def _of_items(parser: argparse.ArgumentParser) -> None:
-    _of_one(parser)
-    argument(parser, "--state", "default: failed", choices=_ITEM_STATES, default="failed")
-    add_limit(parser)
-
-
-def _of_retry(parser: argparse.ArgumentParser) -> None:
-    _of_one(parser)
-    run_options.add_budget(parser)
-
-
-def _of_delete(parser: argparse.ArgumentParser) -> None:
-    _of_one(parser)
-    argument(parser, "--with-scores", "delete the scores that it made too")
-
-
-_ACTIONS = {
-    "create": Action(
-        "score what is stored, or say what that would cost", run_options.add_arguments, _create
-    ),
-    "list": Action("list the runs, the newest first", _of_list, _list),
-    "get": Action(
-        "show a run: how far it is, and what was skipped or failed and why",
-        _of_one,
-        partial(_moved, "GetRun"),
-    ),
-    "watch": Action(
-        "show a run's progress until it has ended",
-        _of_one,
-        lambda args, ask: _watched(args, ask, _name(args)),
-    ),
-    "items": Action(
-        "list the traces or sessions of a run that failed, or are in another state",
-        _of_items,
-        _items,
-    ),
-    "pause": Action("stop a run for now", _of_one, partial(_moved, "PauseRun")),
-    "resume": Action("have a paused run go on", _of_one, partial(_moved, "ResumeRun")),
-    "cancel": Action("end a run for good", _of_one, partial(_moved, "CancelRun")),
-    "retry": Action("evaluate again what failed of a run", _of_retry, _retry),
-    "delete": Action("delete a run, with or without its scores", _of_delete, _delete),
-}
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    argument(parser, "name RUN", _ABOUT)
 
 
 def print_runs(runs: Sequence[pb.Run]) -> None:
@@ -204,43 +224,20 @@ def print_runs(runs: Sequence[pb.Run]) -> None:
     if not runs:
         print("no runs")
         return
-    table = plain_table(
-        ("run", "name", "state", "created (UTC)"),
-        ("items", "done", "failed", "USD"),
-        wrapped={"name"},
-    )
-    for run in runs:
-        progress = run.progress
-        table.add_row(
-            _id(run),
-            on_one_line(run.display_name, 30),
-            _state(run),
-            _time(run.created_ns),
-            f"{progress.items:,}",
-            f"{progress.done:,}",
-            f"{progress.failed:,}",
-            _usd(progress),
-        )
-    console().print(table)
+    texts, numbers = ("run", "name", "state", "created (UTC)"), ("items", "done", "failed", "USD")
+    print_rows((*texts, *numbers), numbers, [_row(x) for x in runs], wrapped={"name"})
 
 
-def print_run(run: pb.Run) -> None:
-    """Print one run: how far it is, and what is missing and why."""
-    progress = run.progress
-    print(f"run {_id(run)}{f'  {printable(run.display_name)}' if run.display_name else ''}")
-    print(f"  state     {_state(run)}{f': {printable(run.reason)}' if run.reason else ''}")
-    print(f"  items     {_counts(progress)}")
-    print(f"  scores    {progress.scores:,}")
-    usage = progress.usage
-    print(
-        f"  judge     {usage.calls:,} calls and {usage.cached:,} from the cache,"
-        f" {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, {_usd(progress)} USD"
-    )
-    if run.HasField("budget"):
-        print(f"  budget    {_budget(run.budget)}")
-    for what, missing in (("skipped", progress.skipped), ("failed", progress.errors)):
-        for cause in sorted(missing, key=lambda x: -x.count):
-            print(f"  {what:<9} {cause.count:,}  {_cause(cause)}")
+def _row(run: pb.Run) -> list[str]:
+    counts = (run.progress.items, run.progress.done, run.progress.failed)
+    return [
+        _id(run),
+        on_one_line(run.display_name, 30),
+        _state(run),
+        f"{utc(run.created_ns):%m-%d %H:%M}",
+        *(f"{x:,}" for x in counts),
+        _usd(run.progress),
+    ]
 
 
 def print_items(items: Sequence[pb.RunItem]) -> None:
@@ -248,12 +245,8 @@ def print_items(items: Sequence[pb.RunItem]) -> None:
     if not items:
         print("none")
         return
-    table = plain_table(("trace or session", "tries", "error"), wrapped={"error"})
-    for item in items:
-        table.add_row(
-            on_one_line(item.subject_id, 64), str(item.tries), on_one_line(item.error, 200)
-        )
-    console().print(table)
+    rows = [[on_one_line(x.subject_id, 64), str(x.tries), on_one_line(x.error, 200)] for x in items]
+    print_rows(("trace or session", "tries", "error"), (), rows, wrapped={"error"})
 
 
 def print_estimate(estimate: pb.RunEstimate) -> None:
@@ -334,17 +327,46 @@ def _usd(progress: pb.RunProgress) -> str:
     return "?" if usage.calls else f"{0:.4f}"
 
 
-def _budget(budget: pb.RunBudget) -> str:
-    usd = [f"{budget.max_usd:.4f} USD"] if budget.HasField("max_usd") else []
-    tokens = [f"{budget.max_tokens:,} tokens"] if budget.HasField("max_tokens") else []
-    return f"at most {' and '.join(usd + tokens)}"
+_ABOUT = "the run's id, or its name runs/ID"
+_RUNS: Final = server.Resource("Run", pb, "RUN", _ABOUT)
 
-
-def _cause(missing: pb.MissingScores) -> str:
-    where = f"{missing.metric}: " if missing.metric else ""
-    return printable(f"{where}{missing.cause}")
-
-
-def _time(ns: int) -> str:
-    """Month, day and time in UTC, as lists of scores have it."""
-    return f"{utc(ns):%m-%d %H:%M}"
+ACTIONS = {
+    "create": _RUNS.action(
+        "score what is stored, or say what that would cost", _create, _add_create
+    ),
+    "list": _RUNS.list(
+        "list the runs, the newest first",
+        "ListRuns",
+        print_runs,
+        {"text": "only runs in this state", "repeated": True},
+    ),
+    "get": _RUNS.of_one(
+        "show a run: how far it is, and what was skipped or failed and why", "GetRun"
+    ),
+    "watch": _RUNS.action(
+        "show a run's progress until it has ended",
+        lambda args, ask: _watched(args, ask, _RUNS.name(args.name)),
+        _add_run,
+    ),
+    "items": _RUNS.list(
+        "list the traces or sessions of a run that failed, or are in another state",
+        "ListRunItems",
+        print_items,
+        {"text": "default: failed", "default": "failed"},
+    ),
+    "pause": _RUNS.of_one("stop a run for now", "PauseRun"),
+    "resume": _RUNS.of_one("have a paused run go on", "ResumeRun"),
+    "cancel": _RUNS.of_one("end a run for good", "CancelRun"),
+    "retry": _RUNS.of_one(
+        "evaluate again what failed of a run",
+        "RetryRun",
+        declare=_add_budget,
+        more=lambda args: {"budget": _budget_of(args)},
+    ),
+    "delete": _RUNS.delete(
+        "delete runs, with or without their scores",
+        lambda args: " with its scores" if args.with_scores else "; its scores are kept",
+        lambda parser: argument(parser, "--with-scores", "delete the scores that they made too"),
+        lambda args: {"delete_scores": args.with_scores},
+    ),
+}

@@ -1,21 +1,40 @@
 """Actions of `spanscore scores` that ask a server."""
 
 import argparse
-from collections.abc import Sequence
+import hashlib
+import json
+import math
+import re
+from calendar import timegm
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from spanscore import calibration
 from spanscore.api.v1 import annotation_service_pb2 as annotation_pb
 from spanscore.api.v1 import score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.api.v1.score_pb2 import Evaluator, Score, SubjectState
-from spanscore.cli import score_import, server
-from spanscore.cli.options import Action, add_limit, argument
-from spanscore.cli.terminal import console, on_one_line, plain_table, printable, utc
-from spanscore.errors import InputError
+from spanscore.cli import server
+from spanscore.cli.options import SERVER, Action, add_limit, argument
+from spanscore.cli.terminal import (
+    console,
+    on_one_line,
+    plain_table,
+    print_json,
+    printable,
+    progress,
+    utc,
+)
+from spanscore.errors import FieldError, InputError, SpanscoreError
 
+BATCH = 500
+_MAX_SHOWN = 20
+_PLACE = re.compile(r"requests\[(\d+)\]\.(?:score\.)?")
 _STATES = {
     "SUBJECT_STATE_NOT_STORED": "what it is of is not stored (yet)",
     "SUBJECT_STATE_AMBIGUOUS": (
@@ -24,34 +43,25 @@ _STATES = {
 }
 
 
-def _declare_create(parser: argparse.ArgumentParser) -> None:
-    server.add_action_arguments(parser)
+def _add_create(parser: argparse.ArgumentParser) -> None:
     argument(parser, "--trace ID", "the trace, by its agent trace id or OTel trace id")
-    argument(parser, "--span ID", "with --trace: one of its spans")
     argument(parser, "--session ID", "in place of a trace: the session, by its id or key")
-    argument(parser, "--metric NAME", "what is scored, such as task_completion", required=True)
-    argument(parser, "--source NAME", "who gives it; default: human", default="human")
-    argument(parser, "--author NAME", "who of these, such as a user's name")
+    argument(parser, "--metric NAME", "what is scored, such as task_completion")
+    argument(parser, "--author NAME", "who gives it, such as a user's name")
     _add_outcome(parser)
+    server.add_file(parser, "all of the score, as the API's Score has it")
 
 
-def _declare_import(parser: argparse.ArgumentParser) -> None:
-    server.add_action_arguments(parser)
+def _add_import(parser: argparse.ArgumentParser) -> None:
     argument(parser, "file FILE", "the scores, as CSV with a heading or as JSON Lines")
     argument(parser, "--metric NAME", "the metric of lines that name none")
     argument(parser, "--author NAME", "the author of lines that name none")
     argument(parser, "--dry-run", "only check the file")
 
 
-def _declare_update(parser: argparse.ArgumentParser) -> None:
-    server.add_action_arguments(parser)
-    argument(parser, "score SCORE", "the score, scores/UID or its uid")
+def _add_update(parser: argparse.ArgumentParser) -> None:
+    argument(parser, "name SCORE", _ABOUT)
     _add_outcome(parser)
-
-
-def _declare_delete(parser: argparse.ArgumentParser) -> None:
-    server.add_server_arguments(parser)
-    argument(parser, "score SCORE", "the scores, scores/UID or their uids", nargs="+")
 
 
 def _add_outcome(parser: argparse.ArgumentParser) -> None:
@@ -60,48 +70,30 @@ def _add_outcome(parser: argparse.ArgumentParser) -> None:
     argument(parser, "--reason TEXT", "a comment")
 
 
-def _create(args: argparse.Namespace) -> int:
-    score = Score(
-        trace_id=args.trace,
-        span_id=args.span,
-        session_id=args.session,
-        metric=args.metric,
-        evaluator=Evaluator(source=args.source, author=args.author),
-        **_outcome(args),
-    )
-    server.print_one(args, _ask(args, "CreateScore", score=score), _print)
-    return 0
+def _create(args: argparse.Namespace, ask: server.Ask) -> None:
+    score = Score()
+    if args.spec is not None:
+        server.read_message(args.spec, score)
+    subject = {"trace_id": args.trace, "session_id": args.session, "metric": args.metric}
+    by = Evaluator(author=args.author)
+    score.MergeFrom(Score(evaluator=by, **subject, **_outcome(args)))
+    score.evaluator.source = score.evaluator.source or "human"
+    server.print_one(args, ask("CreateScore", pb.CreateScoreRequest(score=score)), _print)
 
 
-def _update(args: argparse.Namespace) -> int:
+def _update(args: argparse.Namespace, ask: server.Ask) -> None:
     given = {name: x for name, x in _outcome(args).items() if x is not None}
     if not given:
         raise InputError(
             "give what is to be changed, such as --label pass; see spanscore scores update --help"
         )
-    score, mask = Score(name=_name(args.score), **given), FieldMask(paths=given)
-    server.print_one(args, _ask(args, "UpdateScore", score=score, update_mask=mask), _print)
-    return 0
-
-
-def _delete(args: argparse.Namespace) -> int:
-    for name in map(_name, args.score):
-        _ask(args, "DeleteScore", name=name)
-        print(f"deleted {name}")
-    return 0
-
-
-def _ask(args: argparse.Namespace, method: str, **fields: Any) -> Any:
-    with server.service(args, "Score") as ask:
-        return ask(method, getattr(pb, f"{method}Request")(**fields))
+    score, mask = Score(name=_SCORES.name(args.name), **given), FieldMask(paths=given)
+    request = pb.UpdateScoreRequest(score=score, update_mask=mask)
+    server.print_one(args, ask("UpdateScore", request), _print)
 
 
 def _outcome(args: argparse.Namespace) -> dict[str, Any]:
     return {"value": args.value, "label": args.label, "reason": args.reason}
-
-
-def _name(text: str) -> str:
-    return text if text.startswith("scores/") else f"scores/{text}"
 
 
 def _print(score: Score) -> None:
@@ -114,76 +106,240 @@ def _print(score: Score) -> None:
         print(f"  {note}")
 
 
-ACTIONS = {
-    "create": Action("give a score to a trace, a span or a session", _declare_create, _create),
-    "import": Action("give all scores in a file, each once", _declare_import, score_import.run),
-    "update": Action("change a score that somebody gave", _declare_update, _update),
-    "delete": Action("delete scores that somebody gave", _declare_delete, _delete),
+class _Batch(NamedTuple):
+    """A request, and the lines of the file that its scores are in."""
+
+    lines: list[int]
+    request: pb.BatchCreateScoresRequest
+
+
+def _import(args: argparse.Namespace) -> int:
+    """Check the file, and send what is in it. Returns the exit code."""
+    batches = _batches(args)
+    _check(args.file, batches)
+    count = sum(len(x.lines) for x in batches)
+    there = 0 if args.dry_run else _send(args, batches, count)
+    created = 0 if args.dry_run else count - there
+    if args.json:
+        print_json({"lines": count, "created": created, "already_there": there})
+    elif args.dry_run:
+        print(f"{count:,} scores can be imported; nothing was sent")
+    else:
+        print(f"{created:,} scores were created, {there:,} were there already")
+    return 0
+
+
+def _batches(args: argparse.Namespace) -> list[_Batch]:
+    """The scores in the file. Raises InputError, which names all lines that cannot be read."""
+    found: list[_Batch] = []
+    wrong = []
+    for number, fields in calibration.read_rows(args.file):
+        try:
+            request = _request(args, f"{args.file}:{number}", fields)
+        except InputError as error:
+            wrong.append(str(error))
+            continue
+        if not found or len(found[-1].lines) == BATCH:
+            found.append(_Batch([], pb.BatchCreateScoresRequest()))
+        found[-1].lines.append(number)
+        found[-1].request.requests.append(request)
+    _refuse(wrong)
+    if not found:
+        raise InputError(f"{args.file}: a heading and no score; columns are {', '.join(_COLUMNS)}")
+    return found
+
+
+def _request(
+    args: argparse.Namespace, where: str, fields: Mapping[str, Any]
+) -> pb.CreateScoreRequest:
+    """The request of a line. Raises InputError."""
+    given: dict[str, Any] = {}
+    for column, value in fields.items():
+        if column not in _COLUMNS:
+            raise InputError(
+                f"{where}: there is no column {column[:40]!r}; columns are {', '.join(_COLUMNS)}"
+            )
+        name, read = _COLUMNS[column]
+        if value in (None, ""):
+            continue
+        if name in given:
+            raise InputError(f"{where}: {name} is given twice, by two of its columns; keep one")
+        given[name] = read(f"{where}: {column}", value)
+    by = Evaluator(source=given.pop("source", "human"), author=given.pop("author", args.author))
+    score = Score(evaluator=by, **{"metric": args.metric, **given})
+    return pb.CreateScoreRequest(score=score, request_id=_request_id(score))
+
+
+def _request_id(score: Any) -> str:
+    """The same for the same line, so that a file that is imported again creates nothing twice."""
+    content = b"import\n" + score.SerializeToString(deterministic=True)
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+def _check(file: Path, batches: Sequence[_Batch]) -> None:
+    """Refuse what the server would refuse, before anything is sent. Raises InputError."""
+    from spanscore.api import score_drafts  # noqa: PLC0415 - which the list of scores does not need
+
+    wrong: list[str] = []
+    for batch in batches:
+        try:
+            score_drafts.drafts(batch.request, "")
+        except FieldError as error:
+            found = (error, *error.others)
+            wrong += [_of_line(file, batch, f"{x.field}: {x.problem}") for x in found]
+    _refuse(wrong)
+
+
+def _send(args: argparse.Namespace, batches: Sequence[_Batch], count: int) -> int:
+    """Send all batches; returns how many scores were there already."""
+    there = sent = 0
+    with progress("importing", len(batches)) as done:
+        for batch in batches:
+            try:
+                with server.service(args, "Score") as ask:
+                    there += ask("BatchCreateScores", batch.request).already_there
+            except InputError as error:
+                raise InputError(_of_line(args.file, batch, str(error))) from None
+            except SpanscoreError as error:
+                kept = f"{sent:,} of {count:,} scores are kept"
+                how = "run it again, and none is created twice"
+                raise SpanscoreError(f"{error} ({kept}; {how})") from None
+            sent += len(batch.lines)
+            done()
+    return there
+
+
+def _of_line(file: Path, batch: _Batch, problem: str) -> str:
+    """What is wrong, by the line of the file in place of its place in a batch."""
+    found = _PLACE.search(problem)
+    if found is None or int(found[1]) >= len(batch.lines):
+        return f"{file}: {problem}"
+    return f"{file}:{batch.lines[int(found[1])]}: {problem[found.end() :]}"
+
+
+def _refuse(wrong: Sequence[str]) -> None:
+    if not wrong:
+        return
+    more = [f"and {len(wrong) - _MAX_SHOWN:,} more lines"] if len(wrong) > _MAX_SHOWN else []
+    raise InputError("\n".join([*wrong[:_MAX_SHOWN], *more, "nothing was imported"]))
+
+
+def _text(where: str, value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InputError(f"{where} is no text")
+    return str(value).strip()
+
+
+def _number(where: str, value: Any) -> float:
+    try:
+        found = float(value) if not isinstance(value, bool) else math.nan
+    except (TypeError, ValueError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise InputError(
+            f"{where}: {str(value)[:40]!r} is no number; write it with a point, as 0.5"
+        )
+    return found
+
+
+def _scale(where: str, value: Any) -> dict[str, float]:
+    """The scale that a text such as 1:5 names. Raises InputError."""
+    low, _, high = _text(where, value).partition(":")
+    return {"low": _number(where, low), "high": _number(where, high)}
+
+
+def _time_ns(where: str, value: Any) -> int:
+    """The Unix nanoseconds of a time, in UTC unless it says otherwise. Raises InputError."""
+    text = _text(where, value)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(
+            f"{where}: {text[:40]!r} is no time: write it as 2026-05-01T12:00, in UTC"
+        ) from None
+    return max(0, timegm(moment.utctimetuple()) * 10**9 + moment.microsecond * 1000)
+
+
+def _json_text(_where: str, value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+_TEXTS = ("trace_id", "span_id", "session_id", "metric", "label", "reason", "source", "author")
+_COLUMNS: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
+    **{name: (name, _text) for name in _TEXTS},
+    "comment": ("reason", _text),
+    "annotator": ("author", _text),
+    "value": ("value", _number),
+    "score": ("value", _number),
+    "scale": ("scale", _scale),
+    "time": ("evaluated_at_ns", _time_ns),
+    "metadata": ("metadata_json", _json_text),
 }
+"""The field that each column is, and what reads it; those of labels for `spanscore calibrate` are
+among them.
+"""
 
 
-_STRATEGIES = ("random", "uncertain", "disagreeing")
+_STRATEGIES = server.words(annotation_pb.AnnotationStrategy.DESCRIPTOR)
 
 
-def _declare_queue(parser: argparse.ArgumentParser) -> None:
-    _add_selection(parser)
-    argument(parser, "--author NAME", "who labels, the author of the labels", required=True)
-    argument(parser, "--strategy NAME", "what comes first", choices=_STRATEGIES, default="random")
-    argument(parser, "--sessions", "sessions, where the metric scores both")
+def _add_queue(parser: argparse.ArgumentParser) -> None:
+    argument(parser, "--metric NAME", "what the labels are held against")
+    argument(parser, "--author NAME", "who labels, the author of the labels")
+    argument(parser, "--strategy NAME", "what comes first; default: random", choices=_STRATEGIES)
+    server.add_file(parser, "all of the queue, as the API's AnnotationQueue has it")
     argument(parser, "--lease N", "take so many, so that nobody else gets them meanwhile")
     argument(parser, "--release ID", "give back an item, by its trace id or session key")
     argument(parser, "--skip", "with --release: do not ask this author again")
     add_limit(parser)
 
 
-def _declare_agreement(parser: argparse.ArgumentParser) -> None:
-    _add_selection(parser)
+def _add_agreement(parser: argparse.ArgumentParser) -> None:
+    argument(parser, "--metric NAME", "what the labels are held against", required=True)
+    argument(parser, "--label-name NAME", "the name of the labels, where it is not the metric's")
     argument(parser, "--pass-from X", "the value from which on a number is a pass")
     argument(parser, "--calibrate", "keep the judge's error, as spanscore calibrate does")
 
 
-def _add_selection(parser: argparse.ArgumentParser) -> None:
-    server.add_action_arguments(parser)
-    argument(parser, "--metric NAME", "what the labels are held against", required=True)
-    argument(parser, "--label-name NAME", "the name of the labels, where it is not the metric's")
+def _wanted_queue(args: argparse.Namespace) -> annotation_pb.AnnotationQueue:
+    """The queue that the file of `--spec` and, before it, the options name."""
+    queue = annotation_pb.AnnotationQueue()
+    if args.spec is not None:
+        server.read_message(args.spec, queue)
+    queue.MergeFrom(annotation_pb.AnnotationQueue(metric=args.metric, author=args.author))
+    if args.strategy or not queue.strategy:
+        queue.strategy = _STRATEGIES.index(args.strategy or "random") + 1  # type: ignore[assignment] # a number
+    return queue
 
 
-def _queue(args: argparse.Namespace) -> int:
+def _queue(args: argparse.Namespace, ask: server.Ask) -> None:
     if args.skip and not args.release:
         raise InputError("--skip: goes with --release ID")
-    queue = annotation_pb.AnnotationQueue(
-        metric=args.metric,
-        label=args.label_name,
-        author=args.author,
-        strategy=f"ANNOTATION_STRATEGY_{args.strategy.upper()}",  # type: ignore[arg-type] # its name does
-        scope=score_pb2.SCOPE_SESSION if args.sessions else score_pb2.SCOPE_UNSPECIFIED,
-    )
-    with server.service(args, "Annotation") as ask:
-        if args.release:
-            scope = score_pb2.SCOPE_SESSION if args.sessions else score_pb2.SCOPE_TRACE
-            given_back = annotation_pb.ReleaseAnnotationItemRequest(
-                queue=queue, scope=scope, subject_id=args.release, skip=args.skip
-            )
-            ask("ReleaseAnnotationItem", given_back)
-            return 0
-        if args.lease is not None:
-            request = annotation_pb.LeaseAnnotationItemsRequest(queue=queue, max_items=args.lease)
-            items = ask("LeaseAnnotationItems", request).items
-        else:
-            listing = annotation_pb.ListAnnotationItemsRequest(queue=queue)
-            items = server.pages(ask, "ListAnnotationItems", listing, "items", args.limit)
-        server.print_all(args, items, _print_items)
-    return 0
+    queue = _wanted_queue(args)
+    if args.release:
+        request = annotation_pb.ReleaseAnnotationItemRequest(
+            queue=queue,
+            scope=queue.scope or score_pb2.SCOPE_TRACE,
+            subject_id=args.release,
+            skip=args.skip,
+        )
+        ask("ReleaseAnnotationItem", request)
+        return
+    if args.lease is not None:
+        leased = annotation_pb.LeaseAnnotationItemsRequest(queue=queue, max_items=args.lease)
+        items = ask("LeaseAnnotationItems", leased).items
+    else:
+        listing = annotation_pb.ListAnnotationItemsRequest(queue=queue)
+        items = server.pages(ask, "ListAnnotationItems", listing, "items", args.limit)
+    server.print_all(args, items, _print_items)
 
 
-def _agreement(args: argparse.Namespace) -> int:
+def _agreement(args: argparse.Namespace, ask: server.Ask) -> None:
     method = "CalibrateJudge" if args.calibrate else "GetAgreement"
-    request = getattr(annotation_pb, f"{method}Request")
-    named = request(metric=args.metric, label=args.label_name, pass_from=args.pass_from)
-    with server.service(args, "Annotation") as ask:
-        found = ask(method, named)
-    server.print_one(args, found, partial(_print_agreement, args))
-    return 0
+    named = _LABELS.request(
+        method, metric=args.metric, label=args.label_name, pass_from=args.pass_from
+    )
+    server.print_one(args, ask(method, named), partial(_print_agreement, args))
 
 
 def _print_items(items: Sequence[annotation_pb.AnnotationItem]) -> None:
@@ -236,9 +392,19 @@ def _cells(measure: annotation_pb.AgreementMeasure) -> Sequence[str]:
     return name, f"{measure.value:.2f}", interval, str(measure.n), measure.note
 
 
-ANNOTATION_ACTIONS = {
-    "queue": Action("list what a person should label next, or take it", _declare_queue, _queue),
-    "agreement": Action(
-        "say how far a judge agrees with the stored labels", _declare_agreement, _agreement
+_ABOUT = "the score, scores/UID or its uid"
+_SCORES: Final = server.Resource("Score", pb, "SCORE", _ABOUT)
+_LABELS: Final = server.Resource("Annotation", annotation_pb, "ID", "the item")
+
+ACTIONS = {
+    "create": _SCORES.action("give a score to a trace, a span or a session", _create, _add_create),
+    "import": Action(
+        "give all scores in a file, each once", _add_import, _import, (*SERVER, "json")
+    ),
+    "update": _SCORES.action("change a score that somebody gave", _update, _add_update),
+    "delete": _SCORES.delete("delete scores that somebody gave"),
+    "queue": _LABELS.action("list what a person should label next, or take it", _queue, _add_queue),
+    "agreement": _LABELS.action(
+        "say how far a judge agrees with the stored labels", _agreement, _add_agreement
     ),
 }

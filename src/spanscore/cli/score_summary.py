@@ -4,7 +4,6 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from spanscore import calibration
@@ -14,9 +13,9 @@ from spanscore.cli.terminal import (
     Rows,
     counted,
     first_of,
-    fitted,
     on_one_line,
     plain_table,
+    print_rows,
     printable,
     styled,
 )
@@ -43,6 +42,18 @@ def print_all(
     only_failing: bool = False,
 ) -> None:
     """Print the traces with their scores, their sessions with theirs, and the summary."""
+    print_subjects(output, traces, evaluations, only_failing=only_failing)
+    print_summary(output, settings, RunSummary.of(evaluations))
+
+
+def print_subjects(
+    output: "Console",
+    traces: Sequence[AgentTrace],
+    evaluations: Sequence[Evaluation],
+    *,
+    only_failing: bool = False,
+) -> None:
+    """Print the traces with their scores, then their sessions with theirs."""
     by_subject: defaultdict[tuple[str, str], list[Evaluation]] = defaultdict(list)
     for evaluation in evaluations:
         by_subject[evaluation.scope, evaluation.subject_id].append(evaluation)
@@ -50,7 +61,6 @@ def print_all(
     for subject in subjects:
         scope = "trace" if isinstance(subject, AgentTrace) else "session"
         print_subject(output, subject, by_subject[scope, subject.id], only_failing=only_failing)
-    print_summary(output, settings, RunSummary.of(evaluations))
 
 
 def print_subject(
@@ -125,13 +135,7 @@ def _judged(models: str, usage: JudgeUsage) -> str:
     return f"{f'Judged by {models}: {calls}' if models else in_vain}; {tokens}; {cost}."
 
 
-_HEADINGS = (
-    *("metric", "mean", "95 %", "n"),
-    *("scores", "passed", "pass rate", "95 %", "skipped", "failed"),
-)
-_NARROW = ("metric", "mean, 95 %", "n", "pass rate, 95 %", "traces or sessions")
-_WIDE = 116
-"""From this width on the longest name of a metric and all columns stand side by side."""
+_HEADINGS = ("metric", "mean, 95 %", "n", "pass rate, 95 %", "traces or sessions")
 
 
 def as_texts(estimate: Estimate | None) -> tuple[str, str]:
@@ -142,15 +146,18 @@ def as_texts(estimate: Estimate | None) -> tuple[str, str]:
     return f"{estimate.value:.2f}", f"[{limits.low:.2f}, {limits.high:.2f}]" if limits else ""
 
 
+def with_interval(estimate: Estimate | None) -> str:
+    """A value and its interval."""
+    return " ".join(as_texts(estimate)).rstrip()
+
+
 def print_means(output: "Console", summary: RunSummary) -> None:
-    """Print, for each metric, how many scores there are, their mean, how many pass, and what became
-    of the others.
+    """Print, for each metric, the mean, how many pass, and what became of the others.
 
     `n` counts what is independent: sessions, and traces that belong to none. A metric for which no
-    judge or embedding is configured is left out. Where the output is narrow, intervals and counts
-    stand below each other. A session that makes intervals wide is named below.
+    judge or embedding is configured is left out. A session that makes intervals wide is named
+    below.
     """
-    narrow = output.width < _WIDE
     unset = Counter[str]()
     for found in summary.outcomes:
         if is_not_set_up(found.evaluation):
@@ -159,41 +166,22 @@ def print_means(output: "Console", summary: RunSummary) -> None:
     for name, counts in summary.counts.items():
         own = replace(counts, skipped=counts.skipped - unset[name])
         if own.scored or own.skipped or own.failed:
-            estimates = summary.mean(name), summary.pass_rate(name)
-            cells = _narrow_cells(own, *estimates) if narrow else _cells(own, *estimates)
-            rows.append((on_one_line(name, 40), *cells))
-            named = dict.fromkeys(x.note for x in estimates if x and x.note)
-            notes += [f"{on_one_line(name, 40)}: {printable(note)}" for note in named]
-    if not rows:
-        return
-    output.print(fitted(output, partial(table, _NARROW if narrow else _HEADINGS), rows))
+            mean, rate, shown = summary.mean(name), summary.pass_rate(name), on_one_line(name, 40)
+            n = str(mean.n) if mean else "-"
+            rows.append((shown, with_interval(mean), n, with_interval(rate), _counts(own)))
+            named = dict.fromkeys(x.note for x in (mean, rate) if x and x.note)
+            notes += [f"{shown}: {printable(note)}" for note in named]
+    if rows:
+        print_rows(_HEADINGS, ("n",), rows, output=output)
     for note in notes:
         output.print(styled(note))
 
 
-def _cells(own: Counts, of_all: Estimate | None, passing: Estimate | None) -> tuple[str, ...]:
-    return (
-        *as_texts(of_all),
-        str(of_all.n) if of_all else "-",
-        *(str(count) if count else "-" for count in (own.scored, own.passed)),
-        *as_texts(passing),
-        *(str(count) if count else "-" for count in (own.skipped, own.failed)),
-    )
-
-
-def _narrow_cells(
-    own: Counts, of_all: Estimate | None, passing: Estimate | None
-) -> tuple[str, ...]:
-    passed = f"{own.passed} of {own.scored} passed"
-    states = {"skipped": own.skipped, "failed": own.failed}
-    without = [f"{count} {name}" for name, count in states.items() if count]
-    scored = "" if not own.scored else passed if own.has_labels else f"{own.scored} scored"
-    return (
-        "\n".join(as_texts(of_all)).rstrip(),
-        str(of_all.n) if of_all else "-",
-        "\n".join(as_texts(passing)).rstrip(),
-        "\n".join(filter(None, (scored, *without))),
-    )
+def _counts(own: Counts) -> str:
+    passed = f"{own.passed} of {own.scored} passed" if own.has_labels else f"{own.scored} scored"
+    others = {"skipped": own.skipped, "failed": own.failed}
+    parts = [passed] if own.scored else []
+    return "; ".join([*parts, *(f"{count} {name}" for name, count in others.items() if count)])
 
 
 def corrections(settings: Settings, summary: RunSummary) -> list[str]:

@@ -4,20 +4,19 @@ import argparse
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from spanscore import config
 from spanscore.api.v1.run_service_pb2 import GetRunRequest
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest
-from spanscore.cli import score_actions, score_lines, server, stored
-from spanscore.cli.options import argument
+from spanscore.cli import score_actions, server, stored
+from spanscore.cli.options import PLACE, add_config, argument
 from spanscore.cli.score_summary import number
 from spanscore.cli.terminal import (
     console,
     counted,
     on_one_line,
-    plain_table,
     print_json,
+    print_rows,
     printable,
     styled,
     utc,
@@ -28,19 +27,18 @@ from spanscore.store import pending
 from spanscore.store.pending import Listed
 from spanscore.store.runs import RunTables
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-
-ACTIONS = {**score_actions.ACTIONS, **score_actions.ANNOTATION_ACTIONS}
+ACTIONS = score_actions.ACTIONS
 """What else the command does, by the word that follows it: `spanscore scores create`."""
+
+TAKES = (*PLACE, "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the list."""
     parser.epilog = f"More: spanscore scores ({' | '.join(ACTIONS)}), each with --help."
-    server.add_arguments(parser)
-    server.add_conditions(parser, "scores")
+    add_config(parser, "the server's configuration, for its store")
+    argument(parser, "--failing", "only scores that do not pass or were not measured")
+    server.add_selection(parser, "scores")
     argument(parser, "--trace ID", "only of this trace, also what was skipped, and why it has none")
     argument(parser, "--metric NAME", "only of this metric, or of a family of them such as rubric")
     argument(parser, "--source NAME", "only from spanscore, human, programmatic or another source")
@@ -58,11 +56,11 @@ def run(args: argparse.Namespace) -> int:
     if "action" in args:
         code: int = ACTIONS[args.action].run(args)
         return code
+    server.require_place(args, elsewhere=bool(args.config))
     if args.undelivered or args.resend or args.forget:
         return run_undelivered(args)
     if args.exporter:
         raise InputError("--exporter: goes with --undelivered, --resend or --forget")
-    server.check(args)
     if args.trace and args.session:
         raise InputError("--trace and --session: give one of them")
     args.skipped = args.skipped or bool(args.trace)
@@ -77,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 def _print_found(args: argparse.Namespace) -> int:
     """Print the scores that the options name, and return how many."""
     if not args.json:
-        return score_lines.print_scores(_found(args), args.limit, server.trace_url(args))
+        return stored.print_scores(_found(args), args.limit, server.trace_url(args))
     count = 0
     for score in _found(args):
         print_json({"uid": score.uid, **score.to_json()})
@@ -112,7 +110,7 @@ def _require_run(args: argparse.Namespace) -> None:
     if args.server:
         with server.service(args, "Run") as ask:
             ask("GetRun", GetRunRequest(name=f"runs/{run}"))
-    elif server.read(args, lambda x: RunTables(x).get(args.tenant or "", run)) is None:
+    elif server.read(args, lambda x: RunTables(x).get(server.tenant_of(args) or "", run)) is None:
         raise InputError(
             f"--run {args.run}: there is no such run; spanscore runs list has their ids"
         )
@@ -219,38 +217,32 @@ def _are(count: int) -> str:
 
 def _print(found: Iterator[Listed]) -> None:
     """Print the scores by exporter and by why they were not delivered, of each the oldest."""
+    groups: defaultdict[tuple[str, str, str], list[Listed]] = defaultdict(list)
     counts: Counter[tuple[str, str, str]] = Counter()
-    shown: defaultdict[tuple[str, str, str], list[Listed]] = defaultdict(list)
     for one in found:
         why = (one.note.exporter, one.note.reason, one.note.error)
         counts[why] += 1
-        if counts[why] <= _MAX_SHOWN and (why in shown or len(shown) < _MAX_GROUPS):
-            shown[why].append(one)
+        if counts[why] <= _MAX_SHOWN and (why in groups or len(groups) < _MAX_GROUPS):
+            groups[why].append(one)
     if not counts:
         print("nothing is undelivered")
         return
     output = console()
-    for why, listed in shown.items():
-        _print_group(output, why, listed, counts[why])
-    if more := sum(counts.values()) - sum(counts[x] for x in shown):
-        output.print(f"and {_are(more)} undelivered for other reasons; --json lists all\n")
+    for (exporter, reason, error), listed in groups.items():
+        count = counts[exporter, reason, error]
+        scores = counted(count, "score", "scores")
+        title = f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}"
+        output.print(styled(title, "bold"))
+        output.print(styled(on_one_line(error, _MAX_ERROR_CHARS)))
+        print_rows(_COLUMNS, ("score",), map(_cells, listed), wrapped=_COLUMNS[1::3], output=output)
+        more = f"and {count - len(listed):,} more, which --json lists\n"
+        output.print(more if count > len(listed) else "")
+    if left := counts.total() - sum(counts[x] for x in groups):
+        output.print(f"and {_are(left)} undelivered for other reasons; --json lists all\n")
     output.print("--resend has them sent again, --forget lists them no more.")
 
 
-def _print_group(
-    output: "Console", why: tuple[str, str, str], listed: Sequence[Listed], count: int
-) -> None:
-    exporter, reason, error = why
-    scores = counted(count, "score", "scores")
-    title = f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}"
-    output.print(styled(title, "bold"))
-    output.print(styled(on_one_line(error, _MAX_ERROR_CHARS)))
-    columns = ("since (UTC)", "metric", "score", "label", "trace or session", "missing")
-    folded = {"metric", "trace or session"}
-    output.print(plain_table(columns, ("score",), map(_cells, listed), wrapped=folded))
-    if count > len(listed):
-        output.print(f"and {count - len(listed):,} more, which --json lists")
-    output.print()
+_COLUMNS = ("since (UTC)", "metric", "score", "label", "trace or session", "missing")
 
 
 def _cells(listed: Listed) -> Sequence[str]:

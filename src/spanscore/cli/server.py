@@ -2,23 +2,27 @@
 
 import argparse
 import importlib
+import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from google.protobuf import json_format
 
 from spanscore import config
-from spanscore.cli.options import add_config, add_json, add_limit, argument
-from spanscore.cli.terminal import print_json
-from spanscore.errors import ConfigError, InputError, SpanscoreError
+from spanscore.cli.options import SERVER, Action, Declare, add_limit, argument
+from spanscore.cli.terminal import on_one_line, print_json, utc
+from spanscore.errors import ConfigError, InputError, SpanscoreError, nearest
 from spanscore.model.options import moment_ns
 from spanscore.rpc import CHANNEL_OPTIONS, TENANT_HEADER, authorization, tenant_named
 
 if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
     from sqlalchemy.engine import Connection
 
     from spanscore.store.config import Config
@@ -30,37 +34,13 @@ ItemT = TypeVar("ItemT")
 PAGE = 200
 """How many items are asked for at once."""
 
-_TENANT_HELP = (
-    "what this tenant has, of a server with tenants (tenancy); a tenant's own token needs no name"
-)
+_USUAL_SERVER = "127.0.0.1:4329"
 _LAST_NS = 2**63 - 1
 _TIMEOUT_S = 30.0
+_MAX_CHARS = 500
 _BAD_INPUT = frozenset(
     {"INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "ABORTED"}
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that say where to read."""
-    add_config(parser, "the server's configuration, for its store")
-    add_place(parser)
-
-
-def add_place(parser: argparse.ArgumentParser) -> None:
-    """Declare these but for the configuration."""
-    where = parser.add_mutually_exclusive_group()
-    argument(where, "--store URL", "the store itself: a file, or a URL such as store.url has")
-    argument(where, "--server HOST:PORT", "ask a running server's control service (api.endpoint)")
-    argument(parser, "--token-file FILE", "with --server: a file with the bearer token")
-    argument(parser, "--ca-file FILE", "with --server: use TLS, and trust this PEM file")
-    argument(parser, "--tenant NAME", _TENANT_HELP)
-
-
-def add_conditions(parser: argparse.ArgumentParser, what: str) -> None:
-    """Declare the options that say which `what` are wanted, and `--json`."""
-    argument(parser, "--failing", f"only {what} that do not pass or were not measured")
-    add_selection(parser, what)
-    add_json(parser)
 
 
 def add_selection(parser: argparse.ArgumentParser, what: str, *, limit: int = 50) -> None:
@@ -71,15 +51,16 @@ def add_selection(parser: argparse.ArgumentParser, what: str, *, limit: int = 50
     add_limit(parser, limit)
 
 
-def check(args: argparse.Namespace) -> None:
-    """Refuse options that do not go together. Raises InputError."""
-    if args.limit < 0:
+def require_place(args: argparse.Namespace, *, elsewhere: bool = False) -> None:
+    """Have SPANSCORE_SERVER name the server where the line names no place, and nothing is read from
+    `elsewhere`; refuse options that do not go together. Raises InputError.
+    """
+    if vars(args).get("limit", 0) < 0:
         raise InputError(f"--limit {args.limit}: give a number of at least 0; 0 shows all")
-    check_place(args)
-
-
-def check_place(args: argparse.Namespace) -> None:
-    """Refuse options of a server where none is named. Raises InputError."""
+    if args.store and args.server:
+        raise InputError("--store and --server: give one of them")
+    if not (args.store or args.server or elsewhere):
+        args.server = os.environ.get("SPANSCORE_SERVER")
     if not args.server and (args.token_file or args.ca_file):
         raise InputError("--token-file and --ca-file: go with --server")
 
@@ -153,21 +134,6 @@ def read(args: argparse.Namespace, ask: "Callable[[Connection], ItemT]") -> Item
         engine.dispose()
 
 
-def add_server_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of a command that only asks a running server."""
-    text = "its api.endpoint; default: %(default)s"
-    argument(parser, "--server HOST:PORT", text, default="127.0.0.1:4329")
-    argument(parser, "--token-file FILE", "a file with the bearer token")
-    argument(parser, "--ca-file FILE", "use TLS, and trust what this PEM file contains")
-    argument(parser, "--tenant NAME", _TENANT_HELP)
-
-
-def add_action_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare these and `--json`."""
-    add_server_arguments(parser)
-    add_json(parser)
-
-
 class Ask:
     """Asks one service of a running server."""
 
@@ -198,6 +164,7 @@ def service(args: argparse.Namespace, name: str) -> Iterator[Ask]:
 
     Raises SpanscoreError where it does not answer.
     """
+    args.server = args.server or os.environ.get("SPANSCORE_SERVER") or _USUAL_SERVER
     with _answering(args) as channel:
         grpc = importlib.import_module(f"spanscore.api.v1.{name.lower()}_service_pb2_grpc")
         yield Ask(getattr(grpc, f"{name}ServiceStub")(channel), args)
@@ -268,26 +235,36 @@ def _metadata(args: argparse.Namespace) -> list[tuple[str, str]]:
     Raises InputError, ConfigError.
     """
     found = []
-    if args.token_file is not None:
-        token = _content(args.token_file, "--token-file").decode(errors="replace")
-        found.append(authorization(token, f"--token-file {args.token_file}"))
-    if args.tenant is not None:
+    if (token_file := _file(args, "token_file")) is not None:
+        token = _content(token_file, "--token-file").decode(errors="replace")
+        found.append(authorization(token, f"--token-file {token_file}"))
+    if (tenant := tenant_of(args)) is not None:
         file = getattr(args, "config", None)
         header = config.load(file).tenancy.header if file else TENANT_HEADER
-        found.append(tenant_named(args.tenant, "--tenant", header))
+        found.append(tenant_named(tenant, "--tenant", header))
     return found
+
+
+def tenant_of(args: argparse.Namespace) -> str | None:
+    """The tenant that the line, else the environment, names."""
+    tenant: str | None = args.tenant or os.environ.get("SPANSCORE_TENANT")
+    return tenant
+
+
+def _file(args: argparse.Namespace, name: str) -> Path | None:
+    """The file that an option, else its variable of the environment, names."""
+    given = getattr(args, name) or os.environ.get(f"SPANSCORE_{name.upper()}")
+    return Path(given) if given else None
 
 
 def _channel(args: argparse.Namespace) -> Any:
     import grpc  # noqa: PLC0415 - as above
 
-    if args.ca_file is None:
+    ca_file = _file(args, "ca_file")
+    if ca_file is None:
         return grpc.insecure_channel(args.server, CHANNEL_OPTIONS)
-    return grpc.secure_channel(
-        args.server,
-        grpc.ssl_channel_credentials(_content(args.ca_file, "--ca-file")),
-        CHANNEL_OPTIONS,
-    )
+    credentials = grpc.ssl_channel_credentials(_content(ca_file, "--ca-file"))
+    return grpc.secure_channel(args.server, credentials, CHANNEL_OPTIONS)
 
 
 def _content(path: Path, option: str) -> bytes:
@@ -297,31 +274,90 @@ def _content(path: Path, option: str) -> bytes:
         raise InputError(f"{option} {path}: cannot be read ({error.strerror})") from None
 
 
-def read_message(path: Path, message: Any) -> dict[str, Any]:
+def read_message(path: Path, message: Any) -> list[tuple[str, Any]]:
     """Set what a file contains in `message`, as YAML or JSON with the names of its fields.
 
-    Returns it as it was read; `-` is standard input. Raises InputError.
+    Returns the path of each field that is given, with its value; `-` is standard input. Raises
+    InputError.
     """
     import yaml  # noqa: PLC0415 - which one command in ten needs
 
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
         given = yaml.safe_load(text)
+        found = list(_fields(given, message.DESCRIPTOR))
         json_format.ParseDict(given, message)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, AttributeError, TypeError, yaml.YAMLError, json_format.ParseError) as error:
         raise InputError(f"{path}: {' '.join(str(error).split())}") from None
-    found: dict[str, Any] = given
     return found
 
 
-def print_one(args: argparse.Namespace, message: Any, show: Callable[[Any], None]) -> None:
-    """Print a message: as JSON with `--json`, else by `show`."""
+def _fields(given: Any, message: "Descriptor", before: str = "") -> Iterator[tuple[str, Any]]:
+    """The path of each field that is given, with its value. Raises ValueError."""
+    if not isinstance(given, Mapping):
+        named = f"{before.rstrip('.')}: " if before else ""
+        raise ValueError(f"{named}give fields, such as {message.fields[0].name}")  # noqa: TRY004 - a file's content
+    for name, value in given.items():
+        field = message.fields_by_name.get(name) or message.fields_by_camelcase_name.get(name)
+        if field is None:
+            hint = nearest(str(name), message.fields_by_name)
+            raise ValueError(f"{before}{name}: there is no such field; {hint}")
+        inner, path = field.message_type, f"{before}{field.name}"
+        is_own = inner is not None and inner.file.package == message.file.package
+        if inner is not None and is_own and value and not inner.GetOptions().map_entry:
+            yield from _fields(value, inner, f"{path}.")
+        else:
+            yield path, value
+
+
+def describe(message: Any, indent: str = "") -> Iterator[str]:
+    """The lines that show a message: one for each field that is set, and several for a message that
+    has messages in it.
+    """
+    for field, value in message.ListFields():
+        name = f"{indent}{field.name.removesuffix('_ns').replace('_', ' '):<12}"
+        for one in [value] if isinstance(value, str | bytes | Mapping) else _each(value):
+            if hasattr(one, "ListFields") and any(x.message_type for x, _ in one.ListFields()):
+                yield name.rstrip()
+                yield from describe(one, f"{indent}  ")
+            elif shown := _shown(field, one):
+                yield f"{name}  {shown}"
+
+
+def _each(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, Sequence) else [value]
+
+
+def _shown(field: Any, value: Any) -> str:
+    """A value of a field as a person reads it."""
+    if field.enum_type:
+        return str(["unspecified", *words(field.enum_type)][value])
+    if field.name.endswith("_ns"):
+        return f"{utc(value):%Y-%m-%d %H:%M:%S} UTC"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+    if hasattr(value, "ListFields"):
+        return ", ".join(" ".join(x.split()) for x in describe(value))
+    if isinstance(value, Mapping):
+        plain = {x: as_json(y) if hasattr(y, "ListFields") else y for x, y in value.items()}
+        value = ", ".join(f"{x} {y}" for x, y in sorted(plain.items()))
+    return on_one_line(str(value), _MAX_CHARS)
+
+
+def print_one(
+    args: argparse.Namespace, message: Any, show: Callable[[Any], None] | None = None
+) -> None:
+    """Print a message: as JSON with `--json`, else by `show`, or field by field."""
     if args.json:
         print_json(as_json(message))
-    else:
+    elif show:
         show(message)
+    else:
+        print("\n".join(describe(message)))
 
 
 def print_all(
@@ -339,3 +375,131 @@ def as_json(message: Any) -> dict[str, Any]:
     """A message as JSON, with the names of fields as the proto has them."""
     found: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
     return found
+
+
+def _nothing(_parser: argparse.ArgumentParser) -> None:
+    """Declare no option."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of resource of a server: its service, the module of its messages, and what its id is
+    called and described as.
+    """
+
+    service: str
+    messages: ModuleType
+    metavar: str
+    about: str
+
+    def name(self, given: str) -> str:
+        """Its name in the API: runs/ID of an id, or of what is one already."""
+        folder = f"{self.service.lower()}s/"
+        return folder + given.removeprefix(folder)
+
+    def request(self, method: str, **fields: Any) -> Any:
+        """The request of a method."""
+        return getattr(self.messages, f"{method}Request")(**fields)
+
+    def action(
+        self, summary: str, act: Callable[[argparse.Namespace, Ask], int | None], declare: Declare
+    ) -> Action:
+        """An action that asks the service; its exit code is 0 where `act` gives none."""
+
+        def run(args: argparse.Namespace) -> int:
+            with service(args, self.service) as ask:
+                return act(args, ask) or 0
+
+        return Action(summary, declare, run, (*SERVER, "json"))
+
+    def of_one(
+        self,
+        summary: str,
+        method: str,
+        declare: Declare = _nothing,
+        more: Callable[[argparse.Namespace], Mapping[str, Any]] = lambda _: {},
+    ) -> Action:
+        """The action of a method that takes a name and, by `more`, further fields; what it answers
+        is printed.
+        """
+
+        def act(args: argparse.Namespace, ask: Ask) -> None:
+            request = self.request(method, name=self.name(args.name), **more(args))
+            print_one(args, ask(method, request))
+
+        def add(parser: argparse.ArgumentParser) -> None:
+            argument(parser, f"name {self.metavar}", self.about)
+            declare(parser)
+
+        return self.action(summary, act, add)
+
+    def delete(
+        self,
+        summary: str,
+        kept: Callable[[argparse.Namespace], str] = lambda _: "",
+        declare: Declare = _nothing,
+        more: Callable[[argparse.Namespace], Mapping[str, Any]] = lambda _: {},
+    ) -> Action:
+        """The action that deletes; `kept` is what is said of what stays."""
+
+        def act(args: argparse.Namespace, ask: Ask) -> None:
+            method = f"Delete{self.service}"
+            for name in args.name:
+                ask(method, self.request(method, name=self.name(name), **more(args)))
+                if not args.json:
+                    print(f"deleted {on_one_line(name, 200)}{kept(args)}")
+
+        def add(parser: argparse.ArgumentParser) -> None:
+            argument(parser, f"name {self.metavar}", f"{self.about}; one or more", nargs="+")
+            declare(parser)
+
+        return self.action(summary, act, add)
+
+    def list(
+        self,
+        summary: str,
+        method: str,
+        show: Callable[[list[Any]], None],
+        state: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Action:
+        """The action of a method that lists, of what it calls its parent where it has one; `state`
+        is how the option that selects by states is declared.
+        """
+        fields = getattr(self.messages, f"{method}Request").DESCRIPTOR.fields_by_name
+        answer = getattr(self.messages, f"{method}Response").DESCRIPTOR
+        of_state = next((x for x in fields.values() if x.enum_type), None)
+
+        def act(args: argparse.Namespace, ask: Ask) -> None:
+            given = {"parent": self.name(args.name)} if "parent" in fields else {}
+            if of_state:
+                given[of_state.name] = _numbers(of_state.enum_type, args.state)
+            request = self.request(method, **given)
+            print_all(args, pages(ask, method, request, answer.fields[0].name, args.limit), show)
+
+        def add(parser: argparse.ArgumentParser) -> None:
+            if "parent" in fields:
+                argument(parser, f"name {self.metavar}", self.about)
+            if of_state:
+                argument(parser, "--state", **state, choices=words(of_state.enum_type))
+            add_limit(parser)
+
+        return self.action(summary, act, add)
+
+
+def words(enum: Any) -> list[str]:
+    """The values of an enum as a user writes them: RUN_STATE_DONE is `done`."""
+    unspecified, *others = enum.values
+    prefix = unspecified.name.removesuffix("UNSPECIFIED")
+    return [x.name.removeprefix(prefix).lower() for x in others]
+
+
+def _numbers(enum: Any, given: str | list[str]) -> Any:
+    """The numbers of an enum's values, or the number of one."""
+    if isinstance(given, str):
+        return enum.values[words(enum).index(given) + 1].number
+    return [_numbers(enum, x) for x in given]
+
+
+def add_file(parser: argparse.ArgumentParser, text: str, **how: Any) -> None:
+    """Declare the file that has a message of the API."""
+    argument(parser, "-f/--spec FILE", f"{text}, in YAML or JSON; -: standard input", **how)

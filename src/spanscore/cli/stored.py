@@ -1,20 +1,23 @@
-"""Stored agent traces and scores, for commands that otherwise read files."""
+"""Stored agent traces and scores: read, and listed in two lines each."""
 
 import argparse
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spanscore import config
+from spanscore.api.convert import decode_score
+from spanscore.api.v1.trace_service_pb2 import TraceSummary
 from spanscore.cli import server
-from spanscore.cli.terminal import progress
+from spanscore.cli.score_summary import STYLES
+from spanscore.cli.terminal import console, first_of, on_one_line, progress, styled, utc
 from spanscore.errors import InputError
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from sqlalchemy.engine import Connection
 
-    from spanscore.api.v1.trace_service_pb2 import TraceSummary
     from spanscore.store.listing import TraceScores
 
 _MAX_TURNS = 1000
@@ -30,8 +33,7 @@ class Found(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that say where to read, and which agent traces."""
-    server.add_place(parser)
+    """Declare the options that say which agent traces."""
     server.add_selection(parser, "stored traces", limit=_MAX_TURNS)
 
 
@@ -42,13 +44,17 @@ def is_given(args: argparse.Namespace) -> bool:
 
 def is_run(args: argparse.Namespace, path: object) -> bool:
     """Whether what stands in a file's place names an evaluation run: `runs/ID`."""
-    return is_given(args) and str(path).startswith(_RUN)
+    return is_given(args) and _is_run_name(path)
+
+
+def _is_run_name(path: object) -> bool:
+    return str(path).startswith(_RUN)
 
 
 def check(args: argparse.Namespace) -> None:
     """Refuse options that do not go together, and none at all. Raises InputError."""
-    server.check(args)
-    has_files = any(not is_run(args, x) for x in args.path)
+    has_files = any(not _is_run_name(x) for x in args.path)
+    server.require_place(args, elsewhere=has_files)
     conditions = [x for x in _CONDITIONS if getattr(args, x)]
     if not args.path and not is_given(args):
         raise InputError(
@@ -113,7 +119,7 @@ def list_scores(
         return map(decode_score, found)
     from spanscore.store import listing  # noqa: PLC0415 - SQLAlchemy, which --server does not need
 
-    tenant = args.tenant or ""
+    tenant = server.tenant_of(args) or ""
     query = listing.ScoreQuery(service=service, run=run, tenant=tenant, **conditions)
     return server.of_store(args, listing.scores, query, limit)
 
@@ -128,7 +134,7 @@ def list_traces_in_store(args: argparse.Namespace, **more: Any) -> "Iterator[Tra
         since_ns=server.since_ns(args.since),
         service=args.service,
         session_id=args.session,
-        tenant=args.tenant or "",
+        tenant=server.tenant_of(args) or "",
         **more,
     )
     return server.of_store(args, listing.traces, query, args.limit)
@@ -155,7 +161,9 @@ def turns_of(args: argparse.Namespace) -> "list[tuple[TraceScores, str]]":
     from spanscore.evaluation import Unscored  # noqa: PLC0415 - as above
     from spanscore.store import listing  # noqa: PLC0415 - as above
 
-    turns = server.read(args, lambda x: listing.turns_of(x, args.trace, args.tenant or ""))
+    turns = server.read(
+        args, lambda x: listing.turns_of(x, args.trace, server.tenant_of(args) or "")
+    )
     if not turns:
         raise InputError(
             f"--trace {args.trace}: nothing is stored under it: it may not be complete yet, be past"
@@ -168,7 +176,9 @@ def turns_of(args: argparse.Namespace) -> "list[tuple[TraceScores, str]]":
 
 def _of_store(args: argparse.Namespace, *, failing: bool) -> Found:
     traces = [x.trace for x in list_traces_in_store(args, failing=failing)]
-    return Found(traces, server.read(args, lambda x: _scores_in_store(x, traces, args.tenant)))
+    return Found(
+        traces, server.read(args, lambda x: _scores_in_store(x, traces, server.tenant_of(args)))
+    )
 
 
 def _scores_in_store(
@@ -196,7 +206,9 @@ def read_traces(
     from spanscore.store.stored_rows import key  # noqa: PLC0415 - as above
 
     def traces(connection: "Connection") -> list[AgentTrace]:
-        turns = lookup.session_trace_ids(connection, [key(x) for x in keys], args.tenant or "")
+        turns = lookup.session_trace_ids(
+            connection, [key(x) for x in keys], server.tenant_of(args) or ""
+        )
         return list(placement.stored(connection, {*ids, *turns}))
 
     return server.read(args, traces)
@@ -241,3 +253,127 @@ def _traces_on_server(
 
 def _keys(traces: Sequence[AgentTrace]) -> list[str]:
     return sorted({x.session_key for x in traces if x.session_key is not None})
+
+
+_INDENT = 13
+_MAX_NAMES = 6
+
+
+def print_scores(scores: Iterable[Evaluation], limit: int, trace_url: str = "") -> int:
+    """Print the scores, and return how many; `limit` is how many were asked for, 0: all;
+    `trace_url` as configured.
+    """
+    output, count = console(), 0
+    for score in scores:
+        _print_score(output, score)
+        _print_link(output, trace_url, score.target.trace_id)
+        count += 1
+    if count == limit != 0:
+        _print_newest(output, count)
+    return count
+
+
+def print_traces(traces: Iterable[TraceSummary], limit: int, trace_url: str = "") -> None:
+    """Print the traces; `limit` and `trace_url` are as of `print_scores`."""
+    output, count = console(), 0
+    for trace in traces:
+        _print_trace(output, trace)
+        _print_link(output, trace_url, trace.trace_ids[0] if trace.trace_ids else "")
+        count += 1
+    if not count:
+        output.print("no trace is there that meets the conditions")
+    elif count == limit:
+        _print_newest(output, count)
+
+
+def _print_score(output: "Console", score: Evaluation) -> None:
+    word = score.shown_label or score.status
+    value = "" if score.value is None else f"{score.value:.2f}"
+    parts = (
+        (_when(score.evaluated_at_ns), "dim"),
+        (on_one_line(word, 12).ljust(7), STYLES.get(word, "")),
+        (on_one_line(score.metric, 40).ljust(22), "bold"),
+        (value.rjust(5), ""),
+        (_of(score), "dim"),
+        (on_one_line(score.service_name or "", 40), "dim"),
+        (_source(score), "cyan"),
+    )
+    _print_line(output, parts)
+    _print_below(output, score.reason)
+
+
+def _print_trace(output: "Console", trace: TraceSummary) -> None:
+    scores = [decode_score(x) for x in trace.scores]
+    failing = [x for x in scores if x.is_failing]
+    passing = [x for x in scores if x.passed]
+    seconds = max(trace.ended_ns - trace.started_ns, 0) / 1e9
+    parts = (
+        (_when(trace.started_ns), "dim"),
+        (
+            _verdict(len(scores), len(failing), len(passing)).ljust(14),
+            "red" if failing else "green" if passing else "yellow",
+        ),
+        (f"{seconds:.1f} s".rjust(8), ""),
+        (f"trace {trace.trace_ids[0] if trace.trace_ids else trace.id}", "dim"),
+        (on_one_line(trace.agent_name or trace.service_name, 40), ""),
+        (on_one_line(f"session {trace.session_id}" if trace.session_id else "", 60), "dim"),
+    )
+    _print_line(output, parts)
+    _print_below(output, trace.user_input)
+    if failing:
+        names = first_of([on_one_line(x.metric, 40) for x in failing], _MAX_NAMES)
+        _print_below(output, f"failing: {names}", "red")
+    if trace.unscored:
+        _print_below(output, f"no score: {trace.unscored}", "yellow")
+
+
+def _verdict(scores: int, failing: int, passing: int) -> str:
+    if failing:
+        return f"{failing} of {failing + passing} failing"
+    if passing:
+        return f"{passing} pass"
+    return "no verdict" if scores else "no scores"
+
+
+def _print_line(output: "Console", parts: Iterable[tuple[str, str]]) -> None:
+    line = styled("  ").join(styled(text, style) for text, style in parts if text)
+    output.print(line, soft_wrap=True)
+
+
+def _print_below(output: "Console", text: str, style: str = "") -> None:
+    if text:
+        room = max(output.width - _INDENT, 20)
+        output.print(styled(" " * _INDENT + on_one_line(text, room), style), soft_wrap=True)
+
+
+def _print_link(output: "Console", trace_url: str, trace_id: str) -> None:
+    """Print the address of a trace on a line by itself, whole, however long it is."""
+    if trace_url and trace_id:
+        url = trace_url.replace("{trace_id}", on_one_line(trace_id, 64))
+        output.print(styled(" " * _INDENT + url, "dim"), soft_wrap=True)
+
+
+def _print_newest(output: "Console", count: int) -> None:
+    output.print(f"the newest {count:,}; --limit shows more")
+
+
+def _of(score: Evaluation) -> str:
+    if score.scope == "session":
+        return on_one_line(f"session {score.session_id or score.subject_id}", 60)
+    if not score.target.trace_id and score.target.response_id:
+        return on_one_line(f"response {score.target.response_id}", 60)
+    return f"trace {score.target.trace_id or score.subject_id}"
+
+
+def _source(score: Evaluation) -> str:
+    if score.evaluator.source is None:
+        return ""
+    return on_one_line(
+        "by " + ", ".join(filter(None, (score.evaluator.source, score.evaluator.author))), 60
+    )
+
+
+def _when(moment_ns: int) -> str:
+    """Month, day and time in UTC; as wide whatever it is."""
+    moment = utc(moment_ns)
+    return f"{moment:%m-%d %H:%M}" if moment_ns else "-".ljust(11)

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TextIO, cast
 
@@ -121,36 +123,16 @@ def rendered(write: Callable[["Console"], None], width: int, encoding: str) -> s
     """
     from rich.console import Console  # noqa: PLC0415 - as above
 
-    collected = _Collected(encoding)
-    file = cast("IO[str]", collected)
+    collected = io.BytesIO()
+    file = io.TextIOWrapper(
+        collected, encoding=encoding, errors="backslashreplace", newline="", write_through=True
+    )
     write(
         Console(
             file=file, width=width, markup=False, emoji=False, highlight=False, color_system=None
         )
     )
-    return _TRAILING_BLANKS.sub("", collected.getvalue())
-
-
-class _Collected:
-    """A text that says in which encoding it will be printed: whether there are characters to draw
-    with.
-    """
-
-    def __init__(self, encoding: str) -> None:
-        self.encoding = encoding
-        self._parts: list[str] = []
-
-    def write(self, text: str) -> int:
-        """Add to the text."""
-        self._parts.append(text)
-        return len(text)
-
-    def flush(self) -> None:
-        """Nothing waits."""
-
-    def getvalue(self) -> str:
-        """The text."""
-        return "".join(self._parts)
+    return _TRAILING_BLANKS.sub("", collected.getvalue().decode(encoding))
 
 
 class _Trimmed:
@@ -264,7 +246,7 @@ def assembled(*parts: "str | Text | tuple[str, str]") -> "Text":
 
 _ANY_WIDTH = 1_000
 _LEAST_CHARS = 16
-_PIECES = re.compile(r"[^\s_./:-]*[\s_./:-]?")
+_NAME_PIECES = re.compile(r"[^\s_./:-]+[\s_./:-]?|[\s_./:-]")
 
 
 def fitted(output: "Console", made: Callable[[Rows], "Table"], rows: Rows) -> "Table":
@@ -276,6 +258,39 @@ def fitted(output: "Console", made: Callable[[Rows], "Table"], rows: Rows) -> "T
     taken = table_width(output, nameless) - max(len(str(first.header)), first.min_width or 0)
     room = max(output.width - taken, _LEAST_CHARS)
     return made([[broken(str(row[0]), room), *row[1:]] for row in rows])
+
+
+_BREAKS = ((" [", "\n["), ("; ", "\n"), (", ", ",\n"), (" > ", " >\n"))
+"""Where figures are broken, one after the other, until a table fits."""
+
+
+def print_rows(
+    headings: Sequence[str],
+    numbers: Collection[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    wrapped: Collection[str] = (),
+    output: "Console | None" = None,
+) -> None:
+    """Print the columns that have something, those of `numbers` to the right.
+
+    Where there is no room, limits stand below the values they are of, and those in `wrapped`, else
+    the names in the first column, take several lines.
+    """
+    rows = list(rows)
+    kept = [at for at in range(len(headings)) if at == 0 or any(row[at] != "-" for row in rows)]
+    names, *shown = ([row[at] for at in kept] for row in (headings, *rows))
+    made = partial(plain_table, names, [x for x in names if x in numbers], wrapped=wrapped)
+    output = output or console()
+    for whole, line_end in _BREAKS:
+        if table_width(output, made(rows=shown)) <= output.width:
+            break
+        shown = [[x[0], *(_ended(y, whole, line_end) for y in x[1:])] for x in shown]
+    output.print(made(rows=shown) if wrapped else fitted(output, lambda x: made(rows=x), shown))
+
+
+def _ended(cell: Any, whole: str, line_end: str) -> Any:
+    return cell.replace(whole, line_end) if isinstance(cell, str) else cell
 
 
 def table_width(output: "Console", table: "Table") -> int:
@@ -291,18 +306,11 @@ def broken(text: str, room: int) -> str:
     rubric.instruction_
     following_and_tone
     """
-    return "\n".join(line for given in text.split("\n") for line in _lines(given, room))
-
-
-def _lines(text: str, room: int) -> list[str]:
-    from rich.cells import cell_len  # noqa: PLC0415 - what prints no table needs no rich
-
-    lines = [""]
-    for piece in filter(None, _PIECES.findall(text)):
-        if lines[-1] and cell_len(lines[-1] + piece.rstrip()) > room:
-            lines.append("")
-        lines[-1] += piece
-    return [line.rstrip() for line in lines]
+    lines = []
+    for line in text.split("\n"):
+        cuts = [0, *_breaks(line, room, _NAME_PIECES), len(line)]
+        lines += [line[begin:end].rstrip() for begin, end in pairwise(cuts)]
+    return "\n".join(lines)
 
 
 _MAX_CHARS = 1000
@@ -349,7 +357,7 @@ class _Wrapped:
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
         for line in self.text.split("\n", allow_blank=True):
-            for part in line.divide(_breaks(line, options.max_width)):
+            for part in line.divide(_breaks(line.plain, options.max_width, _BRANCH_PIECES)):
                 part.rstrip()
                 yield part
 
@@ -357,7 +365,7 @@ class _Wrapped:
         return self.text.__rich_measure__(console, options)
 
 
-def _breaks(line: "Text", room: int) -> list[int]:
+def _breaks(line: str, room: int, pieces: re.Pattern[str]) -> list[int]:
     """Where a line is broken so that as few of its words as can be are, and its parts are at most
     `room` cells wide; not within a piece, also where that is wider.
     """
@@ -365,10 +373,10 @@ def _breaks(line: "Text", room: int) -> list[int]:
 
     breaks: list[int] = []
     begin, at = 0, 0
-    for word in _WORDS.findall(line.plain):
+    for word in _WORDS.findall(line):
         is_long = cell_len(word.rstrip()) > room
-        for piece in _BRANCH_PIECES.findall(word) if is_long else [word]:
-            if at > begin and cell_len(line.plain[begin:at] + piece.rstrip()) > room:
+        for piece in pieces.findall(word) if is_long else [word]:
+            if at > begin and cell_len(line[begin:at] + piece.rstrip()) > room:
                 breaks.append(at)
                 begin = at
             at += len(piece)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from spanscore.calibration import PassRate, certificates_in
 from spanscore.cli import score_summary
-from spanscore.cli.options import add_judge, argument
+from spanscore.cli.options import PLACE, add_judge, argument
 from spanscore.cli.score_summary import judges
-from spanscore.cli.terminal import on_one_line, plain_table, styled
+from spanscore.cli.terminal import on_one_line, print_rows, styled
 from spanscore.metrics.session.agentic import reading
 from spanscore.offline.summary import RunSummary
 from spanscore.stats import Estimate, rate
@@ -15,7 +15,6 @@ from spanscore.suites import CaseResult, Run
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 
 import argparse
@@ -26,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from spanscore import config, dialects, suites
+from spanscore import suites
 from spanscore.cli import measurement, stored, trace_files
 from spanscore.cli.terminal import console, print_json, progress, require_writable, write_file
 from spanscore.config import Settings
@@ -39,6 +38,8 @@ from spanscore.offline.summary import counted
 from spanscore.receive.auth import open_authenticators
 from spanscore.suites.matches import AttributesOf, own_attributes
 from spanscore.suites.run import Prepared
+
+TAKES = PLACE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,8 +67,7 @@ def run(args: argparse.Namespace) -> int:
     require_writable(args.output, args.junit, args.export)
     least = 1.0 if args.fail_under is None else _share("--fail-under", args.fail_under)
     given = None if args.suite is None else suites.load(args.suite)
-    settings = measurement.with_cache(config.load(args.config), args)
-    dialects.configure(settings.span_names)
+    settings = measurement.configured(args)
     prepared = _prepared(args, given, settings)
     require_models(settings, args.model)
     with progress("scoring", prepared.trials) as done:
@@ -98,12 +98,7 @@ def _prepared(args: argparse.Namespace, suite: suites.Suite | None, settings: Se
     else:
         telemetry = trace_files.loaded(args.path)
         attributes = attributes_of(telemetry.spans)
-        traces = trace_files.rebuilt(
-            telemetry,
-            args.path,
-            settings.assemble.session_scope,
-            stitch_off=settings.assemble.stitch_off,
-        )
+        traces = trace_files.rebuilt(telemetry, args.path, settings)
     return suites.prepare(
         suite or suites.suite_of(traces),
         traces,
@@ -206,7 +201,6 @@ def _verdict(found: suites.Run, least: float, settings: Settings) -> int:
 _STYLES = {"pass": "green", "fail": "red", "error": "bold red", "unmatched": "yellow"}
 _MARKS = {"pass": "P", "fail": "F", "error": "E"}
 _MAX_MARKS = 12
-_ANY_WIDTH = 1_000
 _MAX_REASONS = 200
 _MAX_REASON_CHARS = 600
 
@@ -229,33 +223,25 @@ def print_run(output: "Console", run: Run, corrected: Iterable[PassRate]) -> Non
 
 
 def _print_cases(output: "Console", run: Run) -> None:
-    """The table of cases; where it is too wide, with each interval under its estimate."""
-    wide = _case_table(run, " ")
-    fits = (
-        output.measure(wide, options=output.options.update(width=_ANY_WIDTH)).maximum
-        <= output.width
-    )
-    output.print(wide if fits else _case_table(run, "\n"))
-    output.print()
-
-
-def _case_table(run: Run, gap: str) -> "Table":
-    """A row for each case; `gap` stands between an estimate and its interval."""
-    columns = ("case", "result", "trials", "n", "pass rate", "k", "pass@k", "pass^k")
-    table = plain_table(columns, ("n", "k"), wrapped={"case", "trials"})
+    """A row for each case."""
+    rows = []
     for case in run.cases:
         level = run.suite.agentic.level
-        table.add_row(
-            on_one_line(case.case.id, 60),
-            styled(case.status, _STYLES[case.status]),
-            _marks(case),
-            str(case.n),
-            estimated(rate(case.passed, case.n, level=level), gap=gap) if case.n else "-",
-            str(case.odds["k"]),
-            _odds(case.odds, "pass_at_k", gap),
-            _odds(case.odds, "pass_pow_k", gap),
+        rows.append(
+            (
+                on_one_line(case.case.id, 60),
+                styled(case.status, _STYLES[case.status]),
+                _marks(case),
+                str(case.n),
+                estimated(rate(case.passed, case.n, level=level)) if case.n else "-",
+                str(case.odds["k"]),
+                _odds(case.odds, "pass_at_k"),
+                _odds(case.odds, "pass_pow_k"),
+            )
         )
-    return table
+    headings = ("case", "result", "trials", "n", "pass rate", "k", "pass@k", "pass^k")
+    print_rows(headings, ("n", "k"), rows, output=output)
+    output.print()
 
 
 def _print_whole(output: "Console", run: Run) -> None:
@@ -311,22 +297,18 @@ def _marks(result: CaseResult) -> str:
     )
 
 
-def estimated(estimate: Estimate, digits: int = 2, gap: str = " ") -> str:
-    """An estimate with its interval; `gap` stands between them."""
+def estimated(estimate: Estimate, digits: int = 2) -> str:
+    """An estimate with its interval."""
     limits = None if estimate.interval is None else (estimate.interval.low, estimate.interval.high)
-    return _ranged(estimate.value, limits, digits, gap)
+    return _ranged(estimate.value, limits, digits)
 
 
-def _odds(odds: Any, name: str, gap: str) -> str:
+def _odds(odds: Any, name: str) -> str:
     low, high = odds[f"{name}_ci_low"], odds[f"{name}_ci_high"]
-    return (
-        "-"
-        if odds[name] is None
-        else _ranged(odds[name], None if low is None else (low, high), 2, gap)
-    )
+    limits = None if low is None else (low, high)
+    return "-" if odds[name] is None else _ranged(odds[name], limits, 2)
 
 
-def _ranged(value: float, limits: tuple[float, float] | None, digits: int, gap: str) -> str:
-    return f"{value:.{digits}f}" + (
-        f"{gap}[{limits[0]:.{digits}f}, {limits[1]:.{digits}f}]" if limits else ""
-    )
+def _ranged(value: float, limits: tuple[float, float] | None, digits: int) -> str:
+    shown = f" [{limits[0]:.{digits}f}, {limits[1]:.{digits}f}]" if limits else ""
+    return f"{value:.{digits}f}{shown}"

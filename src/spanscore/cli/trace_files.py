@@ -3,15 +3,16 @@
 import logging
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from spanscore import sources
 from spanscore.cli.terminal import printable
+from spanscore.config import Settings
 from spanscore.evaluation import MAX_EARLIER_TURNS
-from spanscore.model.trace import DEFAULT_SCOPE, AgentTrace, Session, in_scope
-from spanscore.offline.recordings import none_found
+from spanscore.model.trace import AgentTrace, Session, in_scope
+from spanscore.offline.recordings import Recordings, none_found
 from spanscore.offline.windows import load_stored, truncated_notice
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all, unread_traces
@@ -27,56 +28,75 @@ PLACE_HELP = (
     " jaeger://localhost:16686?service=shop&since=24h"
 )
 
+ItemT = TypeVar("ItemT")
 Place: TypeAlias = Path | Location
 """What a command reads: a path, or a URL of stored traces."""
 
 
-def agent_traces(
-    paths: Sequence[Place],
-    session_scope: Sequence[str] = DEFAULT_SCOPE,
-    attributes: Collection[str] = (),
-    stitch_off: Collection[str] = (),
-) -> list[AgentTrace]:
+def agent_traces(paths: Sequence[Place], settings: Settings | None = None) -> list[AgentTrace]:
     """Every agent trace in `paths`, by its start; spans that had to be left out are named on
     standard error.
-
-    `session_scope` is that of the configuration: what keeps sessions with one id apart.
-    `attributes` are those of spans that the traces are given with, `stitch_off` is for
-    `rebuild_all`.
 
     Raises InputError when a file cannot be read, or none of them holds an agent trace.
     """
     telemetry = loaded(paths)
-    traces = rebuilt(telemetry, paths, session_scope, attributes, stitch_off)
+    traces = rebuilt(telemetry, paths, settings)
     print_unread(traces, telemetry)
     return traces
 
 
 def rebuilt(
-    telemetry: files.Telemetry,
-    paths: Sequence[Place],
-    session_scope: Sequence[str] = DEFAULT_SCOPE,
-    attributes: Collection[str] = (),
-    stitch_off: Collection[str] = (),
+    telemetry: files.Telemetry, paths: Sequence[Place], settings: Settings | None = None
 ) -> list[AgentTrace]:
     """Every agent trace in what was loaded from `paths`; instrumentations without content are named
     on standard error.
 
     Raises InputError where there is none.
     """
+    return [x for x, _ in explained(telemetry, paths, settings, _without)]
+
+
+def _without(*args: Any, **how: Any) -> list[tuple[AgentTrace, None]]:
+    return [(x, None) for x in rebuild_all(*args, **how)]
+
+
+def explained(
+    telemetry: files.Telemetry,
+    paths: Sequence[Place],
+    settings: Settings | None,
+    rebuild: Callable[..., Sequence[tuple[AgentTrace, ItemT]]],
+) -> list[tuple[AgentTrace, ItemT]]:
+    """As `rebuilt`, each with where its facts came from, or what else `rebuild` gives with it."""
+    settings = settings or Settings()
     watch = ContentWatch()
-    noting = SpanAttributes(attributes, watch)
-    found = rebuild_all(
+    noting = SpanAttributes(settings.evaluation.span_attributes, watch)
+    found = rebuild(
         telemetry.spans,
         telemetry.logs,
         watch=noting,
         truncated=telemetry.truncated,
-        stitch_off=stitch_off,
+        stitch_off=settings.assemble.stitch_off,
     )
-    traces = in_scope(noting.added_to(found), session_scope)
+    noted = noting.added_to(x for x, _ in found)
+    traces = list(in_scope(noted, settings.assemble.session_scope))
     refuse_none(traces, telemetry, paths)
     print_silent(watch)
-    return traces
+    return list(zip(traces, (x for _, x in found), strict=True))
+
+
+def recordings(
+    paths: Sequence[Place] | files.Telemetry, settings: Settings, **how: Any
+) -> Recordings:
+    """What is in `paths`, or was loaded of them, read by the settings; `how` as `Recordings`."""
+    make: Any = Recordings.of if isinstance(paths, files.Telemetry) else Recordings
+    found: Recordings = make(
+        paths,
+        settings.assemble.session_scope,
+        attributes=settings.evaluation.span_attributes,
+        stitch_off=settings.assemble.stitch_off,
+        **how,
+    )
+    return found
 
 
 def loaded(paths: Sequence[Place]) -> files.Telemetry:

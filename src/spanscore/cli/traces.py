@@ -10,8 +10,8 @@ from spanscore.api import listing as messages
 from spanscore.api.convert import decode_score, decode_trace
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest
 from spanscore.api.v1.trace_service_pb2 import GetTraceRequest, TraceSummary
-from spanscore.cli import score_lines, server, stored
-from spanscore.cli.options import argument
+from spanscore.cli import server, stored
+from spanscore.cli.options import PLACE, add_config, argument
 from spanscore.cli.terminal import print_json
 from spanscore.errors import InputError
 from spanscore.evaluation import Unscored
@@ -19,11 +19,14 @@ from spanscore.model.trace import AgentTrace
 from spanscore.store import listing, ordering
 from spanscore.suites import drafts
 
+TAKES = (*PLACE, "json")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    server.add_arguments(parser)
-    server.add_conditions(parser, "traces")
+    add_config(parser, "the server's configuration, for its store")
+    argument(parser, "--failing", "only traces that do not pass or were not measured")
+    server.add_selection(parser, "traces")
     argument(parser, "--trace ID", "only of this trace")
     argument(
         parser, "--suite FILE", "add what is listed as cases to this suite, recordings beside it"
@@ -35,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List the traces. Returns the exit code."""
-    server.check(args)
+    server.require_place(args, elsewhere=bool(args.config))
     if args.suite and args.json:
         raise InputError("--suite and --json: give one of them")
     found = _found(args)
@@ -45,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         for trace in found:
             print_json(_as_json(trace))
     else:
-        score_lines.print_traces(found, args.limit, server.trace_url(args))
+        stored.print_traces(found, args.limit, server.trace_url(args))
     return 0
 
 

@@ -8,7 +8,7 @@ import yaml
 from harness.line import ROOT, collector_config
 from harness.processes import Processes
 
-from spanscore.cli.backend import Backend
+from spanscore.cli.one_run import Backend
 from spanscore.errors import SpanscoreError
 
 TOOL = Backend(

@@ -2,6 +2,7 @@
 starts again.
 """
 
+import asyncio
 import secrets
 import time
 
@@ -9,7 +10,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.cli import demo
-from spanscore.cli.backend import Backend
+from spanscore.cli.one_run import Backend
 
 pytestmark = pytest.mark.ui
 
@@ -56,7 +57,7 @@ def recorded(turns=1, session_id=None):
 
 def send(request, *destinations):
     for destination in destinations:
-        assert any(demo.send([request], destination) for _ in range(3))
+        assert any(asyncio.run(demo.send([request], destination)) for _ in range(3))
 
 
 def receiver(scoring):

@@ -2,6 +2,7 @@
 give as files.
 """
 
+import asyncio
 import functools
 import sys
 import time
@@ -92,7 +93,7 @@ def filled(kind, name, processes, folder):
     tool = kind(processes, folder)
     processes.wait(folder.name, tool.is_ready)
     for case in CASES:
-        assert any(demo._post(requests_of(case), tool.backend) for _ in range(_TRIES))
+        assert any(asyncio.run(demo.send(requests_of(case), tool.backend)) for _ in range(_TRIES))
     return tool.address.replace("http://", f"{name}://")
 
 

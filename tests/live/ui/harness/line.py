@@ -2,6 +2,7 @@
 through both.
 """
 
+import asyncio
 import contextlib
 import json
 import subprocess
@@ -16,13 +17,14 @@ from typing import Any
 import grpc
 import yaml
 
+from harness import demo_server
 from harness.processes import Processes, answers, free_ports
 from harness.recordings import load, send_logs
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE, Score
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest
 from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
 from spanscore.cli import demo, trace_files
-from spanscore.cli.backend import Backend
+from spanscore.cli.one_run import Backend
 from spanscore.errors import SpanscoreError
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.rebuild import rebuild_all
@@ -101,9 +103,13 @@ class Line:
         send_logs(recording.logs, self.agents)
         for destination in filter(None, (self.agents, also_to)):
             # Some tools load so much at the first request that it is not answered in time.
-            if not any(demo.send(recording.traces, destination) for _ in range(_TRIES)):
+            if not any(
+                asyncio.run(demo.send(recording.traces, destination)) for _ in range(_TRIES)
+            ):
                 raise SpanscoreError(f"{destination.url} did not take the recorded spans")
-        scores: dict[str, list[Score]] = demo.wait_for_scores(self.stub, sessions, _TIMEOUT_S)
+        scores: dict[str, list[Score]] = demo_server.wait_for_scores(
+            self.stub, sessions, _TIMEOUT_S
+        )
         scores |= {x.id: self._of_trace_alone(x) for x in traces if x.session_id is None}
         self.drain()
         return Run({x.trace_id for x in recording.spans()}, traces, sessions, scores, pictures)
@@ -143,9 +149,9 @@ def running(
 ) -> Iterator[Line]:
     """A collector that sends to `backend` and a spanscore behind it, while the block runs."""
     otlp, scores = free_ports(2)
-    ports = demo.Ports.free()
+    ports = demo_server.Ports.free()
     _start_collector(processes, folder, backend, (otlp, scores, ports.grpc))
-    settings = demo.configuration(folder, ports, judge, _grpc(scores))
+    settings = demo_server.configuration(folder, ports, judge, _grpc(scores))
     # slow machines
     settings["assemble"] |= {"complete_after": "5s", "idle_after": "6s", "session_idle_after": "8s"}
     # both forms are looked at
@@ -156,7 +162,7 @@ def running(
     exporters.update(sinks)
     # a tracing UI takes spans only
     settings["export"]["emit"] = {"events": False, "metrics": False}
-    with demo.running(folder, ports, settings) as stub:
+    with demo_server.running(folder, ports, settings) as stub:
         yield Line(_grpc(otlp), stub, f"http://127.0.0.1:{ports.health}/")
 
 

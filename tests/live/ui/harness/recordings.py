@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 
 from spanscore.cli import demo
-from spanscore.cli.backend import Backend
+from spanscore.cli.one_run import Backend
 from spanscore.errors import InputError, SpanscoreError
 from spanscore.model.span import LogRecord, Span
 from spanscore.otlp import check, codec, files

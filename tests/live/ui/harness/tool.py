@@ -23,7 +23,7 @@ from harness.browser import Browser
 from harness.findings import Findings
 from harness.line import Run
 from harness.processes import Processes
-from spanscore.cli.backend import Backend
+from spanscore.cli.one_run import Backend
 
 
 class Tool(Protocol):

@@ -16,7 +16,7 @@ from harness.line import Run, span_name
 from harness.processes import Processes, answers, free_ports
 
 from spanscore.api.v1.score_pb2 import Score
-from spanscore.cli.backend import Backend
+from spanscore.cli.one_run import Backend
 from spanscore.model.trace import AgentTrace
 
 _TRACE = """query ($id: String!) { trace: getTraceByOtelId(traceId: $id) {

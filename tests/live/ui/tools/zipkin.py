@@ -19,7 +19,7 @@ from harness.installed import installed
 from harness.line import Run
 from harness.processes import Processes, answers, free_ports
 
-from spanscore.cli.backend import Backend
+from spanscore.cli.one_run import Backend
 from spanscore.errors import SpanscoreError
 
 _HERE = Path(__file__).resolve().parent.parent / "zipkin"

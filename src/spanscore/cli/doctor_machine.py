@@ -1,36 +1,99 @@
-"""Checks of disks, clocks and models."""
+"""Checks of disks, backends, clocks and models; and what all checks find."""
 
 import asyncio
+import base64
 import errno
+import json
 import os
+import re
+import secrets
 import shutil
 import sqlite3
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import aiohttp
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from spanscore.cli.checks import Finding, cause_of, fail, ok, warn
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
-from spanscore.errors import ConfigError, SpanscoreError
-from spanscore.export.config import HttpConfig, JsonFileConfig, SinkSettings, Tls
-from spanscore.export.http import http_context
+from spanscore.errors import ConfigError, PermanentError, RetryableError, SpanscoreError
+from spanscore.export import open_exporter
+from spanscore.export.config import (
+    GrpcConfig,
+    HttpConfig,
+    JsonFileConfig,
+    LangfuseConfig,
+    MlflowConfig,
+    PhoenixConfig,
+    SinkSettings,
+    Tls,
+)
+from spanscore.export.http import JsonApi, http_context
+from spanscore.export.port import Exporter, UnsupportedSignalError
 from spanscore.judge import open_for_trial, redactor, trial
 from spanscore.judge.cache import load as load_recorded
 from spanscore.judge.config import Config
 from spanscore.model.options import size_text
 from spanscore.model.score import JudgeUsage
+from spanscore.otlp import codec
+from spanscore.otlp.signal import Signal
+from spanscore.receive.auth import open_authenticators
+from spanscore.receive.config import split_endpoint
 from spanscore.store import connections, repair
+
+Status: TypeAlias = Literal["ok", "warn", "FAIL"]
+
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+_MAX_CHARS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report: `about` is what was looked at, `fix` what to do where that is not
+    well.
+    """
+
+    about: str
+    status: Status
+    message: str
+    fix: str | None = None
+
+
+def ok(about: str, message: str) -> Finding:
+    """It is well."""
+    return Finding(about, "ok", message)
+
+
+def warn(about: str, message: str, fix: str) -> Finding:
+    """It may become a fault, or could not be looked at."""
+    return Finding(about, "warn", message, fix)
+
+
+def fail(about: str, message: str, fix: str) -> Finding:
+    """It is a fault."""
+    return Finding(about, "FAIL", message, fix)
+
+
+def cause_of(error: BaseException) -> str:
+    """What an error says, on one line, without credentials that a URL in it may have.
+
+    >>> cause_of(OSError("no answer from http://me:secret@there"))
+    'no answer from http://there'
+    """
+    line = " ".join(str(error).split()) or type(error).__name__
+    return _CREDENTIALS.sub("", line)[:_MAX_CHARS]
+
 
 _LITTLE_BYTES = 64 * 2**20
 _MIB = 2**20
@@ -170,7 +233,179 @@ def _fix(folder: Path, key: str, error: Exception | None = None) -> str:
     return f"make it writable, or set another {key}"
 
 
+SERVICE = "spanscore-doctor"
+_MS = 10**6
 _TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One turn: an agent's span that lasted a moment."""
+
+    trace_id: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+    span_id: bytes = field(default_factory=lambda: secrets.token_bytes(8))
+    ended_ns: int = field(default_factory=time.time_ns)
+
+    def request(self, *, content: bool, emitted: bool) -> bytes:
+        """The span as an export request.
+
+        Without `content` no judge has anything to judge in it. What is marked as `emitted` by
+        spanscore is evaluated by none.
+        """
+        attributes: dict[str, Any] = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": SERVICE,
+        }
+        if content:
+            attributes["gen_ai.input.messages"] = _messages("user", "Does the round trip work?")
+            attributes["gen_ai.output.messages"] = _messages(
+                "assistant", "Yes, the round trip works."
+            )
+        if emitted:
+            attributes["spanscore.emitted"] = True
+        request = ExportTraceServiceRequest()
+        group = request.resource_spans.add()
+        codec.fill(group.resource.attributes, {"service.name": SERVICE})
+        scoped = group.scope_spans.add()
+        scoped.scope.name = "spanscore" if emitted else SERVICE
+        span = scoped.spans.add(
+            trace_id=self.trace_id,
+            span_id=self.span_id,
+            name=f"invoke_agent {SERVICE}",
+            kind=1,
+            start_time_unix_nano=self.ended_ns - _MS,
+            end_time_unix_nano=self.ended_ns,
+        )
+        codec.fill(span.attributes, attributes)
+        return request.SerializeToString()
+
+
+def _messages(role: str, content: str) -> str:
+    return json.dumps([{"role": role, "parts": [{"type": "text", "content": content}]}])
+
+
+_NO_TRACE = "0" * 31 + "1"
+
+
+async def check_backends(settings: Settings, probe: Probe) -> AsyncIterator[Finding]:
+    """Each exporter in turn; OTLP backends are sent the `probe`, marked so that nobody evaluates
+    it.
+    """
+    if not settings.export.exporters:
+        fix = "name a backend under export.exporters, unless the store is where you want them"
+        yield warn("export", "no exporter is configured: scores stay in the store", fix)
+    for name, config in settings.export.exporters.items():
+        if isinstance(config, GrpcConfig | HttpConfig):
+            yield await _otlp(name, config, settings, probe)
+        elif isinstance(config, SinkSettings):
+            yield await _tool(name, config)
+
+
+async def _otlp(
+    name: str, config: GrpcConfig | HttpConfig, settings: Settings, probe: Probe
+) -> Finding:
+    try:
+        exporter = open_exporter(
+            config,
+            open_authenticators(settings.authenticators, has_tenants=settings.tenancy.enabled),
+        )
+    except SpanscoreError as error:
+        return fail(name, cause_of(error), f"mend export.exporters.{name}")
+    try:
+        notes = await _sent(exporter, settings, probe)
+    except (RetryableError, PermanentError) as error:
+        takes = "refuses" if isinstance(error, PermanentError) else "does not take"
+        problem = f"{config.endpoint} {takes} a span: {cause_of(error)}"
+        return fail(name, problem, await _way_out(name, config))
+    finally:
+        await exporter.close()
+    if notes:
+        off = (
+            "set export.emit for what it does not take to false, to spare the tries; spans get"
+            " through all the same"
+        )
+        return warn(name, f"{config.endpoint} took a span, but {'; '.join(notes)}", off)
+    return ok(
+        name,
+        f"{config.endpoint} took a span (trace {probe.trace_id.hex()}, service spanscore-doctor)",
+    )
+
+
+async def _way_out(name: str, config: GrpcConfig | HttpConfig) -> str:
+    """What to do where a backend took nothing: it may be away, or spoken to in the wrong way."""
+    where = config.endpoint.removeprefix("http://").removeprefix("https://").partition("/")[0]
+    # a URL may leave out the port, and gRPC knows targets of other forms
+    with suppress(ValueError):
+        if await listens(where):
+            return (
+                "something listens there: see its log, and whether it expects what is set under "
+                f"export.exporters.{name}: endpoint, tls (insecure, ca_file), headers, auth"
+            )
+    return f"start what is to listen there, or mend export.exporters.{name}.endpoint"
+
+
+async def _sent(exporter: Exporter, settings: Settings, probe: Probe) -> list[str]:
+    """Send a span, and of the other forms of scores an empty request; returns what was not taken
+    but the span.
+    """
+    notes: list[str] = []
+    if remark := await exporter.send("traces", probe.request(content=True, emitted=True)):
+        notes.append(remark)
+    others: tuple[tuple[Signal, bool], ...] = (
+        ("logs", settings.export.emit.events),
+        ("metrics", settings.export.emit.metrics),
+    )
+    for signal, wanted in others:
+        if wanted:
+            try:
+                await exporter.send(signal, b"")
+            except UnsupportedSignalError as error:
+                notes.append(f"it takes no {signal} ({cause_of(error)})")
+            except (RetryableError, PermanentError) as error:
+                notes.append(f"{signal} fail ({cause_of(error)})")
+    return notes
+
+
+async def _tool(name: str, config: SinkSettings) -> Finding:
+    """Ask a tool something harmless that needs the credentials."""
+    path, headers = "/", {}
+    match config:
+        case PhoenixConfig():
+            path = "/v1/projects?limit=1"
+        case MlflowConfig():
+            path = f"/api/3.0/mlflow/traces/tr-{_NO_TRACE}"
+        case LangfuseConfig():
+            path = "/api/public/projects"
+            secret = config.secret_key.get_secret_value()
+            pair = base64.b64encode(f"{config.public_key}:{secret}".encode())
+            headers = {"Authorization": f"Basic {pair.decode()}"}
+    fix = f"start it, or mend export.exporters.{name}: its endpoint, headers or keys"
+    try:
+        api = JsonApi(config, headers)
+    except SpanscoreError as error:
+        return fail(name, cause_of(error), fix)
+    try:
+        async with asyncio.timeout(config.timeout / 1e9):
+            await api.ask("GET", path, expected=(404,))
+    except (SpanscoreError, TimeoutError) as error:
+        return fail(name, f"{config.endpoint} does not answer as it should: {cause_of(error)}", fix)
+    finally:
+        await api.close()
+    return ok(name, f"{config.endpoint} answers, with the credentials given")
+
+
+async def listens(where: str) -> bool:
+    """Whether anything takes connections at this `host:port`."""
+    host, port = split_endpoint(where)
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            _, writer = await asyncio.open_connection(host, port)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
+
+
 _CLOSE_S, _FAR_S = 3.0, 60.0
 
 
