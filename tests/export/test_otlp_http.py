@@ -14,7 +14,7 @@ from spanscore.export.config import HttpConfig
 from spanscore.export.otlp_http import HttpExporter
 from spanscore.export.port import UndeliveredError, UnsupportedSignalError
 from spanscore.otlp.signal import WIRE
-from spanscore.receive.http_server import decompress
+from spanscore.receive.http_requests import decompress
 
 
 def accepted(request):

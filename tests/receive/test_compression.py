@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanscore.receive.http_server import ENCODINGS, decompress
+from spanscore.receive.http_requests import ENCODINGS, decompress
 
 COMPRESS = {
     "gzip": gzip.compress,

@@ -4,10 +4,11 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from aiohttp import web
+
+from spanscore.receive.pages import Pages
 
 _LINGER_S: Final = 2.0
 """How long the rest of a body that was refused is read, so that its sender reads the answer."""
@@ -158,19 +159,6 @@ class BoundedServer(web.Server):
         if self.open.is_silent(handler):
             self._turned_away("headers")
             transport.abort()
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """An answer: its body, its HTTP status and the type of its content."""
-
-    body: str
-    status: int = 200
-    content_type: str = "text/plain; charset=utf-8"
-
-
-Pages: TypeAlias = Callable[[str, str], Page]
-"""Answers a request by its method and path."""
 
 
 def page_server(pages: Pages) -> BoundedServer:

@@ -15,10 +15,10 @@ from spanscore.model.json import dumps
 from spanscore.receive.auth import BearerTokens, Tenancy
 from spanscore.receive.auth import Config as TenancyConfig
 from spanscore.receive.config import Config, Grpc, Health, Http, split_endpoint
-from spanscore.receive.connections import Page
 from spanscore.receive.exports import Exports, Intake
 from spanscore.receive.grpc_server import GrpcServer
 from spanscore.receive.http_server import HttpServer, page_listener
+from spanscore.receive.pages import Page
 from spanscore.telemetry import Meter, declared, formats
 from spanscore.threads import Precedence
 
