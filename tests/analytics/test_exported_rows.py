@@ -216,7 +216,7 @@ FILTERS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("text", FILTERS)
 def test_a_filter_takes_the_exported_rows_that_meet_it(exported, text):
-    found = exported.analytics("summary", "--filter", text)
+    found = exported.analytics("summary", "--where", text)
     require_summaries(found, [x for x in exported.rows if FILTERS[text](x)])
 
 

@@ -290,7 +290,8 @@ def read_message(path: Path, message: Any) -> list[tuple[str, Any]]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, AttributeError, TypeError, yaml.YAMLError, json_format.ParseError) as error:
-        raise InputError(f"{path}: {' '.join(str(error).split())}") from None
+        where = "standard input" if str(path) == "-" else path
+        raise InputError(f"{where}: {' '.join(str(error).split())}") from None
     return found
 
 
