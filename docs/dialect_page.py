@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 import sys
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -200,10 +201,20 @@ def _table(cases: dict[str, list[_Case]]) -> Iterator[str]:
             yield f"| `{dialect}` | {case.name} | {cells} |"
 
 
+def _described(dialect: Dialect) -> str:
+    """The paragraph of its module that begins with the dialect's name; without one, all others."""
+    doc = inspect.cleandoc(sys.modules[dialect.read.__module__].__doc__ or "")
+    paragraphs, start = doc.split("\n\n"), f"`{dialect.name}`: "
+    own = next((x.removeprefix(start) for x in paragraphs if x.startswith(start)), "")
+    return textwrap.fill(own, 100, break_on_hyphens=False) or "\n\n".join(
+        x for x in paragraphs if not x.startswith("`")
+    )
+
+
 def _section(dialect: Dialect, cases: list[_Case], limits: list[str]) -> Iterator[str]:
     yield f"## {dialect.name}"
     yield ""
-    yield inspect.cleandoc(sys.modules[dialect.read.__module__].__doc__ or "")
+    yield _described(dialect)
     yield ""
     yield f"Its spans: {'; or '.join(_recognised(dialect))}."
     yield ""

@@ -574,3 +574,10 @@ def test_arguments_that_are_called_as_langchains_callback_calls_them_are_a_tools
     own = {"input_str": "x", "metadata": {}}
     told = {"traceloop.span.kind": "tool", "gen_ai.tool.call.arguments": json.dumps(own)}
     assert read(told, scope="opentelemetry.instrumentation.crewai").arguments == own
+
+
+def test_a_result_around_blocks_as_agentscope_lists_them_stays_as_it_is():
+    found = {"page": {"content": [{"type": "text", "text": "There."}]}}
+    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"}
+    step = read({**attributes, "gen_ai.tool.call.result": json.dumps(found)})
+    assert step.result == found

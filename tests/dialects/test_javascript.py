@@ -362,6 +362,24 @@ def test_voltagents_title_belongs_to_no_turn():
     )
 
 
+def test_a_retriever_of_voltagent_may_find_a_text():
+    attributes = {"span.type": "retriever", "input": "[1]", "output": "It is open."}
+    step = read(attributes, scope=VOLTAGENT)
+    assert (step.kind, step.query, step.documents) == ("retrieval", "[1]", ("It is open.",))
+
+
+@pytest.mark.parametrize("said", ["0", "null", '"yes"'])
+def test_a_text_that_a_workflow_took_and_returned_is_as_it_was_recorded(said):
+    entity = {"entity.type": "workflow", "input": said, "output": said}
+    run = {
+        "mastra.span.type": "workflow_run",
+        "mastra.workflow_run.input": said,
+        "mastra.workflow_run.output": said,
+    }
+    steps = read(entity, scope=VOLTAGENT), read(run)
+    assert [(x.input_text, x.output_text) for x in steps] == [(said, said)] * 2
+
+
 def test_an_agent_of_voltagent_without_messages_is_asked_by_its_input():
     step = read(
         {"entity.type": "agent", "entity.name": "helper", "input": '{"task": 1}'}, scope=VOLTAGENT

@@ -233,6 +233,34 @@ def test_a_tools_own_object_with_langwatchs_keys_stays_whole():
 
 
 @pytest.mark.parametrize(
+    ("given", "query"),
+    [
+        ({"args": ["Where?"], "kwargs": {}}, "Where?"),
+        ({"query": "Where?"}, "Where?"),
+        ({"k": "3", "query": {"content": [{"text": "Where?"}]}}, "Where?"),
+    ],
+)
+def test_a_retriever_tells_its_query_however_it_was_called(given, query):
+    found = [{"text": "There."}]
+    asked, returned = json.dumps(given), json.dumps(found)
+    of_langfuse = {
+        "langfuse.observation.type": "retriever",
+        "langfuse.observation.input": asked,
+        "langfuse.observation.output": returned,
+    }
+    of_genkit = {
+        "genkit:type": "action",
+        "genkit:metadata:subtype": "retriever",
+        "genkit:input": asked,
+        "genkit:output": returned,
+    }
+    steps = read(of_langfuse), read(of_genkit)
+    assert [(x.kind, x.query, list(x.documents)) for x in steps] == [
+        ("retrieval", query, found)
+    ] * 2
+
+
+@pytest.mark.parametrize(
     ("key", "contexts"),
     [
         (

@@ -53,27 +53,17 @@ __all__ = [
     "upload_address",
 ]
 
+_NAMES = {
+    "log_turns": "goes_on",
+    "losses": "Rereader",
+    "registry": "all_dialects merge_units recording_switch shows_genai split_units tried unit_of"
+    " unit_scopes",
+    "span_names": "SpanNames configure configured",
+    "trace_reader": "read rereader_of",
+    "unread_spans": "Key Unread unread unread_content upload_address",
+}
 _HOMES = {
-    "Key": "spanscore.dialects.unread_spans",
-    "Rereader": "spanscore.dialects.losses",
-    "SpanNames": "spanscore.dialects.span_names",
-    "Unread": "spanscore.dialects.unread_spans",
-    "all_dialects": "spanscore.dialects.registry",
-    "configure": "spanscore.dialects.span_names",
-    "configured": "spanscore.dialects.span_names",
-    "goes_on": "spanscore.dialects.log_turns",
-    "merge_units": "spanscore.dialects.registry",
-    "read": "spanscore.dialects.trace_reader",
-    "recording_switch": "spanscore.dialects.registry",
-    "rereader_of": "spanscore.dialects.trace_reader",
-    "shows_genai": "spanscore.dialects.registry",
-    "split_units": "spanscore.dialects.registry",
-    "tried": "spanscore.dialects.registry",
-    "unit_of": "spanscore.dialects.registry",
-    "unit_scopes": "spanscore.dialects.registry",
-    "unread": "spanscore.dialects.unread_spans",
-    "unread_content": "spanscore.dialects.unread_spans",
-    "upload_address": "spanscore.dialects.unread_spans",
+    name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()
 }
 
 if not TYPE_CHECKING:  # a type checker would take a misspelt name for one that it gives

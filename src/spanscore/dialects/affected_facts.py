@@ -10,10 +10,10 @@ How a fact is found that depends on an attribute: the span is read again without
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spanscore.dialects.forms.truncation import is_damaged, mended
+from spanscore.dialects.forms.truncation import mended
 from spanscore.dialects.losses import (
     MASK,
     Limits,
@@ -22,10 +22,8 @@ from spanscore.dialects.losses import (
     Rereader,
     attributes_beside,
     is_masked,
-    is_noted,
     is_of_infrastructure,
     is_of_length,
-    limits,
     lost,
     strings,
 )
@@ -79,23 +77,19 @@ def with_damaged_facts(
     steps: Sequence[Step],
     spans: Sequence[Span],
     logs: Mapping[str, Sequence[LogRecord]],
-    make_rereader: Callable[[], Rereader],
+    known: Limits,
+    rereader: Rereader,
 ) -> list[Step]:
     """The steps, with the facts that depend on something cut or dropped named as damaged.
 
-    A fact that another attribute of the span contains whole is read from there; `make_rereader`
-    gives the rereader that does so.
+    `known` are the limits at which values were cut. A fact that another attribute of the span
+    contains whole is read from there, by `rereader`.
     """
-    known = limits(spans, logs)
-    if not known and not is_noted(spans, logs):
-        return [_with_marked_values(x) if x.kind == "tool" else x for x in steps]
-    rereader = make_rereader()
     is_genai = any(x.dialect for x in steps)
     looked_at = 0
     found: list[Step] = []
     for step in _with_unread(steps, spans, logs) if is_genai else steps:
-        marked_step = _with_marked_values(step) if step.kind == "tool" else step
-        loss = _loss(marked_step, logs.get(step.span.span_id, ()), rereader, known)
+        marked_step, loss = step, _loss(step, logs.get(step.span.span_id, ()), rereader, known)
         if is_genai and _may_have_been_genai(step, loss):
             # what it stood for may have been dropped
             marked_step = _with(step, ("input", "output"))
@@ -162,18 +156,6 @@ def _is_infrastructure(step: Step) -> bool:
     agent.
     """
     return not step.dialect and any(map(is_of_infrastructure, step.span.attributes))
-
-
-def _with_marked_values(step: Step) -> Step:
-    """A tool's step, with arguments and result damaged where a marker in them shows that they were
-    cut or redacted.
-    """
-    facts: set[StepFact] = set()
-    if is_damaged(step.arguments):
-        facts.add("arguments")
-    if is_damaged(step.result):
-        facts.add("result")
-    return _with(step, facts) if facts else step
 
 
 def _with(step: Step, facts: Iterable[StepFact]) -> Step:

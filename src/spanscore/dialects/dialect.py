@@ -76,12 +76,13 @@ def _name_of_span(span: Span) -> str | None:
     return text(span.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Quirk:
     """How a framework's spans differ from what the dialect named `under` reads in general.
 
-    It is for spans of that dialect whose scope's name is among `scopes`, or for which `matches` is
-    true; of several, the first by name. Every dialect can have quirks with these parts:
+    It is for spans of that dialect whose scope's name is among `scopes`, that have one of the
+    attributes `values` with a text in it ("" for any value), or for which `matches` is true; of
+    several, the first by name. Every dialect can have quirks with these parts:
 
     - `prepare` gives the span that is read, perhaps with other attributes.
     - `complete` adds to the facts that were read, in place, or corrects them.
@@ -110,6 +111,7 @@ class Quirk:
     name: str
     under: str
     scopes: tuple[str, ...] = ()
+    values: tuple[tuple[str, str], ...] = ()
     matches: Callable[[Span], bool] | None = None
     claims_scopes: bool = False
     content: tuple[ContentSwitch, ...] = ()
@@ -173,10 +175,10 @@ class Dialect:
 
     - `prefilters` are byte strings of which any request that contains a span of this dialect
       contains at least one.
-    - `matching_scopes` and `matching_keys` say of which spans without log records `matches` may be
-      true, so that it is not called for others: those whose scope's name begins with one of the
-      former, and those that have one of the latter as an attribute. Where one is empty, it excludes
-      none.
+    - `matching_scopes`, `matching_names` and `matching_keys` say of which spans without log records
+      `matches` may be true, so that it is not called for others: those whose scope's name, or own
+      name, begins with one of them, and those that have one of the attributes; a key that ends with
+      a dot is how several begin. A dialect without any of the three is asked about all spans.
     - `restore` gives the span with what a collector or a distribution moved from it into its log
       records.
     - `refine_trace`, where the spans of a trace must be looked at side by side, is given all steps
@@ -205,4 +207,5 @@ class Dialect:
     content: tuple[ContentSwitch, ...] = ()
     by_hand: bool = False
     matching_scopes: tuple[str, ...] = ()
+    matching_names: tuple[str, ...] = ()
     matching_keys: tuple[str, ...] = ()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from spanscore.dialects import keys
 from spanscore.dialects.forms.structure import (
     Facts,
     GivenFacts,
@@ -196,8 +195,8 @@ def read_resource(resource: Attributes) -> GivenFacts:
     program itself makes up a conversation and a device.
     """
     return {
-        "given_session_id": identity(resource.get(keys.SESSION_ID)),
-        "given_user_id": first_identity(resource, (keys.USER_ID, keys.ENDUSER_ID)),
+        "given_session_id": identity(resource.get("session.id")),
+        "given_user_id": first_identity(resource, ("user.id", "enduser.id")),
     }
 
 

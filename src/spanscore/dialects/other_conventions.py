@@ -7,7 +7,6 @@ redacted.
 
 from typing import Any, NamedTuple
 
-from spanscore.dialects import keys
 from spanscore.dialects.dialect import Context
 from spanscore.dialects.forms.arguments import failure, tools
 from spanscore.dialects.forms.decorated_calls import (
@@ -37,18 +36,18 @@ from spanscore.model.span import Attributes, Span, Value
 from spanscore.model.step import Message, StepFact
 
 _SIDES = (
-    (keys.GEN_AI_INPUT_MESSAGES, keys.GEN_AI_OUTPUT_MESSAGES),
+    ("gen_ai.input.messages", "gen_ai.output.messages"),
     ("langfuse.observation.input", "langfuse.observation.output"),
     ("langwatch.input", "langwatch.output"),
-    (keys.LLM_INPUT_MESSAGES, keys.LLM_OUTPUT_MESSAGES),
-    (keys.INPUT_VALUE, keys.OUTPUT_VALUE),
+    ("llm.input_messages", "llm.output_messages"),
+    ("input.value", "output.value"),
     ("input", "output"),
-    (keys.TRACELOOP_ENTITY_INPUT, keys.TRACELOOP_ENTITY_OUTPUT),
-    (keys.GEN_AI_PROMPT, keys.GEN_AI_COMPLETION),
+    ("traceloop.entity.input", "traceloop.entity.output"),
+    ("gen_ai.prompt", "gen_ai.completion"),
     ("raw_input", "response"),
 )
 _CALLS = (
-    (keys.GEN_AI_TOOL_CALL_ARGUMENTS, keys.GEN_AI_TOOL_CALL_RESULT),
+    ("gen_ai.tool.call.arguments", "gen_ai.tool.call.result"),
     ("tool_arguments", "tool_response"),
     ("ai.toolCall.args", "ai.toolCall.result"),
     ("gcp.vertex.agent.tool_call_args", "gcp.vertex.agent.tool_response"),
@@ -59,17 +58,17 @@ _OUTPUTS = (*(produced for _, produced in _SIDES), "final_result")
 _ARGUMENTS = tuple(given for given, _ in _CALLS)
 _RESULTS = tuple(returned for _, returned in _CALLS)
 _MODELS = (
-    keys.GEN_AI_RESPONSE_MODEL,
-    keys.GEN_AI_REQUEST_MODEL,
+    "gen_ai.response.model",
+    "gen_ai.request.model",
     "ai.model.id",
-    keys.LLM_RESPONSE_MODEL,
-    keys.LLM_MODEL_NAME,
+    "llm.response.model",
+    "llm.model_name",
     "model",
 )
-_AGENTS = (keys.AGENT_NAME, "gen_ai.agent")
+_AGENTS = ("agent.name", "gen_ai.agent")
 _EVENTS = "events"
 _NOTHING = (*NOT_RECORDED, "")
-_STATUSES = (keys.GEN_AI_TOOL_STATUS, "tool.status")
+_STATUSES = ("gen_ai.tool.status", "tool.status")
 _FAILURES = frozenset({"error", "failure", "failed"})
 
 
@@ -85,18 +84,8 @@ class _Place(NamedTuple):
 
 
 _PLACES = (
-    _Place(
-        "input",
-        (keys.LLM_INPUT_MESSAGES_PREFIX, f"{keys.GEN_AI_INPUT_MESSAGES}."),
-        _INPUTS,
-        "user",
-    ),
-    _Place(
-        "output",
-        (keys.LLM_OUTPUT_MESSAGES_PREFIX, f"{keys.GEN_AI_OUTPUT_MESSAGES}."),
-        _OUTPUTS,
-        "assistant",
-    ),
+    _Place("input", ("llm.input_messages.", "gen_ai.input.messages."), _INPUTS, "user"),
+    _Place("output", ("llm.output_messages.", "gen_ai.output.messages."), _OUTPUTS, "assistant"),
 )
 
 
@@ -117,12 +106,12 @@ def complete(span: Span, context: Context, facts: Facts) -> None:
 
 def _complete_setting(attributes: Attributes, facts: Facts) -> None:
     """Fill in the instructions and the tools on offer that are in the conventions' attributes."""
-    instructions = attributes.get(keys.GEN_AI_SYSTEM_INSTRUCTIONS)
+    instructions = attributes.get("gen_ai.system_instructions")
     if instructions is not None and _lacks(facts, "system"):
         facts["system"], is_cut = system_text(instructions)
         if is_cut:
             add_damaged(facts, "system")
-    definitions = attributes.get(keys.GEN_AI_TOOL_DEFINITIONS)
+    definitions = attributes.get("gen_ai.tool.definitions")
     if definitions is not None and _lacks(facts, "tools"):
         facts["tools"] = tools(definitions)
         if facts["tools"] is None:
@@ -241,11 +230,11 @@ def _opened(value: Value) -> Any:
 
 _NAME, _INDEX = "event.name", "gen_ai.message.index"
 _ROLES = {
-    keys.GEN_AI_SYSTEM_MESSAGE: "system",
-    keys.GEN_AI_USER_MESSAGE: "user",
-    keys.GEN_AI_ASSISTANT_MESSAGE: "assistant",
-    keys.GEN_AI_TOOL_MESSAGE: "tool",
-    keys.GEN_AI_CHOICE: "assistant",
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+    "gen_ai.choice": "assistant",
 }
 
 
@@ -253,10 +242,10 @@ def conversation_of(value: Value) -> tuple[Messages, Messages]:
     """What a model was given, and what it chose; no messages where the list has no such events."""
     parsed, damaged = structure(value)
     listed = [x for x in objects(parsed) if x.get(_NAME) in _ROLES]
-    if all(isinstance(x.get(_INDEX), int) for x in listed if x[_NAME] != keys.GEN_AI_CHOICE):
+    if all(isinstance(x.get(_INDEX), int) for x in listed if x[_NAME] != "gen_ai.choice"):
         listed.sort(key=_place)
-    given: list[Any] = [_body(x) for x in listed if x[_NAME] != keys.GEN_AI_CHOICE]
-    chosen: list[Any] = [_body(x) for x in listed if x[_NAME] == keys.GEN_AI_CHOICE]
+    given: list[Any] = [_body(x) for x in listed if x[_NAME] != "gen_ai.choice"]
+    chosen: list[Any] = [_body(x) for x in listed if x[_NAME] == "gen_ai.choice"]
     return (
         Messages(messages(given).messages if given else None, damaged),
         Messages(messages(chosen, "assistant").messages if chosen else None, damaged),
@@ -264,7 +253,7 @@ def conversation_of(value: Value) -> tuple[Messages, Messages]:
 
 
 def _place(event: dict[str, Any]) -> tuple[bool, int]:
-    return event[_NAME] == keys.GEN_AI_CHOICE, event.get(_INDEX) or 0
+    return event[_NAME] == "gen_ai.choice", event.get(_INDEX) or 0
 
 
 def _body(event: dict[str, Any]) -> dict[str, Any]:

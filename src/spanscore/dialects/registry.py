@@ -1,10 +1,11 @@
 """The registry of dialects and quirks."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain, product
 from types import ModuleType
 from typing import Self, TypeAlias
 
@@ -18,12 +19,6 @@ from spanscore.dialects.dialect import (
     switch_for,
 )
 from spanscore.dialects.forms.structure import Facts
-from spanscore.dialects.keys import (
-    GEN_AI_EVALUATION_NAME,
-    GEN_AI_OPERATION_NAME,
-    OPENINFERENCE_SPAN_KIND,
-    TRACELOOP_SPAN_KIND,
-)
 from spanscore.dialects.log_turns import LogTurns, Part, unit_id
 from spanscore.errors import ConfigError
 from spanscore.model.span import Attributes, LogRecord, Span
@@ -35,26 +30,32 @@ from spanscore.otlp.check import Prefilter
 class Quirks:
     """All quirks of one dialect: finds the one of a span."""
 
-    by_scope: Mapping[str, Quirk] = field(default_factory=dict)
-    looking: tuple[tuple[Callable[[Span], bool], Quirk], ...] = ()
+    by_scope: Mapping[str, Quirk]
+    keys: frozenset[str]
+    values: tuple[tuple[str, str, Quirk], ...]
+    looking: tuple[tuple[Callable[[Span], bool], Quirk], ...]
 
     @classmethod
-    def of(cls, quirks: Iterable[Quirk]) -> "Quirks":
+    def of(cls, quirks: Sequence[Quirk]) -> Self:
         """Arrange quirks; of two with the same scope the first one counts."""
-        by_scope: dict[str, Quirk] = {}
-        looking = []
-        for quirk in quirks:
-            for scope in quirk.scopes:
-                by_scope.setdefault(scope, quirk)
-            if quirk.matches is not None:
-                looking.append((quirk.matches, quirk))
-        return cls(by_scope, tuple(looking))
+        values = tuple((key, value, x) for x in quirks for key, value in x.values)
+        return cls(
+            by_scope={scope: x for x in reversed(quirks) for scope in x.scopes},
+            keys=frozenset(key for key, _, _ in values),
+            values=values,
+            looking=tuple((x.matches, x) for x in quirks if x.matches is not None),
+        )
 
     def find(self, span: Span) -> Quirk:
         """The quirk of a span, or `NO_QUIRK`."""
         found = self.by_scope.get(span.scope.name)
         if found is not None:
             return found
+        if not self.keys.isdisjoint(span.attributes):
+            for key, part, quirk in self.values:
+                value = span.attributes.get(key)
+                if part in value if isinstance(value, str) else value is not None and not part:
+                    return quirk
         for matches, quirk in self.looking:
             if matches(span):
                 return quirk
@@ -65,9 +66,11 @@ _OF_NO_DIALECT = IgnoredSpans(
     scopes=("spanscore",),
     keys=("spanscore.emitted", "ai.observability.eval_root.score"),  # the latter is TruLens's
 )
-_SCORE = GEN_AI_EVALUATION_NAME
+_SCORE = "gen_ai.evaluation.name"
 _EVALUATION = "evaluation"
-_KINDS_OF_STEPS = frozenset({GEN_AI_OPERATION_NAME, OPENINFERENCE_SPAN_KIND, TRACELOOP_SPAN_KIND})
+_KINDS_OF_STEPS = frozenset(
+    {"gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ class IgnoredIndex:
         attributes = span.attributes
         if span.scope.name in self.scopes or span.name in self.names:
             return True
-        if attributes.get(GEN_AI_OPERATION_NAME) == _EVALUATION:
+        if attributes.get("gen_ai.operation.name") == _EVALUATION:
             return True
         # this way round it looks up these few keys, and not all
         if attributes.keys().isdisjoint(self.looked_at):
@@ -119,51 +122,73 @@ class IgnoredIndex:
 class MatchIndex:
     """The dialects that have a `matches`, in their order.
 
-    Most spans have no scope and no attribute that any dialect names in `matching_scopes` or
+    Most spans have nothing that any dialect names in `matching_scopes`, `matching_names` or
     `matching_keys`, so that one look at each leaves few dialects.
     """
 
-    scopes: tuple[str, ...] = ()
-    keys: frozenset[str] = frozenset()
-    candidates: Mapping[tuple[bool, bool], Sequence[Dialect]] = field(default_factory=dict)
-    """The dialects whose `matches` is called, by whether a span has a scope, and an attribute, that
-    any dialect names.
+    scopes: tuple[str, ...]
+    names: tuple[str, ...]
+    keys: frozenset[str]
+    prefixes: tuple[str, ...]
+    candidates: Mapping[tuple[bool, bool, bool], Sequence[Dialect]]
+    """The dialects whose `matches` is called, by whether a span has a scope, a name, and an
+    attribute, that any dialect names.
     """
 
     @classmethod
     def of(cls, dialects: Iterable[Dialect]) -> Self:
         """Arrange the dialects that have a `matches`."""
         matching = [x for x in dialects if x.matches is not None]
+        keys = frozenset(key for x in matching for key in x.matching_keys)
         return cls(
             scopes=tuple(scope for x in matching for scope in x.matching_scopes),
-            keys=frozenset(key for x in matching for key in x.matching_keys),
+            names=tuple(name for x in matching for name in x.matching_names),
+            keys=keys,
+            prefixes=tuple(sorted(key for key in keys if key.endswith("."))),
             candidates={
-                (has_scope, has_key): [
+                (has_scope, has_name, has_key): [
                     x
                     for x in matching
-                    if (has_scope or not x.matching_scopes) and (has_key or not x.matching_keys)
+                    if _may_match(x, has_scope=has_scope, has_name=has_name, has_key=has_key)
                 ]
-                for has_scope in (True, False)
-                for has_key in (True, False)
+                for has_scope, has_name, has_key in product((True, False), repeat=3)
             },
         )
 
     def find(self, span: Span, logs: Sequence[LogRecord]) -> Dialect | None:
         """The first dialect whose `matches` is true of a span and its log records."""
         if logs:
-            candidates = self.candidates[True, True]
+            candidates = self.candidates[True, True, True]
         else:
-            has_scope = span.scope.name.startswith(self.scopes)
-            candidates = self.candidates[has_scope, not self.keys.isdisjoint(span.attributes)]
+            candidates = self.candidates[
+                span.scope.name.startswith(self.scopes),
+                span.name.startswith(self.names),
+                self._has_key(span.attributes),
+            ]
         for dialect in candidates:
             if dialect.matches is not None and dialect.matches(span, logs):
                 return dialect
         return None
 
+    def _has_key(self, attributes: Attributes) -> bool:
+        """Whether a span has one of the keys, or one that begins as they do."""
+        if not self.keys.isdisjoint(attributes):
+            return True
+        joined = "\n".join(attributes)  # quicker to search than key by key, for every span
+        return any(x in joined for x in self.prefixes)
+
+
+def _may_match(dialect: Dialect, *, has_scope: bool, has_name: bool, has_key: bool) -> bool:
+    """Whether a span may be a dialect's that has a scope, a name or an attribute that any names."""
+    scopes, names, keys = dialect.matching_scopes, dialect.matching_names, dialect.matching_keys
+    if not (scopes or names or keys):
+        return True
+    return bool((has_scope and scopes) or (has_name and names) or (has_key and keys))
+
 
 FOLDERS = ("frameworks", "platforms", "coding_agents", "conventions")
-"""Where dialects and quirks are looked for: each module, or folder, brings a `DIALECT`, `QUIRKS`,
-or both.
+"""Where dialects and quirks are looked for: each module, or folder, brings a `DIALECT`, or several
+`DIALECTS`, `QUIRKS`, or both.
 """
 
 RefineTrace: TypeAlias = Callable[[Sequence[Step]], Sequence[Step]]
@@ -195,26 +220,30 @@ class Registry:
         """Arrange dialects, in this order, and quirks; of two that name the same scope or key, the
         first one counts.
         """
-        by_key: dict[str, int] = {}
-        for rank, dialect in enumerate(dialects):
-            for key in dialect.keys:
-                by_key.setdefault(key, rank)
-        log_turns = tuple(_log_turns(dialects, quirks))
+        under: dict[str, list[Quirk]] = defaultdict(list)
+        for quirk in quirks:
+            under[quirk.under].append(quirk)
+        quirks_by_dialect = {name: Quirks.of(own) for name, own in under.items()}
+        by_key = _first_places(x.keys for x in dialects)
+        log_turns = (
+            *chain.from_iterable(x.log_turns for x in dialects),
+            *chain.from_iterable(x.log_turns for x in quirks),
+        )
         return cls(
             dialects=tuple(dialects),
             quirks=tuple(quirks),
-            by_scope=_by_scope(dialects, quirks),
+            by_scope=_first_places(_scopes(x, under[x.name]) for x in dialects),
             by_key=by_key,
             keys=frozenset(by_key),
             matching=MatchIndex.of(dialects),
-            quirks_by_dialect={
-                x.name: under for x in dialects if (under := _under(x, quirks)) is not None
+            quirks_by_dialect=quirks_by_dialect,
+            refining={
+                x.name: refining for x in dialects if (refining := _refining(x, under[x.name]))
             },
-            refining={x.name: refining for x in dialects if (refining := _refining(x, quirks))},
             ignored=IgnoredIndex.of(x.ignored for x in dialects),
             naming=tuple(x.name_session for x in dialects if x.name_session is not None),
-            switches={x.name: (*x.content, *_switches(x, quirks)) for x in dialects},
-            prefilter=Prefilter(_most_common_first(_prefilters(dialects, quirks))),
+            switches={x.name: _switches(x, under[x.name]) for x in dialects},
+            prefilter=Prefilter(_prefilters(dialects, quirks)),
             log_turns=log_turns,
             log_scopes=tuple(x.scope for x in log_turns),
         )
@@ -235,63 +264,45 @@ class Registry:
         return NO_QUIRK if found is None else found.find(span)
 
 
-def _prefilters(dialects: Iterable[Dialect], quirks: Iterable[Quirk]) -> Iterator[bytes]:
-    """The byte strings of which each request that a dialect reads contains at least one."""
-    for dialect in dialects:
-        yield from dialect.prefilters
-    for quirk in quirks:
-        if quirk.claims_scopes:
-            yield from (scope.encode() for scope in quirk.scopes)
-        yield from (x.scope.encode() for x in quirk.log_turns)
-
-
-def _log_turns(dialects: Iterable[Dialect], quirks: Iterable[Quirk]) -> Iterator[LogTurns]:
-    for dialect in dialects:
-        yield from dialect.log_turns
-    for quirk in quirks:
-        yield from quirk.log_turns
-
-
-def _by_scope(dialects: Sequence[Dialect], quirks: Iterable[Quirk]) -> dict[str, int]:
-    """The place of the dialect that claims the spans of a scope."""
+def _first_places(named: Iterable[Iterable[str]]) -> dict[str, int]:
+    """The first place at which each is named."""
     found: dict[str, int] = {}
-    for rank, dialect in enumerate(dialects):
-        claimed = [
-            scope
-            for x in quirks
-            if x.claims_scopes and x.under == dialect.name
-            for scope in x.scopes
-        ]
-        for scope in (*dialect.scopes, *claimed):
-            found.setdefault(scope, rank)
+    for place, names in enumerate(named):
+        for name in names:
+            found.setdefault(name, place)
     return found
 
 
-def _under(dialect: Dialect, quirks: Iterable[Quirk]) -> Quirks | None:
-    own = [x for x in quirks if x.under == dialect.name and (x.scopes or x.matches is not None)]
-    return Quirks.of(own) if own else None
+def _scopes(dialect: Dialect, under: Iterable[Quirk]) -> Iterator[str]:
+    """The scopes whose spans are a dialect's."""
+    yield from dialect.scopes
+    for quirk in under:
+        if quirk.claims_scopes:
+            yield from quirk.scopes
 
 
-def _refining(dialect: Dialect, quirks: Iterable[Quirk]) -> tuple[RefineTrace, ...]:
+def _refining(dialect: Dialect, under: Iterable[Quirk]) -> tuple[RefineTrace, ...]:
     """The functions that refine all steps of a dialect in a trace: those of its quirks, then its
     own.
     """
-    of_quirks = [x.refine_trace for x in quirks if x.under == dialect.name]
-    return tuple(x for x in (*of_quirks, dialect.refine_trace) if x is not None)
+    found = (*(x.refine_trace for x in under), dialect.refine_trace)
+    return tuple(x for x in found if x is not None)
 
 
-def _switches(dialect: Dialect, quirks: Iterable[Quirk]) -> Iterator[ContentSwitch]:
-    """The content switches of the quirks of a dialect."""
-    for quirk in quirks:
-        if quirk.under == dialect.name:
-            yield from quirk.content
+def _switches(dialect: Dialect, under: Iterable[Quirk]) -> tuple[ContentSwitch, ...]:
+    return (*dialect.content, *chain.from_iterable(x.content for x in under))
 
 
-def _most_common_first(prefilters: Iterable[bytes]) -> list[bytes]:
-    """Each string once, the most common first: it is likely to be found, and then the others need
-    no search.
+def _prefilters(dialects: Iterable[Dialect], quirks: Iterable[Quirk]) -> list[bytes]:
+    """The byte strings of which each request that a dialect reads contains at least one.
+
+    The most common come first: one is likely to be found, and then the others need no search.
     """
-    return [found for found, _ in Counter(prefilters).most_common()]
+    found = Counter(x for dialect in dialects for x in dialect.prefilters)
+    for quirk in quirks:
+        found.update(x.encode() for x in quirk.scopes if quirk.claims_scopes)
+        found.update(x.scope.encode() for x in quirk.log_turns)
+    return [x for x, _ in found.most_common()]
 
 
 _tried: list[Registry] = []
@@ -316,7 +327,12 @@ def _found() -> Registry:
 
 def own_dialects() -> tuple[Dialect, ...]:
     """The project's own dialects, in their order."""
-    return in_order(x.DIALECT for x in _modules() if hasattr(x, "DIALECT"))
+    return in_order(
+        dialect
+        for x in _modules()
+        for dialect in (*getattr(x, "DIALECTS", ()), getattr(x, "DIALECT", None))
+        if dialect is not None
+    )
 
 
 def own_quirks() -> tuple[Quirk, ...]:

@@ -5,7 +5,6 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
 
-from spanscore.dialects import keys
 from spanscore.dialects.affected_facts import with_damaged_facts
 from spanscore.dialects.dialect import NO_QUIRK, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, failure
@@ -37,8 +36,8 @@ from spanscore.dialects.forms.tool_results import (
     provider_answer,
     stated_answer,
 )
-from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_cut_or_redacted
-from spanscore.dialects.losses import Rereader
+from spanscore.dialects.forms.truncation import LAST_OF_MARKERS, is_cut_or_redacted, is_damaged
+from spanscore.dialects.losses import Rereader, is_noted, limits
 from spanscore.dialects.other_conventions import complete
 from spanscore.dialects.registry import Registry, registry
 from spanscore.dialects.span_names import configured
@@ -168,9 +167,9 @@ _OTHER_NAMES = frozenset({*_OTHER_SESSIONS, *_OTHER_USERS})
 _NAMING = (
     IDENTIFYING
     | AUTHORED
-    | frozenset({keys.SESSION_ID, keys.USER_ID, keys.ENDUSER_ID, keys.GEN_AI_CONVERSATION_ID})
+    | frozenset({"session.id", "user.id", "enduser.id", "gen_ai.conversation.id"})
 )
-_STATED = IDENTIFYING | AUTHORED | _OTHER_NAMES | TOKEN_DETAIL_KEYS | {keys.ENDUSER_ID}
+_STATED = IDENTIFYING | AUTHORED | _OTHER_NAMES | TOKEN_DETAIL_KEYS | {"enduser.id"}
 """What a span of any dialect may have beside its own attributes."""
 _TextField: TypeAlias = Literal["session_id", "user_id", "agent_name", "input_text", "output_text"]
 _HIDEABLE: Final[tuple[tuple[_TextField, tuple[StepFact, ...]], ...]] = (
@@ -224,15 +223,38 @@ def _read(spans: Iterable[Span], logs: Iterable[LogRecord]) -> Reading:
             steps.append(_read_one(dialects, dialect, span, context))
         elif (naming := _naming(dialects, span)) or span.dropped_attributes_count:
             steps.append(_step(span, "", {"kind": "other"} | naming))
-    steps = _with_results_opened(
-        with_damaged_facts(steps, known, logged, lambda: _rereader(claimed, logged))
-    )
+    steps = _with_results_opened(_with_losses(steps, known, logged, claimed))
     for name in dialects.refining.keys() & {x.name for x in claimed.values()}:
         steps = _refined(dialects, steps, name)
         moved = {x.span.span_id: x.span for x in steps}
         known = [moved.get(x.span_id, x) for x in known]
     steps = _with_parts(steps, known)
     return Reading(tuple(known), tuple(steps), len(known) - len(claimed), logged)
+
+
+def _with_losses(
+    steps: Iterable[Step],
+    spans: Sequence[Span],
+    logs: Mapping[str, Sequence[LogRecord]],
+    claimed: Container[str],
+) -> list[Step]:
+    """The steps, with the facts damaged that were cut, redacted or lost on the way."""
+    marked = [_with_marked_values(x) if x.kind == "tool" else x for x in steps]
+    if (cut_at := limits(spans, logs)) or is_noted(spans, logs):
+        return with_damaged_facts(marked, spans, logs, cut_at, _rereader(claimed, logs))
+    return marked
+
+
+def _with_marked_values(step: Step) -> Step:
+    """A tool's step, with arguments and result damaged where a marker in them shows that they were
+    cut or redacted.
+    """
+    facts: set[StepFact] = set()
+    if is_damaged(step.arguments):
+        facts.add("arguments")
+    if is_damaged(step.result):
+        facts.add("result")
+    return changed(step, damaged=step.damaged.union(facts)) if facts else step
 
 
 def _with_parts(steps: list[Step], known: Sequence[Span]) -> list[Step]:
@@ -318,9 +340,7 @@ def _naming(dialects: Registry, span: Span) -> Facts:
         add_missing(naming, of_dialect(span))
     own = any(x in attributes for x in configured().session_keys)
     if own or not attributes.keys().isdisjoint(_NAMING):
-        session = identity(
-            attributes.get(keys.SESSION_ID, attributes.get(keys.GEN_AI_CONVERSATION_ID))
-        )
+        session = identity(attributes.get("session.id", attributes.get("gen_ai.conversation.id")))
         naming |= {
             "session_id": session or naming.get("session_id"),
             "user_id": naming.get("user_id"),
@@ -348,12 +368,12 @@ def _add_stated(span: Span, facts: Facts) -> None:
     given_session = given_user = None
     if "given_session_id" in facts:
         given_session, given_user = pop_given(facts)
-    if given_session or keys.SESSION_ID in attributes:
+    if given_session or "session.id" in attributes:
         facts["session_id"] = (
-            given_session or identity(attributes[keys.SESSION_ID]) or facts.get("session_id")
+            given_session or identity(attributes["session.id"]) or facts.get("session_id")
         )
     _add_ids(span, facts)
-    user = given_user or attributes.get(keys.USER_ID, attributes.get(keys.ENDUSER_ID))
+    user = given_user or attributes.get("user.id", attributes.get("enduser.id"))
     if user is not None:
         facts["user_id"] = identity(user) or facts.get("user_id")
     if not attributes.keys().isdisjoint(AUTHORED):
@@ -379,7 +399,7 @@ def _add_ids(span: Span, facts: Facts) -> None:
 
 def _settle_result(span: Span, facts: Facts) -> None:
     """Add how a span ended that did not succeed, and leave bytes out of a tool's result."""
-    if span.status_code == STATUS_ERROR or keys.ERROR_TYPE in span.attributes:
+    if span.status_code == STATUS_ERROR or "error.type" in span.attributes:
         facts["ending"] = ending_of(span)
         if facts["kind"] != "tool":
             facts["error"] = facts.get("error") or status_error(span)
@@ -404,7 +424,7 @@ def _are_choices(attributes: Attributes, facts: Facts, output: Sequence[Message]
     """Whether a model's messages are answers to choose from, each whole."""
     if facts["kind"] != "model" or any(x.role != "assistant" or x.calls for x in output):
         return False
-    count = attributes.get(keys.GEN_AI_REQUEST_CHOICE_COUNT)
+    count = attributes.get("gen_ai.request.choice.count")
     if isinstance(count, int):
         return count > 1
     return len(facts.get("finish_reasons", ())) == len(output)

@@ -4,14 +4,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from spanscore.dialects import keys
 from spanscore.dialects.forms.messages import with_blocks
 from spanscore.dialects.forms.structure import as_object, objects, structure
 from spanscore.dialects.log_turns import LogTurns, Part, Unit, around, name_of, span_of, under
 from spanscore.model.json import dumps
 from spanscore.model.span import Attributes, LogRecord, Span, Value, changed, record
 
-_DETAILS, _CHOICE = keys.GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS, keys.GEN_AI_CHOICE
+_DETAILS, _CHOICE = "gen_ai.client.inference.operation.details", "gen_ai.choice"
 _MAX_BARE = 200
 _ORDER = ("system", "user", "assistant", "tool")  # in which a conversation goes on
 
@@ -27,7 +26,7 @@ def moved(span: Span, log: LogRecord) -> list[tuple[str, Mapping[str, Any]]]:
     if log.event_name != span.scope.name or not isinstance(log.body, dict):
         return []
     given = sorted(listed(log.body, "input"), key=lambda x: _ORDER.index(x["role"]))
-    events = [_event(x, keys.GEN_AI_INPUT_MESSAGES, f"gen_ai.{x['role']}.message") for x in given]
+    events = [_event(x, "gen_ai.input.messages", f"gen_ai.{x['role']}.message") for x in given]
     for message in listed(log.body, "output"):
         content = message.get("content")
         # an answer before this one
@@ -37,8 +36,8 @@ def moved(span: Span, log: LogRecord) -> list[tuple[str, Mapping[str, Any]]]:
             at,
             _event(
                 message,
-                keys.GEN_AI_OUTPUT_MESSAGES,
-                keys.GEN_AI_ASSISTANT_MESSAGE if earlier else _CHOICE,
+                "gen_ai.output.messages",
+                "gen_ai.assistant.message" if earlier else _CHOICE,
             ),
         )
     return events
@@ -118,7 +117,7 @@ def _event(message: dict[str, Any], attribute: str, name: str) -> tuple[str, Map
     if isinstance(content, dict):
         return name, with_blocks(content)
     if isinstance(content, str) and message["role"] == "system":
-        return _DETAILS, {keys.GEN_AI_SYSTEM_INSTRUCTIONS: content}
+        return _DETAILS, {"gen_ai.system_instructions": content}
     if isinstance(content, str) and _are_messages(structure(content).value):
         return _DETAILS, {attribute: content}
     return name, with_blocks({"message" if name == _CHOICE else "content": content})
@@ -180,8 +179,8 @@ def _is_moved(log: LogRecord) -> bool:
 def _span(unit: str, log: LogRecord, attributes: Attributes) -> Span:
     """The span that a record stands for; it has the session that the record names."""
     span = span_of(unit, name_of(log), log, identity=log.span_id)
-    session = log.attributes.get(keys.SESSION_ID)
-    named: Attributes = {} if session is None else {keys.SESSION_ID: session}
+    session = log.attributes.get("session.id")
+    named: Attributes = {} if session is None else {"session.id": session}
     return changed(span, attributes={**named, **attributes})
 
 

@@ -1,12 +1,13 @@
 """OpenInference (Arize Phoenix): a span kind, flattened messages, and the inputs and outputs of
 decorated functions.
+
+`traceai`: traceAI (Future AGI): OpenInference's attributes under names of the conventions.
 """
 
 import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from spanscore.dialects import keys
 from spanscore.dialects.conventions import adot
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, IgnoredSpans, Quirk
 from spanscore.dialects.forms import langchain_messages, provider_bodies
@@ -33,12 +34,12 @@ from spanscore.dialects.forms.structure import (
     structure,
     text,
 )
-from spanscore.model.span import Attributes, LogRecord, Span, Value
+from spanscore.model.span import Attributes, LogRecord, Span, Value, changed
 from spanscore.model.step import Message, StepKind
 from spanscore.model.trace import Tool
 
-_GIVEN_TOKENS = (keys.LLM_TOKEN_COUNT_PROMPT, keys.GEN_AI_USAGE_INPUT_TOKENS)
-_PRODUCED_TOKENS = (keys.LLM_TOKEN_COUNT_COMPLETION, keys.GEN_AI_USAGE_OUTPUT_TOKENS)
+_GIVEN_TOKENS = ("llm.token_count.prompt", "gen_ai.usage.input_tokens")
+_PRODUCED_TOKENS = ("llm.token_count.completion", "gen_ai.usage.output_tokens")
 _RESPONSE_ID = re.compile(r'\{"id": ?"((?:chatcmpl-|resp_|msg_|gen-)[^"\\]{1,200})"')
 _KINDS: Final[dict[str, StepKind]] = {
     "LLM": "model",
@@ -64,8 +65,8 @@ _HIDING = (
     " options of a trace config"
 )
 _PLACES = (
-    _Place("input", keys.INPUT_VALUE, keys.LLM_INPUT_MESSAGES_PREFIX, "user"),
-    _Place("output", keys.OUTPUT_VALUE, keys.LLM_OUTPUT_MESSAGES_PREFIX, "assistant"),
+    _Place("input", "input.value", "llm.input_messages.", "user"),
+    _Place("output", "output.value", "llm.output_messages.", "assistant"),
 )
 _GIVEN, _PRODUCED = (
     adot.Names(place.value, f"{place.flat}{{}}.message.role", f"{place.flat}{{}}.message.content")
@@ -81,7 +82,7 @@ def restore(span: Span, logs: Sequence[LogRecord]) -> Span:
 def read(span: Span, context: Context) -> Facts:
     """The facts of an OpenInference span."""
     attributes, quirk = span.attributes, context.quirk
-    facts: Facts = {"kind": _kind(span), "session_id": identity(attributes.get(keys.SESSION_ID))}
+    facts: Facts = {"kind": _kind(span), "session_id": identity(attributes.get("session.id"))}
     quirk.place(span, facts, context.outermost)
     kind = facts["kind"]
     if kind == "model":
@@ -96,7 +97,7 @@ def read(span: Span, context: Context) -> Facts:
 
 
 def _kind(span: Span) -> StepKind:
-    return _KINDS.get(str(span.attributes.get(keys.OPENINFERENCE_SPAN_KIND)).upper(), "other")
+    return _KINDS.get(str(span.attributes.get("openinference.span.kind")).upper(), "other")
 
 
 def _read_model(span: Span, quirk: Quirk, facts: Facts) -> None:
@@ -106,33 +107,33 @@ def _read_model(span: Span, quirk: Quirk, facts: Facts) -> None:
         if not facts[place.side]:
             _read_side(span, place, quirk, facts)
     facts["output"] = provider_bodies.with_reasoning(
-        facts["output"], attributes.get(keys.OUTPUT_VALUE)
+        facts["output"], attributes.get("output.value")
     )
     facts["tools"] = _flat_tools(attributes) or provider_bodies.offered_in_bodies(
-        attributes.get(keys.INPUT_VALUE), attributes.get(keys.OUTPUT_VALUE)
+        attributes.get("input.value"), attributes.get("output.value")
     )
     if not any(x.role == "system" for x in facts["input"] or ()):
-        facts["system"] = provider_bodies.system(attributes.get(keys.INPUT_VALUE))
-    facts["model"] = text(attributes.get(keys.LLM_RESPONSE_MODEL_NAME)) or text(
-        attributes.get(keys.LLM_MODEL_NAME)
+        facts["system"] = provider_bodies.system(attributes.get("input.value"))
+    facts["model"] = text(attributes.get("llm.response.model_name")) or text(
+        attributes.get("llm.model_name")
     )
     facts["input_tokens"] = first_count(attributes, _GIVEN_TOKENS)
     facts["output_tokens"] = first_count(attributes, _PRODUCED_TOKENS)
     facts["response_id"] = _response_id(span)
-    reason = text(attributes.get(keys.LLM_FINISH_REASON))
+    reason = text(attributes.get("llm.finish_reason"))
     facts["finish_reasons"] = (reason,) if reason else ()
 
 
 def _response_id(span: Span) -> str | None:
     """The id of a response that the SDK's instrumentation keeps as it came."""
-    raw = span.attributes.get(keys.OUTPUT_VALUE)
+    raw = span.attributes.get("output.value")
     found = _RESPONSE_ID.match(raw) if isinstance(raw, str) else None
     return None if found is None else found[1]
 
 
 def _flat_tools(attributes: Attributes) -> tuple[Tool, ...]:
     """The tools on offer that a span lists, each definition in an attribute of its own."""
-    listed = [x.get("json_schema") for x in _objects(attributes, keys.LLM_TOOLS_PREFIX, "tool")]
+    listed = [x.get("json_schema") for x in _objects(attributes, "llm.tools.", "tool")]
     return tuple(tool for definition in listed for tool in tools(definition) or ())
 
 
@@ -200,10 +201,10 @@ def _flat_part(part: dict[str, Any]) -> dict[str, Any]:
 
 def _read_tool(span: Span, facts: Facts) -> None:
     attributes = span.attributes
-    facts["tool_name"] = text(attributes.get(keys.TOOL_NAME)) or text(span.name)
-    facts["call_id"] = call_id(attributes.get(keys.TOOL_ID))
+    facts["tool_name"] = text(attributes.get("tool.name")) or text(span.name)
+    facts["call_id"] = call_id(attributes.get("tool.id"))
     facts["error"] = status_error(span)
-    given, returned = attributes.get(keys.INPUT_VALUE), attributes.get(keys.OUTPUT_VALUE)
+    given, returned = attributes.get("input.value"), attributes.get("output.value")
     if is_redacted(given):
         add_damaged(facts, "arguments")
     elif given is not None:
@@ -215,7 +216,7 @@ def _read_tool(span: Span, facts: Facts) -> None:
 
 
 def _read_arguments(span: Span, given: Value, facts: Facts) -> None:
-    plain = span.attributes.get(keys.INPUT_MIME_TYPE) == "text/plain"
+    plain = span.attributes.get("input.mime_type") == "text/plain"
     value = opened(given, scalars=False) if plain and given != "" else arguments(given)
     if isinstance(value, dict):
         facts["arguments"] = value
@@ -224,15 +225,15 @@ def _read_arguments(span: Span, given: Value, facts: Facts) -> None:
 
 
 def _read_result(span: Span, returned: Value, facts: Facts) -> None:
-    plain = span.attributes.get(keys.OUTPUT_MIME_TYPE) == "text/plain"
+    plain = span.attributes.get("output.mime_type") == "text/plain"
     facts["result"], facts["has_result"] = opened(returned, scalars=not plain), True
 
 
 def _read_retrieval(attributes: Attributes, facts: Facts) -> None:
-    facts["query"] = text(attributes.get(keys.INPUT_VALUE))
-    found = _objects(attributes, keys.RETRIEVAL_DOCUMENTS_PREFIX, "document")
+    facts["query"] = text(attributes.get("input.value"))
+    found = _objects(attributes, "retrieval.documents.", "document")
     if not found:
-        listed = objects(structure(attributes.get(keys.RETRIEVAL_DOCUMENTS)).value)
+        listed = objects(structure(attributes.get("retrieval.documents")).value)
         found = [x["document"] for x in listed if isinstance(x.get("document"), dict)]
     facts["documents"] = tuple(found)
 
@@ -242,9 +243,9 @@ def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
     and returned.
     """
     attributes = span.attributes
-    given, returned = attributes.get(keys.INPUT_VALUE), attributes.get(keys.OUTPUT_VALUE)
+    given, returned = attributes.get("input.value"), attributes.get("output.value")
     names = object_at(attributes, "metadata")
-    facts["agent_name"] = text(attributes.get(keys.AGENT_NAME)) or text(names.get("lc_agent_name"))
+    facts["agent_name"] = text(attributes.get("agent.name")) or text(names.get("lc_agent_name"))
     if facts["kind"] == "agent":
         facts["agent_name"] = facts["agent_name"] or quirk.agent_name(span)
         facts["tools"] = _flat_tools(attributes) or None
@@ -253,7 +254,7 @@ def _read_function(span: Span, quirk: Quirk, facts: Facts) -> None:
     read_names(names, facts)
     facts["input"] = quirk.messages(span, "input", facts)
     facts["output"] = langchain_messages.after_question(quirk.messages(span, "output", facts))
-    facts["input_text"] = _plain(given, attributes.get(keys.INPUT_MIME_TYPE))
+    facts["input_text"] = _plain(given, attributes.get("input.mime_type"))
     _read_returned(span, returned, quirk, facts)
     if is_redacted(given):
         add_damaged(facts, "input")
@@ -275,7 +276,7 @@ def _read_returned(span: Span, returned: Value, quirk: Quirk, facts: Facts) -> N
     """What a function returned: text, or another value than messages as JSON, if no framework keeps
     its state there.
     """
-    recorded = _recorded(returned, span.attributes.get(keys.OUTPUT_MIME_TYPE))
+    recorded = _recorded(returned, span.attributes.get("output.mime_type"))
     value = unwrapped(recorded.value, quirk.envelope)
     facts["output_text"] = value if isinstance(value, str) else None
     if not facts.get("output") and not recorded.damaged and not quirk.returns_state:
@@ -289,13 +290,13 @@ def _recorded(value: Value, mime_type: Value) -> Parsed:
     return structure(value) if mime_type == "application/json" else Parsed(value)
 
 
-DIALECT = Dialect(
+_DIALECT = Dialect(
     "openinference",
     read,
     restore=restore,
-    keys=(keys.OPENINFERENCE_SPAN_KIND,),
+    keys=("openinference.span.kind",),
     prefilters=(b"openinference.span.kind",),
-    ignored=IgnoredSpans(values=((keys.OPENINFERENCE_SPAN_KIND, "EVALUATOR"),)),
+    ignored=IgnoredSpans(values=(("openinference.span.kind", "EVALUATOR"),)),
     content=(
         ContentSwitch(_HIDING),
         ContentSwitch(
@@ -304,3 +305,65 @@ DIALECT = Dialect(
         ),
     ),
 )
+
+
+_KIND = "gen_ai.span.kind"
+_NAMES = {
+    _KIND: "openinference.span.kind",
+    "gen_ai.agent.name": "agent.name",
+    "gen_ai.request.model": "llm.model_name",
+    "gen_ai.response.model": "llm.response.model_name",
+    "gen_ai.tool.call.id": "tool.id",
+    "gen_ai.tool.name": "tool.name",
+}
+_PREFIXES = {
+    "gen_ai.input.messages.": "llm.input_messages.",
+    "gen_ai.output.messages.": "llm.output_messages.",
+    "gen_ai.tool.definitions.": "llm.tools.",
+}
+_OF_OTHERS = frozenset({"gen_ai.operation.name", "gen_ai.input.messages", "gen_ai.output.messages"})
+_MESSAGES = ("llm.input_messages.", "llm.output_messages.")
+_FIRST_TEXTS = frozenset({"input.value", "output.value"})
+
+
+def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
+    """Whether a span states a kind, and has nothing of the conventions that it replaces."""
+    return _KIND in span.attributes and _OF_OTHERS.isdisjoint(span.attributes)
+
+
+def read_traceai(span: Span, context: Context) -> Facts:
+    """The facts of one of its spans.
+
+    A model's `input.value` is the text of its first message, mostly the system prompt, and its
+    `output.value` a line that prints its calls: neither counts beside messages.
+    """
+    named = {_renamed(key): value for key, value in span.attributes.items()}
+    may_repeat = span.dropped_attributes_count or any(x.startswith(_MESSAGES) for x in named)
+    if span.attributes.get(_KIND) == "LLM" and may_repeat:
+        named = {key: value for key, value in named.items() if key not in _FIRST_TEXTS}
+    return read(changed(span, attributes=named), context)
+
+
+def _renamed(key: str) -> str:
+    for prefix, name in _PREFIXES.items():
+        if key.startswith(prefix):
+            return name + key.removeprefix(prefix)
+    return _NAMES.get(key, key)
+
+
+_TRACEAI = Dialect(
+    "traceai",
+    read_traceai,
+    matches=matches,
+    matching_keys=(_KIND,),
+    prefilters=(_KIND.encode(),),
+    content=(
+        ContentSwitch(
+            "unset FI_HIDE_INPUTS, FI_HIDE_OUTPUTS and their like, or the same options of a trace"
+            " config"
+        ),
+    ),
+)
+
+
+DIALECTS = (_DIALECT, _TRACEAI)

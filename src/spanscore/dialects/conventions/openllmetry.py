@@ -5,7 +5,6 @@ decorators.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from spanscore.dialects import keys
 from spanscore.dialects.conventions import adot, semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms import langchain_messages, messages
@@ -45,19 +44,19 @@ _REQUEST_TYPES: Final[dict[str, StepKind]] = {
     "rerank": "other",
 }
 _SIDES: Final[tuple[tuple[Side, str, str], ...]] = (
-    ("input", keys.GEN_AI_PROMPT_PREFIX, "user"),
-    ("output", keys.GEN_AI_COMPLETION_PREFIX, "assistant"),
+    ("input", "gen_ai.prompt.", "user"),
+    ("output", "gen_ai.completion.", "assistant"),
 )
 _MESSAGES = frozenset(
-    {keys.GEN_AI_PROMPT_0_ROLE, keys.GEN_AI_PROMPT_0_CONTENT, keys.GEN_AI_COMPLETION_0_CONTENT}
+    {"gen_ai.prompt.0.role", "gen_ai.prompt.0.content", "gen_ai.completion.0.content"}
 )
-_ENTITY = frozenset({keys.TRACELOOP_ENTITY_INPUT, keys.TRACELOOP_ENTITY_OUTPUT})
-_PREFIXES = ("traceloop.", keys.LLM_REQUEST_PREFIX)
-_FUNCTIONS = keys.LLM_REQUEST_FUNCTIONS_PREFIX
-_ASSOCIATION = keys.TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX
+_ENTITY = frozenset({"traceloop.entity.input", "traceloop.entity.output"})
+_PREFIXES = ("traceloop.", "llm.request.")
+_FUNCTIONS = "llm.request.functions."
+_ASSOCIATION = "traceloop.association.properties."
 _SESSIONS = (
     *(_ASSOCIATION + x for x in ("session_id", "sessionId")),
-    keys.GEN_AI_CONVERSATION_ID,
+    "gen_ai.conversation.id",
     *(
         _ASSOCIATION + x
         for x in ("conversation_id", "conversationId", "chat_id", "chatId", "thread_id", "threadId")
@@ -67,23 +66,17 @@ _SESSIONS = (
 application sets.
 """
 
-_GIVEN = adot.Names(
-    keys.TRACELOOP_ENTITY_INPUT, "gen_ai.prompt.{}.role", "gen_ai.prompt.{}.content"
-)
+_GIVEN = adot.Names("traceloop.entity.input", "gen_ai.prompt.{}.role", "gen_ai.prompt.{}.content")
 _PRODUCED = adot.Names(
-    keys.TRACELOOP_ENTITY_OUTPUT, "gen_ai.completion.{}.role", "gen_ai.completion.{}.content"
+    "traceloop.entity.output", "gen_ai.completion.{}.role", "gen_ai.completion.{}.content"
 )
-_USERS = (*(_ASSOCIATION + x for x in ("user_id", "userId")), keys.GEN_AI_USER)
+_USERS = (*(_ASSOCIATION + x for x in ("user_id", "userId")), "gen_ai.user")
 
 
 def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     """Whether the span has an attribute of Traceloop's, or messages in indexed attributes."""
-    joined = "\n".join(span.attributes)  # quicker to search than key by key, for every span
-    if ("traceloop." in joined or keys.LLM_REQUEST_PREFIX in joined) and any(
-        x.startswith(_PREFIXES) for x in span.attributes
-    ):
-        return True
-    return not span.attributes.keys().isdisjoint(_MESSAGES)
+    attributes = span.attributes
+    return not _MESSAGES.isdisjoint(attributes) or any(x.startswith(_PREFIXES) for x in attributes)
 
 
 def restore(span: Span, logs: Sequence[LogRecord]) -> Span:
@@ -110,14 +103,14 @@ def read(span: Span, context: Context) -> Facts:
 
 def _kind(attributes: Attributes) -> StepKind | None:
     """The kind by Traceloop's own attributes; None where the span has only the conventions'."""
-    stated = _KINDS.get(str(attributes.get(keys.TRACELOOP_SPAN_KIND)))
-    stated = stated or _REQUEST_TYPES.get(str(attributes.get(keys.LLM_REQUEST_TYPE)))
+    stated = _KINDS.get(str(attributes.get("traceloop.span.kind")))
+    stated = stated or _REQUEST_TYPES.get(str(attributes.get("llm.request.type")))
     if stated is not None:
         return stated
     if not _MESSAGES.isdisjoint(attributes):
         return "model"
-    is_entity = keys.TRACELOOP_SPAN_KIND not in attributes and not _ENTITY.isdisjoint(attributes)
-    return "workflow" if is_entity and keys.GEN_AI_OPERATION_NAME not in attributes else None
+    is_entity = "traceloop.span.kind" not in attributes and not _ENTITY.isdisjoint(attributes)
+    return "workflow" if is_entity and "gen_ai.operation.name" not in attributes else None
 
 
 def _read_association(attributes: Attributes, facts: Facts) -> None:
@@ -179,14 +172,14 @@ def _message(item: dict[str, Any], role: str) -> Message | None:
 
 def _read_tool(span: Span, facts: Facts) -> None:
     attributes = span.attributes
-    entity = text(attributes.get(keys.TRACELOOP_ENTITY_NAME))
-    facts["tool_name"] = text(attributes.get(keys.GEN_AI_TOOL_NAME)) or entity
+    entity = text(attributes.get("traceloop.entity.name"))
+    facts["tool_name"] = text(attributes.get("gen_ai.tool.name")) or entity
     facts["error"] = status_error(span)
-    for key in (keys.GEN_AI_TOOL_CALL_ARGUMENTS, keys.TRACELOOP_ENTITY_INPUT):
+    for key in ("gen_ai.tool.call.arguments", "traceloop.entity.input"):
         if (given := attributes.get(key)) is not None:
             _read_arguments(given, facts)
             break
-    for key in (keys.GEN_AI_TOOL_CALL_RESULT, keys.TRACELOOP_ENTITY_OUTPUT):
+    for key in ("gen_ai.tool.call.result", "traceloop.entity.output"):
         if (returned := attributes.get(key)) is not None:
             facts["result"], facts["has_result"] = opened(returned), True
             break
@@ -205,14 +198,14 @@ def _read_entity(attributes: Attributes, facts: Facts, *, outermost: bool) -> No
     needed.
     """
     if facts["kind"] == "agent":
-        named = text(attributes.get(keys.TRACELOOP_ENTITY_NAME)) or ""
+        named = text(attributes.get("traceloop.entity.name")) or ""
         facts["agent_name"] = (
             facts.get("agent_name") or langchain_messages.graph_name(named) or None
         )
     elif not outermost:
         return
-    called = structure(attributes.get(keys.TRACELOOP_ENTITY_INPUT)).value
-    returned, is_cut = structure(attributes.get(keys.TRACELOOP_ENTITY_OUTPUT))
+    called = structure(attributes.get("traceloop.entity.input")).value
+    returned, is_cut = structure(attributes.get("traceloop.entity.output"))
     if is_call(called):
         _read_conversation(only_argument(called), returned, facts)
         if not facts.get("output") and not is_cut:
@@ -248,6 +241,7 @@ DIALECT = Dialect(
     "openllmetry",
     read,
     matches=matches,
+    matching_keys=(*_PREFIXES, *sorted(_MESSAGES)),
     restore=restore,
     prefilters=(b"traceloop.", b"llm.request.", b"gen_ai."),
     content=(ContentSwitch("set TRACELOOP_TRACE_CONTENT=true"),),

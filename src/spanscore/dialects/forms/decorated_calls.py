@@ -1,16 +1,20 @@
 """Function calls recorded by decorators and wrappers."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import Any, TypeGuard
 
 from spanscore.dialects.forms import langchain_messages
 from spanscore.dialects.forms.arguments import arguments
+from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
     Parsed,
     as_list,
+    as_object,
     is_address,
     is_redacted,
     opened,
@@ -20,8 +24,8 @@ from spanscore.dialects.forms.structure import (
 from spanscore.dialects.forms.tool_results import tool_output
 from spanscore.dialects.forms.truncation import is_cut_or_redacted, mended
 from spanscore.model.json import dumps, loads
-from spanscore.model.span import Span, Value
-from spanscore.model.step import Message, StepFact
+from spanscore.model.span import Attributes, Span, Value
+from spanscore.model.step import Message, Step, StepFact
 
 _LISTS = ("input", "output", "choices")
 _CALL = frozenset({"args", "kwargs"})
@@ -145,6 +149,22 @@ def read_result(returned: Value, facts: Facts, *, envelope: str | None = None) -
     facts["result"], facts["has_result"] = value, True
 
 
+def read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
+    """What a retriever's span records: the query, or the first text, that it was given, and a list,
+    or the one in an object, of what it found.
+    """
+    request, found = recorded(given).value, structure(returned).value
+    if is_call(request):
+        request = only_argument(request)
+    asked = message(as_object(request).get("query"), "user")
+    values = request.values() if isinstance(request, dict) else (request,)
+    query = None if asked is None else asked.text
+    facts["query"] = query or next((x for x in values if isinstance(x, str)), None)
+    if isinstance(found, dict):
+        found = found.get("documents", found.get("output"))
+    facts["documents"] = tuple(as_list(found))
+
+
 def is_call(value: Any) -> TypeGuard[dict[str, Any]]:
     """Whether it is what decorators record of a function's call: `{"args": […], "kwargs": {…}}`."""
     return isinstance(value, dict) and value.keys() == _CALL
@@ -164,10 +184,7 @@ def only_argument(call: dict[str, Any]) -> Any:
     several.
     """
     args, kwargs = call.get("args"), call.get("kwargs")
-    values = [
-        *(as_list(args)),
-        *(kwargs.values() if isinstance(kwargs, dict) else ()),
-    ]
+    values = [*(as_list(args)), *(kwargs.values() if isinstance(kwargs, dict) else ())]
     return values[0] if len(values) == 1 else None
 
 
@@ -209,3 +226,63 @@ def _only_text(value: Any) -> str | None:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value and not is_address(value) else None
+
+
+_BEGINNINGS = ("{", "[", '"')
+
+
+def keep_json_text(
+    steps: Sequence[Step], recorded: Callable[[Attributes], tuple[Value, Value]]
+) -> list[Step]:
+    """The steps; a question or answer that was read as a value is text if a model call below has
+    exactly that text.
+
+    `recorded` gives what an agent's span recorded of both, of which a value and a text that is JSON
+    look alike.
+    """
+    unsure = {
+        x.span.span_id: tuple(map(_text_json_text, recorded(x.span.attributes)))
+        for x in steps
+        if _is_read(x)
+    }
+    changed = {x.span.span_id: x for x in steps}
+    for model in steps:
+        above = model.span.parent_span_id
+        if model.kind != "model" or above not in unsure:
+            continue
+        question, answer = unsure[above]
+        step = changed[above]
+        if question is not None and question == _last(model.input, "user"):
+            step = _with_question(step, question)
+        if answer is not None and answer == _last(model.output, "assistant"):
+            step = _with_answer(step, answer)
+        changed[above] = step
+    return list(changed.values())
+
+
+def _with_question(step: Step, question: str) -> Step:
+    if not step.input and not step.input_text:
+        return step
+    return replace(step, input=None, input_text=question, damaged=step.damaged - {"input"})
+
+
+def _with_answer(step: Step, answer: str) -> Step:
+    if not step.output and not step.output_text and not step.output_json:
+        return step
+    return replace(step, output=None, output_text=answer, output_json=None)
+
+
+def _is_read(step: Step) -> bool:
+    """Whether the step records a question or an answer as an agent's, or as that of a function
+    around one.
+    """
+    content = step.input or step.output or step.input_text or step.output_text or step.output_json
+    return step.kind in {"agent", "workflow"} and bool(content)
+
+
+def _text_json_text(value: Value) -> str | None:
+    return value if isinstance(value, str) and value.startswith(_BEGINNINGS) else None
+
+
+def _last(messages: Sequence[Message] | None, role: str) -> str | None:
+    return next((x.text for x in reversed(messages or ()) if x.role == role), None)

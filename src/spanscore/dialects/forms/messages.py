@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from spanscore.dialects import keys
 from spanscore.dialects.forms.attachments import without_bytes
 from spanscore.dialects.forms.message_parts import (
     KEYS,
@@ -432,14 +431,7 @@ def _plain_result(part: dict[str, Any]) -> ToolResult | None:
 
 
 UNUSUAL = frozenset(
-    {
-        "message",
-        "toolCalls",
-        "toolCallId",
-        "toolName",
-        "additional_kwargs",
-        keys.GEN_AI_EVENT_CONTENT,
-    }
+    {"message", "toolCalls", "toolCallId", "toolName", "additional_kwargs", "gen_ai.event.content"}
 )
 """Keys of which a message of a rare outline has at least one; so most messages are spared the
 closer look.
@@ -500,7 +492,7 @@ def _unwrapped(item: Mapping[str, Any]) -> Mapping[str, Any]:
     for _ in range(_MAX_WRAPPERS):
         if "content" in item or "parts" in item:
             break
-        payload = structure(item.get(keys.GEN_AI_EVENT_CONTENT)).value
+        payload = structure(item.get("gen_ai.event.content")).value
         inner = payload if isinstance(payload, dict) else item.get("message")
         if not isinstance(inner, dict):
             break

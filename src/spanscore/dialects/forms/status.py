@@ -1,6 +1,5 @@
 """Errors of failed spans."""
 
-from spanscore.dialects import keys
 from spanscore.dialects.forms.arguments import failure, result
 from spanscore.dialects.forms.messages import blocks
 from spanscore.dialects.forms.structure import text
@@ -20,10 +19,10 @@ def ending_of(span: Span) -> Ending | None:
     What waits for a person, or was cancelled, raises an exception too.
     """
     attributes = span.attributes
-    if span.status_code != STATUS_ERROR and keys.ERROR_TYPE not in attributes:
+    if span.status_code != STATUS_ERROR and "error.type" not in attributes:
         return None
     raised = [x.attributes.get("exception.type") for x in span.events if x.name == "exception"]
-    for stated in (*raised, attributes.get(keys.ERROR_TYPE)):
+    for stated in (*raised, attributes.get("error.type")):
         name = stated.rpartition(".")[2] if isinstance(stated, str) else ""
         if name in _WAITING:
             return "waiting"
@@ -46,9 +45,7 @@ def status_error(span: Span) -> str | None:
             if text(stated):
                 return _without_blocks(str(stated))
     return (
-        _without_blocks(span.status_message)
-        or text(span.attributes.get(keys.ERROR_TYPE))
-        or "error"
+        _without_blocks(span.status_message) or text(span.attributes.get("error.type")) or "error"
     )
 
 

@@ -10,20 +10,6 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, cast
 import orjson
 
 from spanscore.dialects.forms.repeats import lately
-from spanscore.dialects.keys import (
-    GEN_AI_USAGE_CACHE_CREATION_INPUT_TOKENS,
-    GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
-    GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS,
-    GEN_AI_USAGE_COMPLETION_TOKENS,
-    GEN_AI_USAGE_INPUT_TOKENS,
-    GEN_AI_USAGE_OUTPUT_TOKENS,
-    GEN_AI_USAGE_PROMPT_TOKENS,
-    GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
-    LLM_TOKEN_COUNT_COMPLETION,
-    LLM_TOKEN_COUNT_PROMPT,
-    SESSION_ID,
-    USER_ID,
-)
 from spanscore.model.json import Json, dumps, exact, loads
 from spanscore.model.span import Attributes, Value
 from spanscore.model.step import Ending, Message, Part, StepFact, StepKind
@@ -612,19 +598,19 @@ def first_count(attributes: Mapping[str, Any], keys: Iterable[str]) -> int | Non
 
 TOKEN_DETAILS: Final[Mapping[TokenDetail, tuple[str, ...]]] = {
     "cache_read_tokens": (
-        GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
+        "gen_ai.usage.cache_read.input_tokens",
         "gen_ai.usage.cache_read_input_tokens",
         "llm.token_count.prompt_details.cache_read",
     ),
     "cache_write_tokens": (
-        GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS,
-        GEN_AI_USAGE_CACHE_CREATION_INPUT_TOKENS,
+        "gen_ai.usage.cache_write.input_tokens",
+        "gen_ai.usage.cache_creation.input_tokens",
         "gen_ai.usage.cache_write_input_tokens",
         "gen_ai.usage.cache_creation_input_tokens",
         "llm.token_count.prompt_details.cache_write",
     ),
     "reasoning_tokens": (
-        GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
+        "gen_ai.usage.reasoning.output_tokens",
         "gen_ai.usage.reasoning_tokens",
         "gen_ai.usage.details.reasoning_tokens",
         "llm.token_count.completion_details.reasoning",
@@ -653,18 +639,14 @@ _USAGE: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
 _COUNTED: Final[tuple[tuple[TokenCount, tuple[str, ...]], ...]] = (
     (
         "input_tokens",
-        (
-            GEN_AI_USAGE_INPUT_TOKENS,
-            GEN_AI_USAGE_PROMPT_TOKENS,
-            LLM_TOKEN_COUNT_PROMPT,
-        ),
+        ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),
     ),
     (
         "output_tokens",
         (
-            GEN_AI_USAGE_OUTPUT_TOKENS,
-            GEN_AI_USAGE_COMPLETION_TOKENS,
-            LLM_TOKEN_COUNT_COMPLETION,
+            "gen_ai.usage.output_tokens",
+            "gen_ai.usage.completion_tokens",
+            "llm.token_count.completion",
         ),
     ),
 )
@@ -728,7 +710,7 @@ USERS = (
 attributes.
 """
 
-IDENTIFYING = frozenset({SESSION_ID, USER_ID, *SESSIONS, *USERS})
+IDENTIFYING = frozenset({"session.id", "user.id", *SESSIONS, *USERS})
 _NAMES: Final[tuple[tuple[Literal["session_id", "user_id"], tuple[str, ...]], ...]] = (
     ("session_id", ("session_id", "conversation_id", "thread_id")),
     ("user_id", ("user_id",)),

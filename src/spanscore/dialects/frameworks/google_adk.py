@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from spanscore.dialects import keys
 from spanscore.dialects.conventions import openinference, semconv
 from spanscore.dialects.dialect import (
     CAPTURE,
@@ -52,9 +51,7 @@ from spanscore.model.trace import RequestedCall
 
 _SCOPE = "gcp.vertex.agent"
 _AGENT_SPAN, _GENERATION = "invoke_agent ", "generate_content"
-_OF_AGENT = frozenset(
-    {keys.GEN_AI_AGENT_NAME, keys.GEN_AI_CONVERSATION_ID, keys.SESSION_ID, keys.USER_ID}
-)
+_OF_AGENT = frozenset({"gen_ai.agent.name", "gen_ai.conversation.id", "session.id", "user.id"})
 """What an agent's span has of its own where model calls wrote into it."""
 
 _REQUEST, _RESPONSE = "gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response"
@@ -74,18 +71,18 @@ _TYPESCRIPT = '"usageMetadata":'
 have backslashes.
 """
 
-_OPENINFERENCE = keys.OPENINFERENCE_SPAN_KIND
+_OPENINFERENCE = "openinference.span.kind"
 
 _OPENINFERENCE_SCOPE = "openinference.instrumentation.google_adk"
-_FLAT = keys.LLM_INPUT_MESSAGES_PREFIX
+_FLAT = "llm.input_messages."
 _RETOLD = ("For context:\n", "For context: below is a transcript of what another agent did")
 # what a tool that waits for it seems to return
 _UNCONFIRMED = "This tool call requires confirmation"
 _CONTENT_KEYS = frozenset({"contents", "tool_calls"})
 _RESULT_KEYS = frozenset({"content", "name", "tool_call_id"})
 _RUN_SIDES: Final[tuple[tuple[Side, str, str, str], ...]] = (
-    ("input", keys.INPUT_VALUE, "new_message", "user"),
-    ("output", keys.OUTPUT_VALUE, "content", "assistant"),
+    ("input", "input.value", "new_message", "user"),
+    ("output", "output.value", "content", "assistant"),
 )
 """Of each side of a run: the attribute, the member of the object in it that is a message, and its
 role.
@@ -138,8 +135,8 @@ def _complete_tool(span: Span, facts: Facts) -> None:
     if waits(facts.get("result")):
         facts["result"], facts["has_result"] = None, False
     if (
-        keys.INPUT_VALUE not in span.attributes
-        and keys.TOOL_NAME in span.attributes
+        "input.value" not in span.attributes
+        and "tool.name" in span.attributes
         and not span.dropped_attributes_count
     ):
         facts["arguments"] = {}
@@ -169,8 +166,8 @@ def _overlaps(item: Mapping[str, Any]) -> bool:
 
 def _complete_model(span: Span, facts: Facts) -> None:
     """The messages of the whole request and response, since flattened ones overlap."""
-    given = object_at(span.attributes, keys.INPUT_VALUE)
-    returned = object_at(span.attributes, keys.OUTPUT_VALUE)
+    given = object_at(span.attributes, "input.value")
+    returned = object_at(span.attributes, "output.value")
     if isinstance(given.get("contents"), list):
         facts["input"], facts["system"] = messages(given["contents"]).messages, system_of(given)
         facts["tools"] = facts.get("tools") or configured_tools(given)
@@ -187,9 +184,9 @@ def _complete_model(span: Span, facts: Facts) -> None:
 
 
 OPENINFERENCE = Quirk(
-    name="google_adk",
-    under="openinference",
-    scopes=(_OPENINFERENCE_SCOPE,),
+    "google_adk",
+    "openinference",
+    (_OPENINFERENCE_SCOPE,),
     items=without_overlaps,
     complete=complete_openinference,
     returns_state=True,
@@ -257,7 +254,7 @@ def _read(span: Span, context: Context) -> Facts:
 
 def is_merged_tools(span: Span) -> bool:
     """Whether a span is the one around the answers to parallel calls, in whichever scope."""
-    return span.attributes.get(keys.GEN_AI_TOOL_NAME) == _MERGED_TOOLS
+    return span.attributes.get("gen_ai.tool.name") == _MERGED_TOOLS
 
 
 def leave_merged_tools(span: Span, facts: Facts) -> None:
@@ -272,7 +269,7 @@ def _read_name(span: Span, facts: Facts) -> None:
     """
     run, call = _RUN.fullmatch(span.name), _CALL.fullmatch(span.name)
     attributes = span.attributes
-    if keys.GEN_AI_OPERATION_NAME not in attributes and any(
+    if "gen_ai.operation.name" not in attributes and any(
         _contains(attributes, x) for x in (_REQUEST, _RESPONSE)
     ):
         facts["kind"] = "model"
@@ -376,9 +373,9 @@ def _is_java(step: Step) -> bool:
 
 def _without_stand_ins(step: Step) -> Step:
     attributes = step.span.attributes
-    if _GIVEN in attributes and keys.GEN_AI_TOOL_CALL_ARGUMENTS not in attributes:
+    if _GIVEN in attributes and "gen_ai.tool.call.arguments" not in attributes:
         step = changed(step, arguments=None)
-    if _RETURNED in attributes and keys.GEN_AI_TOOL_CALL_RESULT not in attributes:
+    if _RETURNED in attributes and "gen_ai.tool.call.result" not in attributes:
         step = changed(step, result=None, has_result=False)
     return step
 
@@ -391,10 +388,10 @@ def _listed(result: Json) -> Json:
 QUIRKS = (
     OPENINFERENCE,
     Quirk(
-        name="google_adk",
-        under="semconv",
-        scopes=OPENINFERENCE.scopes,
-        matches=is_merged_tools,
+        "google_adk",
+        "semconv",
+        OPENINFERENCE.scopes,
+        values=(("gen_ai.tool.name", _MERGED_TOOLS),),
         complete=leave_merged_tools,
     ),
 )
@@ -434,7 +431,7 @@ def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Itera
 
 def _is_overwritten(span: Span) -> bool:
     """Whether an agent's span has the attributes of its model calls, the last of which are left."""
-    operation = span.attributes.get(keys.GEN_AI_OPERATION_NAME)
+    operation = span.attributes.get("gen_ai.operation.name")
     return span.name.startswith(_AGENT_SPAN) and operation == _GENERATION
 
 
@@ -442,13 +439,13 @@ def _of_agent(span: Span, log: LogRecord) -> Span:
     """The span without what model calls wrote into it; the user is in their records alone."""
     recorded = {**log.attributes, **span.attributes}
     own = {key: x for key, x in recorded.items() if key in _OF_AGENT}
-    return changed(span, attributes={**own, keys.GEN_AI_OPERATION_NAME: "invoke_agent"})
+    return changed(span, attributes={**own, "gen_ai.operation.name": "invoke_agent"})
 
 
 def _call(unit: str, about: Span, log: LogRecord) -> Span:
     call = span_of(unit, log.event_name, log, identity=f"{about.span_id} {log.time_ns}")
-    model = about.attributes.get(keys.GEN_AI_REQUEST_MODEL)
-    named = {keys.GEN_AI_OPERATION_NAME: _GENERATION, keys.GEN_AI_REQUEST_MODEL: model}
+    model = about.attributes.get("gen_ai.request.model")
+    named = {"gen_ai.operation.name": _GENERATION, "gen_ai.request.model": model}
     return changed(call, parent_span_id=about.span_id, attributes=named)
 
 
@@ -548,5 +545,5 @@ def _is_shown(tool: Step) -> bool:
     return (
         is_done
         and attributes.get(_TYPE) != _STILL_RUNNING
-        and attributes.get(keys.GEN_AI_TOOL_NAME) not in _MOVES_ON
+        and attributes.get("gen_ai.tool.name") not in _MOVES_ON
     )

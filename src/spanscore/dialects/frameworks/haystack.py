@@ -5,7 +5,6 @@ returned, as JSON.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from spanscore.dialects import keys
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms import langchain_messages
 from spanscore.dialects.forms.arguments import arguments, call_id, failure, result, tools
@@ -117,8 +116,8 @@ def complete_openinference(span: Span, facts: Facts) -> None:
     kind, name = facts["kind"], span.name
     if kind not in {"model", "workflow"}:
         return
-    given = structure(span.attributes.get(keys.INPUT_VALUE)).value
-    returned, is_cut = structure(span.attributes.get(keys.OUTPUT_VALUE))
+    given = structure(span.attributes.get("input.value")).value
+    returned, is_cut = structure(span.attributes.get("output.value"))
     if kind == "model":
         _complete_model(given, returned, facts)
     elif name.startswith(("Agent.", "Pipeline.", "AsyncPipeline.")):
@@ -142,10 +141,7 @@ def read_meta(returned: object) -> Facts:
     ]
     metas = [x.get("meta", x.get("_meta")) for x in replies if _message(x) is not None]
     meta = next((x for x in [*metas, *as_list(state.get("meta"))[:1]] if isinstance(x, dict)), {})
-    facts: Facts = {
-        "model": text(meta.get("model")),
-        "response_id": identity(meta.get("id")),
-    }
+    facts: Facts = {"model": text(meta.get("model")), "response_id": identity(meta.get("id"))}
     read_usage(meta.get("usage"), facts)
     return facts
 
@@ -179,14 +175,11 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
 
     Of a chat generator it records nothing but the names of the fields that it returned.
     """
-    if (
-        facts["kind"] == "model"
-        and span.attributes.get(keys.GEN_AI_COMPLETION_0_CONTENT) == "replies"
-    ):
+    if facts["kind"] == "model" and span.attributes.get("gen_ai.completion.0.content") == "replies":
         facts["kind"] = "other"
     elif facts["kind"] == "workflow":
-        given = as_object(opened(span.attributes.get(keys.TRACELOOP_ENTITY_INPUT))).get("kwargs")
-        conversation(given, opened(span.attributes.get(keys.TRACELOOP_ENTITY_OUTPUT)), facts)
+        given = as_object(opened(span.attributes.get("traceloop.entity.input"))).get("kwargs")
+        conversation(given, opened(span.attributes.get("traceloop.entity.output")), facts)
         if any(x.calls for x in facts["output"] or ()):
             facts["kind"] = "agent"
 
@@ -255,16 +248,14 @@ def _returned(value: Any) -> Json:
 
 QUIRKS = (
     Quirk(
-        name="haystack",
-        under="openinference",
-        scopes=(_OPENINFERENCE,),
+        "haystack",
+        "openinference",
+        (_OPENINFERENCE,),
         complete=complete_openinference,
         refine_trace=refine_trace,
         returns_state=True,
     ),
-    Quirk(
-        name="haystack", under="openllmetry", scopes=(_OPENLLMETRY,), complete=complete_openllmetry
-    ),
+    Quirk("haystack", "openllmetry", (_OPENLLMETRY,), complete=complete_openllmetry),
 )
 
 

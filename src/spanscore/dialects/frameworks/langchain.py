@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from spanscore.dialects import keys
 from spanscore.dialects.conventions.adot import Bodies, listed, record_turns
 from spanscore.dialects.dialect import Quirk
 from spanscore.dialects.forms import langchain_messages
@@ -71,7 +70,7 @@ def complete(span: Span, facts: Facts) -> None:
     """Add to the facts of a span, in place."""
     if facts["kind"] == "model":
         facts["response_id"] = langchain_messages.response_id(
-            structure(span.attributes.get(keys.OUTPUT_VALUE)).value
+            structure(span.attributes.get("output.value")).value
         )
     elif facts["kind"] == "tool":
         _open_arguments(facts)
@@ -79,7 +78,7 @@ def complete(span: Span, facts: Facts) -> None:
             _open_result(span, facts)
 
 
-_KEYS = (keys.GEN_AI_INPUT_MESSAGES, keys.GEN_AI_OUTPUT_MESSAGES)
+_KEYS = ("gen_ai.input.messages", "gen_ai.output.messages")
 _CALLS = frozenset({"function_call", "tool_use"})
 _THOUGHTS = frozenset({"reasoning", "thinking", "redacted_thinking"})
 _PRINTED = re.compile(rf'\\"type\\": \\"(?:{"|".join(sorted(_CALLS | _THOUGHTS))})\\"')
@@ -146,7 +145,7 @@ def complete_traceloop_js(span: Span, facts: Facts) -> None:
     `refine_trace`.
     """
     attributes = span.attributes
-    if attributes.get(keys.GEN_AI_OPERATION_NAME) == "execute_tool":
+    if attributes.get("gen_ai.operation.name") == "execute_tool":
         _complete_tool(attributes, facts)
     elif facts["kind"] == "workflow":
         _complete_workflow(span, facts)
@@ -162,15 +161,15 @@ def _complete_workflow(span: Span, facts: Facts) -> None:
     """What a graph returned, which is an agent where it is a trace of its own; the runs of its
     parts are neither.
     """
-    name = str(span.attributes.get(keys.TRACELOOP_WORKFLOW_NAME))
+    name = str(span.attributes.get("traceloop.workflow.name"))
     if name == _GRAPH:
         facts |= {
             "kind": "other" if span.parent_span_id else "agent",
             **NO_CONTENT,
             "agent_name": None,
         }
-        given = span.attributes.get(keys.TRACELOOP_ENTITY_INPUT)
-        returned = span.attributes.get(keys.TRACELOOP_ENTITY_OUTPUT)
+        given = span.attributes.get("traceloop.entity.input")
+        returned = span.attributes.get("traceloop.entity.output")
         after = langchain_messages.state_messages(structure(returned).value)
         before = langchain_messages.state_messages(structure(given).value)
         facts["output"] = _added(after, before) or langchain_messages.after_question(after)
@@ -197,11 +196,11 @@ def _complete_tool(attributes: Attributes, facts: Facts) -> None:
 
     One that failed has neither, and is read from the graph's messages.
     """
-    given = structure(attributes.get(keys.TRACELOOP_ENTITY_INPUT)).value
-    returned = structure(attributes.get(keys.TRACELOOP_ENTITY_OUTPUT)).value
+    given = structure(attributes.get("traceloop.entity.input")).value
+    returned = structure(attributes.get("traceloop.entity.output")).value
     name, identity = _answered(returned)
     if name is None and facts.get("tool_name") not in _CLASSES:
-        name = facts.get("tool_name") or text(attributes.get(keys.TRACELOOP_ENTITY_NAME))
+        name = facts.get("tool_name") or text(attributes.get("traceloop.entity.name"))
     if name is None or name in _CLASSES:
         facts |= {"kind": "other", **NO_CONTENT}
         return
@@ -314,7 +313,7 @@ def _opened_message(recorded: Message) -> Message:
     return replace(unblocked, text=None, results=(ToolResult(None, opened(unblocked.text)),))
 
 
-_ASSOCIATION = keys.TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX
+_ASSOCIATION = "traceloop.association.properties."
 _CALLBACK = frozenset({"inputs", "tags", "metadata", "kwargs"})
 """What a callback of LangChain's records beside `input_str`, the arguments as text."""
 
@@ -322,7 +321,7 @@ _CALLBACK = frozenset({"inputs", "tags", "metadata", "kwargs"})
 def place_openllmetry(span: Span, facts: Facts, outermost: bool) -> None:
     """Find whose step of LangChain's a span is: a task may be the run of an agent."""
     placed = langchain_messages.metadata(span.attributes, _ASSOCIATION)
-    name = text(span.attributes.get(keys.TRACELOOP_ENTITY_NAME))
+    name = text(span.attributes.get("traceloop.entity.name"))
     if (
         facts["kind"] == "workflow"
         and name
@@ -419,23 +418,23 @@ def _attributes_of(bodies: Bodies) -> dict[str, Attributes]:
         answer = tool_output(value, known=True)
         name = None if answer is None else text(fields_of(value)[0].get("name"))
         if isinstance(value.get("generations"), list):
-            found[span_id] = {keys.OPENINFERENCE_SPAN_KIND: "LLM"}
+            found[span_id] = {"openinference.span.kind": "LLM"}
         elif name is not None:
-            found[span_id] = {keys.OPENINFERENCE_SPAN_KIND: "TOOL", keys.TOOL_NAME: name}
+            found[span_id] = {"openinference.span.kind": "TOOL", "tool.name": name}
         elif span_id == last and langchain_messages.state_messages(value):
-            found[span_id] = {keys.OPENINFERENCE_SPAN_KIND: "CHAIN"}
+            found[span_id] = {"openinference.span.kind": "CHAIN"}
     return found
 
 
 def _is_chain(attributes: Attributes) -> bool:
-    return attributes.get(keys.OPENINFERENCE_SPAN_KIND) == "CHAIN"
+    return attributes.get("openinference.span.kind") == "CHAIN"
 
 
 QUIRKS = (
     Quirk(
-        name="langchain",
-        under="openinference",
-        scopes=(_PYTHON, _JAVASCRIPT),
+        "langchain",
+        "openinference",
+        (_PYTHON, _JAVASCRIPT),
         place=place,
         messages=messages,
         agent_name=agent_name,
@@ -444,18 +443,18 @@ QUIRKS = (
         log_turns=(record_turns(_PYTHON, _attributes_of, _is_chain),),
     ),
     Quirk(
-        name="langchain",
-        under="openllmetry",
-        scopes=(_SCOPE,),
+        "langchain",
+        "openllmetry",
+        (_SCOPE,),
         claims_scopes=True,
         prepare=opened_blocks,
         place=place_openllmetry,
         complete=complete_openllmetry,
     ),
     Quirk(
-        name="langchain_js",
-        under="openllmetry",
-        scopes=(_TRACELOOP_JS_SCOPE,),
+        "langchain_js",
+        "openllmetry",
+        (_TRACELOOP_JS_SCOPE,),
         claims_scopes=True,
         complete=complete_traceloop_js,
         refine_trace=refine_trace,

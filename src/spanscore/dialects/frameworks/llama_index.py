@@ -5,7 +5,6 @@ as span events.
 import re
 from typing import Any, NamedTuple
 
-from spanscore.dialects import keys
 from spanscore.dialects.dialect import Context, Dialect, Quirk
 from spanscore.dialects.forms import messages
 from spanscore.dialects.forms.arguments import call_id, failure, tools
@@ -164,16 +163,16 @@ def complete_openinference(span: Span, facts: Facts) -> None:
         _complete_tool(span, facts)
     elif facts["kind"] == "model":
         # without flattened messages it is a request or response, printed as Python prints objects
-        if keys.LLM_INPUT_MESSAGES_0_MESSAGE_ROLE not in span.attributes:
+        if "llm.input_messages.0.message.role" not in span.attributes:
             facts["input"] = None
-        if keys.LLM_OUTPUT_MESSAGES_0_MESSAGE_ROLE not in span.attributes:
+        if "llm.output_messages.0.message.role" not in span.attributes:
             facts["output"] = None
         messages.complete_react(facts)
     elif facts["kind"] == "retrieval" and span.name.endswith("._retrieve"):
         facts["kind"] = "other"  # inside another one, which also records what was found
     elif is_agent_step(span):
         facts["kind"] = "agent"
-        facts["agent_name"] = agent_name(span.attributes.get(keys.INPUT_VALUE))
+        facts["agent_name"] = agent_name(span.attributes.get("input.value"))
 
 
 def _complete_tool(span: Span, facts: Facts) -> None:
@@ -190,15 +189,15 @@ def complete_openllmetry(span: Span, facts: Facts) -> None:
     are tasks.
     """
     attributes = span.attributes
-    if attributes.get(keys.GEN_AI_OPERATION_NAME) == "chat":
+    if attributes.get("gen_ai.operation.name") == "chat":
         facts["kind"] = "model"
-        given = as_object(opened(attributes.get(keys.TRACELOOP_ENTITY_INPUT))).get("kwargs")
+        given = as_object(opened(attributes.get("traceloop.entity.input"))).get("kwargs")
         if facts.get("tools") is None and isinstance(given, dict) and "tools" in given:
             facts["tools"] = tools(given["tools"])
         messages.complete_react(facts)
         return
-    fields = as_object(opened(attributes.get(keys.TRACELOOP_ENTITY_OUTPUT)))
-    called, given = attributes.get(keys.TOOL_NAME), opened(attributes.get("tool.arguments"))
+    fields = as_object(opened(attributes.get("traceloop.entity.output")))
+    called, given = attributes.get("tool.name"), opened(attributes.get("tool.arguments"))
     # before these had attributes
     if called is None and "tool_kwargs" in fields and "tool_output" in fields:
         called, given = text(fields.get("tool_name")), fields["tool_kwargs"]
@@ -245,19 +244,14 @@ def _texts(blocks: object) -> str | None:
 
 QUIRKS = (
     Quirk(
-        name="llama_index",
-        under="openinference",
-        scopes=(_OPENINFERENCE,),
+        "llama_index",
+        "openinference",
+        (_OPENINFERENCE,),
         place=place_openinference,
         complete=complete_openinference,
         returns_state=True,
     ),
-    Quirk(
-        name="llama_index",
-        under="openllmetry",
-        scopes=(_OPENLLMETRY,),
-        complete=complete_openllmetry,
-    ),
+    Quirk("llama_index", "openllmetry", (_OPENLLMETRY,), complete=complete_openllmetry),
 )
 
 

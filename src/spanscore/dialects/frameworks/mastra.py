@@ -7,17 +7,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from spanscore.dialects import keys
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import call_id, tools
 from spanscore.dialects.forms.decorated_calls import (
     cut,
     damaged,
+    keep_json_text,
     read_call,
     read_function,
     recorded,
 )
-from spanscore.dialects.forms.json_text import keep_json_text
 from spanscore.dialects.forms.messages import messages
 from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.structure import (
@@ -57,38 +56,38 @@ _KINDS: Final[dict[str, StepKind]] = {
 # `mastra.TYPE.input`), those that it had before version 1, the Langfuse exporter's and the Arize
 # exporter's.
 _INPUTS = (
-    keys.GEN_AI_TOOL_CALL_ARGUMENTS,
-    keys.GEN_AI_INPUT_MESSAGES,
-    keys.GEN_AI_TOOL_INPUT,
+    "gen_ai.tool.call.arguments",
+    "gen_ai.input.messages",
+    "gen_ai.tool.input",
     "input",
     "langfuse.observation.input",
-    keys.INPUT_VALUE,
+    "input.value",
 )
 _OUTPUTS = (
-    keys.GEN_AI_TOOL_CALL_RESULT,
-    keys.GEN_AI_OUTPUT_MESSAGES,
-    keys.GEN_AI_TOOL_OUTPUT,
+    "gen_ai.tool.call.result",
+    "gen_ai.output.messages",
+    "gen_ai.tool.output",
     "output",
     "langfuse.observation.output",
-    keys.OUTPUT_VALUE,
+    "output.value",
 )
 _METADATA = "metadata"  # what the Arize exporter writes as one object
 _PREFIXES = ("mastra.metadata.", "")  # of an application's metadata; before version 1 without one
 _SESSIONS = (
     "mastra.metadata.sessionId",
-    keys.GEN_AI_CONVERSATION_ID,
+    "gen_ai.conversation.id",
     "mastra.metadata.threadId",
     "sessionId",
     "threadId",
 )
 _PERSONS = ("userId", "resourceId")
 _USERS = tuple(prefix + name for prefix in _PREFIXES for name in _PERSONS)
-_AGENTS = (keys.GEN_AI_AGENT_NAME, keys.AGENT_NAME, keys.GEN_AI_AGENT_ID, "agent.id")
-_TOOL_NAMES = (keys.GEN_AI_TOOL_NAME, keys.TOOL_NAME)
-_CALL_IDS = (keys.GEN_AI_TOOL_CALL_ID, keys.TOOL_CALL_ID)
-_DESCRIPTIONS = (keys.GEN_AI_TOOL_DESCRIPTION, keys.TOOL_DESCRIPTION)
-_OFFERED = (keys.GEN_AI_TOOL_DEFINITIONS, "agent.available_tools")
-_MODELS = (keys.GEN_AI_RESPONSE_MODEL, keys.GEN_AI_REQUEST_MODEL, keys.LLM_MODEL_NAME, "modelId")
+_AGENTS = ("gen_ai.agent.name", "agent.name", "gen_ai.agent.id", "agent.id")
+_TOOL_NAMES = ("gen_ai.tool.name", "tool.name")
+_CALL_IDS = ("gen_ai.tool.call.id", "tool_call.id")
+_DESCRIPTIONS = ("gen_ai.tool.description", "tool.description")
+_OFFERED = ("gen_ai.tool.definitions", "agent.available_tools")
+_MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "modelId")
 _LOOPS = frozenset({"model_generation", "llm_generation"})
 _LEVELS_IN_LOOP = 2
 """Steps, and the inferences in them."""
@@ -119,7 +118,7 @@ def read(span: Span, context: Context) -> Facts:
     returned = _recorded(attributes, "output", _OUTPUTS)
     if kind == "agent":
         facts["agent_name"] = first_text(attributes, _AGENTS)
-        facts["system"] = text(attributes.get(keys.GEN_AI_SYSTEM_INSTRUCTIONS))
+        facts["system"] = text(attributes.get("gen_ai.system_instructions"))
         offered = first_text(attributes, _OFFERED)
         facts["tools"] = None if offered is None else tools(offered)
         _read_question(given, facts)

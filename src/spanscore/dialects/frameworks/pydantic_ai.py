@@ -6,16 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, IgnoredSpans, Quirk
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
-from spanscore.dialects.forms.messages import (
-    event_messages,
-    message,
-    messages,
-    system_text,
-)
+from spanscore.dialects.forms.messages import event_messages, message, messages, system_text
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
@@ -179,8 +173,8 @@ def _instructions(listed: Any) -> str | None:
 
 QUIRKS = (
     Quirk(
-        name="pydantic_ai",
-        under="mlflow",
+        "pydantic_ai",
+        "mlflow",
         matches=logged_by_mlflow,
         place=place,
         agent_name=agent_name,
@@ -193,7 +187,7 @@ def read(span: Span, context: Context) -> Facts:
     """The facts of one of its spans: agent run, model request or tool call."""
     facts = semconv.read(span, context)
     attributes = span.attributes
-    if keys.GEN_AI_OPERATION_NAME not in attributes:
+    if "gen_ai.operation.name" not in attributes:
         facts["kind"] = _kind_by_name(span)
     if facts["kind"] == "agent":
         _read_agent(attributes, facts)
@@ -209,7 +203,7 @@ def read(span: Span, context: Context) -> Facts:
 
 def _hides(attributes: Attributes) -> bool:
     """Whether content was left out on demand: a part of a message is then text without a text."""
-    recorded = (attributes.get(x) for x in (keys.GEN_AI_INPUT_MESSAGES, *_CONVERSATIONS, "events"))
+    recorded = (attributes.get(x) for x in ("gen_ai.input.messages", *_CONVERSATIONS, "events"))
     return any(isinstance(x, str) and _HIDDEN.search(x) for x in recorded)
 
 
@@ -240,8 +234,8 @@ def _kind_by_name(span: Span) -> StepKind:
 
 def _read_agent(attributes: Attributes, facts: Facts) -> None:
     facts["agent_name"] = facts.get("agent_name") or text(attributes.get("agent_name"))
-    if facts.get("system") is None and keys.GEN_AI_SYSTEM_INSTRUCTIONS in attributes:
-        facts["system"], is_cut = system_text(attributes[keys.GEN_AI_SYSTEM_INSTRUCTIONS])
+    if facts.get("system") is None and "gen_ai.system_instructions" in attributes:
+        facts["system"], is_cut = system_text(attributes["gen_ai.system_instructions"])
         if is_cut:
             add_damaged(facts, "system")
     messages = _conversation(attributes)
@@ -350,10 +344,10 @@ def _as_text(message: Message, names: set[str]) -> Message:
 
 def _read_tool(span: Span, facts: Facts) -> None:
     attributes = span.attributes
-    facts["tool_name"] = facts.get("tool_name") or text(attributes.get(keys.GEN_AI_TOOL_NAME))
+    facts["tool_name"] = facts.get("tool_name") or text(attributes.get("gen_ai.tool.name"))
     if facts["tool_name"] == _FINAL_RESULT:
         facts["kind"] = "other"
-    facts["call_id"] = facts.get("call_id") or call_id(attributes.get(keys.GEN_AI_TOOL_CALL_ID))
+    facts["call_id"] = facts.get("call_id") or call_id(attributes.get("gen_ai.tool.call.id"))
     facts["error"] = status_error(span)
     if "arguments" not in facts and "tool_arguments" in attributes:
         facts["arguments"] = arguments(attributes["tool_arguments"])

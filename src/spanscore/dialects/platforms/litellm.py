@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from spanscore.dialects import keys
 from spanscore.dialects.conventions import openllmetry
 from spanscore.dialects.dialect import CAPTURE, ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, tools
@@ -29,26 +28,21 @@ from spanscore.model.step import Message
 from spanscore.model.trace import RequestedCall
 
 _RAW = "raw_gen_ai_request"
-_PROMPT, _COMPLETION = keys.GEN_AI_CONTENT_PROMPT, keys.GEN_AI_CONTENT_COMPLETION
+_PROMPT, _COMPLETION = "gen_ai.content.prompt", "gen_ai.content.completion"
 _SCOPE = "litellm"
 _CALL = re.compile(r"gen_ai\.completion\.\d+\.function_call\.")
 # of its second version, and of its first
-_TOOLS = (keys.GEN_AI_TOOL_PREFIX, keys.LLM_REQUEST_FUNCTIONS_PREFIX)
+_TOOLS = ("gen_ai.tool.", "llm.request.functions.")
 _DECLARED = "litellm.request.tools.declared"
 """How many tools are on offer; it lists only as many as fit into a part of the 128 attributes of a
 span.
 """
 
 _KEYS_OF_CALL = frozenset(
-    {
-        keys.GEN_AI_OPERATION_NAME,
-        keys.LLM_REQUEST_TYPE,
-        keys.GEN_AI_INPUT_MESSAGES,
-        keys.GEN_AI_OUTPUT_MESSAGES,
-    }
+    {"gen_ai.operation.name", "llm.request.type", "gen_ai.input.messages", "gen_ai.output.messages"}
 )
 _END_USERS = (
-    keys.LLM_USER,
+    "llm.user",
     "litellm.metadata.user_api_key_end_user_id",
     "metadata.user_api_key_end_user_id",
 )
@@ -84,9 +78,9 @@ def read(span: Span, context: Context) -> Facts:
 
 def _read_model(attributes: Attributes, logs: Sequence[LogRecord], facts: Facts) -> None:
     given, produced = _of_events(logs)
-    if given and keys.GEN_AI_INPUT_MESSAGES not in attributes:
+    if given and "gen_ai.input.messages" not in attributes:
         facts["input"] = given
-    if produced and keys.GEN_AI_OUTPUT_MESSAGES not in attributes:
+    if produced and "gen_ai.output.messages" not in attributes:
         facts["output"] = produced
     output = facts.get("output")
     if output and not output[-1].calls and (calls := tuple(_called(attributes))):
@@ -106,10 +100,10 @@ def _of_last_call(span: Span) -> Span:
     messages is left over from an earlier answer.
     """
     attributes = span.attributes
-    if span.scope.name == _SCOPE or keys.GEN_AI_OUTPUT_MESSAGES not in attributes:
+    if span.scope.name == _SCOPE or "gen_ai.output.messages" not in attributes:
         return span
     recorded = list(attributes)
-    earlier = {x for x in recorded[: recorded.index(keys.GEN_AI_OUTPUT_MESSAGES)] if _CALL.match(x)}
+    earlier = {x for x in recorded[: recorded.index("gen_ai.output.messages")] if _CALL.match(x)}
     remaining = {key: value for key, value in attributes.items() if key not in earlier}
     return changed(span, attributes=remaining) if earlier else span
 
@@ -118,7 +112,7 @@ def _called(attributes: Attributes) -> Iterator[RequestedCall]:
     """The calls that an answer requests, which stand beside the answer's messages; the index is the
     call's.
     """
-    for item in indexed(attributes, keys.GEN_AI_COMPLETION_PREFIX):
+    for item in indexed(attributes, "gen_ai.completion."):
         call = item.get("function_call")
         if isinstance(call, dict) and text(call.get("name")):
             yield RequestedCall(None, call["name"], arguments(call.get("arguments")))

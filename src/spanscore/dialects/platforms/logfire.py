@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect, IgnoredSpans
 from spanscore.dialects.forms.arguments import arguments, failure, result, tools
@@ -35,8 +34,8 @@ from spanscore.model.trace import RequestedCall
 
 _AGENTS, _MCP, _ANTHROPIC = "logfire.openai_agents", "logfire.mcp", "logfire.anthropic"
 _SCOPES = (_AGENTS, _MCP, _ANTHROPIC, "logfire.openai")
-_KEYS_OF_CALL = (keys.GEN_AI_INPUT_MESSAGES, "request_data", "events", "raw_input", "response")
-_KEYS_OF_ANSWER = (keys.GEN_AI_OUTPUT_MESSAGES, "response_data", keys.GEN_AI_USAGE_OUTPUT_TOKENS)
+_KEYS_OF_CALL = ("gen_ai.input.messages", "request_data", "events", "raw_input", "response")
+_KEYS_OF_ANSWER = ("gen_ai.output.messages", "response_data", "gen_ai.usage.output_tokens")
 _REQUEST_KEYS = ("messages", "prompt")
 _RESPONSE_KEYS = ("message", "combined_chunk_content", "text")
 _STARTS: Final[tuple[tuple[str, StepKind], ...]] = (
@@ -85,7 +84,7 @@ def _calls_model(attributes: Attributes) -> bool:
 
 def _kind(attributes: Attributes) -> StepKind:
     is_other = (
-        not _calls_model(attributes) or attributes.get(keys.GEN_AI_OPERATION_NAME) == "embeddings"
+        not _calls_model(attributes) or attributes.get("gen_ai.operation.name") == "embeddings"
     )
     return "other" if is_other else "model"
 
@@ -122,7 +121,7 @@ def _read_model(span: Span, facts: Facts) -> None:
         _complete_messages(attributes, (request, response, whole), facts)
     if (
         span.scope.name == _ANTHROPIC
-        and keys.GEN_AI_OUTPUT_MESSAGES not in attributes
+        and "gen_ai.output.messages" not in attributes
         and facts["output"]
     ):
         facts["output"] = tuple(_with_bare_arguments(x) for x in facts["output"])

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import Context, Dialect, IgnoredSpans, Quirk
 from spanscore.dialects.forms import langchain_messages
@@ -17,6 +16,7 @@ from spanscore.dialects.forms.decorated_calls import (
     read_call,
     read_function,
     read_result,
+    read_retrieval,
     recorded,
 )
 from spanscore.dialects.forms.provider_bodies import configured_tools, conversation, system_of
@@ -25,7 +25,6 @@ from spanscore.dialects.forms.structure import (
     Facts,
     Parsed,
     add_damaged,
-    as_list,
     as_object,
     identity,
     objects,
@@ -80,7 +79,7 @@ def read(span: Span, context: Context) -> Facts:
     elif kind == "tool":
         _read_tool(span, given, returned, facts)
     elif kind == "retrieval":
-        _read_retrieval(given, returned, facts)
+        read_retrieval(given, returned, facts)
     elif kind == "agent" or (kind == "workflow" and context.outermost):
         _read_function(span, context.quirk, facts)
     return facts
@@ -134,25 +133,18 @@ def _is_halted(returned: Value) -> bool:
     )
 
 
-def _read_retrieval(given: Value, returned: Value, facts: Facts) -> None:
-    query, found = opened(given), structure(returned).value
-    values = list(query.values()) if isinstance(query, dict) else [query]
-    facts["query"] = next((x for x in values if isinstance(x, str)), None)
-    facts["documents"] = tuple(as_list(found))
-
-
 def _read_conventions(span: Span, context: Context) -> Facts:
     """The facts of a span in the conventions, in which a type that has no operation is the
     operation's name.
     """
     facts, attributes = semconv.read(span, context), span.attributes
-    facts["kind"] = _KINDS.get(str(attributes.get(keys.GEN_AI_OPERATION_NAME)), facts["kind"])
+    facts["kind"] = _KINDS.get(str(attributes.get("gen_ai.operation.name")), facts["kind"])
     placed = _metadata(attributes)
     _read_session_and_user(attributes, placed, facts)
     facts["agent_name"] = facts.get("agent_name") or langchain_messages.agent_name(placed)
     if facts["kind"] == "tool":
         facts["call_id"] = facts.get("call_id") or call_id(_value(attributes, "tool_call_id"))
-        read_result(attributes.get(keys.GEN_AI_TOOL_CALL_RESULT), facts)
+        read_result(attributes.get("gen_ai.tool.call.result"), facts)
     elif facts["kind"] in {"agent", "workflow"} and facts.get("output") is None:
         _complete_function(span, None, facts)
     if facts["kind"] == "model":

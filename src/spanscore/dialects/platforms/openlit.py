@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import CAPTURE, ContentSwitch, Context, Dialect
 from spanscore.dialects.forms import arguments, langchain_messages
@@ -43,14 +42,14 @@ _WHOLE = re.compile(r"^user: (\[\{'.*\}\])$", re.MULTILINE)
 _LIST = "[{'"
 _PRINTED_USER = f"user: {_LIST}"
 _MAX_CALLS = 1000
-_RECORDED = frozenset({keys.GEN_AI_PROMPT, keys.GEN_AI_COMPLETION})
+_RECORDED = frozenset({"gen_ai.prompt", "gen_ai.completion"})
 
 
 def complete(span: Span, facts: Facts) -> None:
     """Open the messages and the tool calls of a model call, in place."""
     attributes = span.attributes
     prompt, completion = _recorded(span)
-    is_gemini = attributes.get(keys.GEN_AI_SYSTEM) == "gemini"
+    is_gemini = attributes.get("gen_ai.system") == "gemini"
     # Both are plain text, which is not cut where it begins as JSON does.
     plain = {
         side
@@ -77,7 +76,7 @@ def _recorded(span: Span) -> tuple[str | None, str | None]:
     holder = span.attributes
     if _RECORDED.isdisjoint(holder):
         holder = {key: value for x in span.events for key, value in x.attributes.items()}
-    return text(holder.get(keys.GEN_AI_PROMPT)), text(holder.get(keys.GEN_AI_COMPLETION))
+    return text(holder.get("gen_ai.prompt")), text(holder.get("gen_ai.completion"))
 
 
 def _whole(prompt: str) -> tuple[Message, ...] | None:
@@ -139,9 +138,9 @@ def _calls(attributes: Attributes) -> tuple[RequestedCall, ...]:
     ... )[1]
     RequestedCall(call_id='2', name='g', arguments={})
     """
-    names = str(attributes.get(keys.GEN_AI_TOOL_NAME) or "").split(", ")
-    ids = str(attributes.get(keys.GEN_AI_TOOL_CALL_ID) or "").split(", ")
-    given, _ = json_values(str(attributes.get(keys.GEN_AI_TOOL_ARGS) or ""))
+    names = str(attributes.get("gen_ai.tool.name") or "").split(", ")
+    ids = str(attributes.get("gen_ai.tool.call.id") or "").split(", ")
+    given, _ = json_values(str(attributes.get("gen_ai.tool.args") or ""))
     if names == [""] or len(names) != len(given) or len(given) > _MAX_CALLS:
         return ()
     known = ids if len(ids) == len(names) else [""] * len(names)
@@ -149,7 +148,7 @@ def _calls(attributes: Attributes) -> tuple[RequestedCall, ...]:
 
 
 SCOPE = "openlit.instrumentation."
-_RESPONSE, _OPERATION = keys.GEN_AI_RESPONSE_ID, keys.GEN_AI_OPERATION_NAME
+_RESPONSE, _OPERATION = "gen_ai.response.id", "gen_ai.operation.name"
 # of a span that records the id of its last model call's response as well
 _GRAPH = "invoke_workflow"
 _MAX_BEGUN, _MAX_ABOVE = 1000, 64
@@ -260,7 +259,7 @@ _LANGCHAIN, _LANGGRAPH = "openlit.instrumentation.langchain", "openlit.instrumen
 _GOOGLE = "openlit.instrumentation.google_ai_studio"
 _GROQ = "openlit.instrumentation.groq"
 _DECORATOR = "openlit"
-_RETURNED = (keys.GEN_AI_OUTPUT_MESSAGES, keys.GEN_AI_COMPLETION)  # the second up to 1.36
+_RETURNED = ("gen_ai.output.messages", "gen_ai.completion")  # the second up to 1.36
 # Atomic: a list ends at the first bracket before another field, so that not each of its brackets is
 # tried as its end.
 _FIELDS = "type|name|id|additional_kwargs|response_metadata|tool_call_id"
@@ -310,10 +309,8 @@ def _unprinted(message: Message) -> Message:
 def _read_text(span: Span, context: Context) -> Facts:
     """A call of any provider's model, as earlier versions record it."""
     facts = _read_counted(span, context)
-    is_cut = span.dropped_attributes_count > 0 and keys.GEN_AI_OPERATION_NAME not in span.attributes
-    if is_cut and (
-        keys.GEN_AI_PROMPT in span.attributes or keys.GEN_AI_COMPLETION in span.attributes
-    ):
+    is_cut = span.dropped_attributes_count > 0 and "gen_ai.operation.name" not in span.attributes
+    if is_cut and ("gen_ai.prompt" in span.attributes or "gen_ai.completion" in span.attributes):
         facts = {"kind": "model", "damaged": frozenset({"tokens"})}
     if facts["kind"] == "model":
         complete(span, facts)
@@ -335,13 +332,13 @@ def _read_framework(span: Span, context: Context) -> Facts:
     """
     facts, attributes = semconv.read(span, context), span.attributes
     if span.scope.name == _LANGGRAPH and facts["kind"] in {"agent", "workflow"}:
-        graph = text(attributes.get(keys.GEN_AI_WORKFLOW_NAME))
+        graph = text(attributes.get("gen_ai.workflow.name"))
         facts["kind"], facts["agent_name"] = "agent" if graph else "workflow", graph
         if not graph:
             facts["input"] = facts["output"] = None
     if facts["kind"] == "agent" and facts.get("input") is None:
         facts["input"] = langchain_messages.state_messages(
-            structure(attributes.get(keys.GEN_AI_WORKFLOW_INPUT)).value
+            structure(attributes.get("gen_ai.workflow.input")).value
         )
         facts["output"] = None  # of a graph, its whole conversation
     elif facts["kind"] == "tool":
@@ -353,7 +350,7 @@ def _read_tool(attributes: Attributes, facts: Facts) -> None:
     given = facts.get("arguments")
     if isinstance(given, str):
         facts["arguments"] = literal(given)
-    returned = attributes.get(keys.GEN_AI_TOOL_CALL_RESULT)
+    returned = attributes.get("gen_ai.tool.call.result")
     printed = None
     if isinstance(returned, str) and len(returned) <= _MAX_CHARS:
         printed = _PRINTED.fullmatch(returned)

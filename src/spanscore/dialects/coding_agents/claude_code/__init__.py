@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from spanscore.dialects import keys
 from spanscore.dialects.coding_agents.claude_code import events
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, result, tools
@@ -100,19 +99,19 @@ _PREFIX = "claude_code."
 _SPAN = ""
 _PROMPT_SOURCES: _Sources = ((_SPAN, "user_prompt"), (events.PROMPT, "prompt"))
 _ANSWER_SOURCES: _Sources = ((_SPAN, "response.model_output"), (events.ANSWER, "response"))
-_MODEL: _Sources = ((_SPAN, "model"), (_SPAN, keys.GEN_AI_REQUEST_MODEL), (events.CALLED, "model"))
+_MODEL: _Sources = ((_SPAN, "model"), (_SPAN, "gen_ai.request.model"), (events.CALLED, "model"))
 # each counts what the others do not
 _PUT_IN = ("input_tokens", "cache_read_tokens", "cache_creation_tokens")
 _PUT_OUT: _Sources = ((_SPAN, "output_tokens"), (events.CALLED, "output_tokens"))
 _CALL_ID: _Sources = (
     (_SPAN, "tool_use_id"),
-    (_SPAN, keys.GEN_AI_TOOL_CALL_ID),
+    (_SPAN, "gen_ai.tool.call.id"),
     (events.RETURNED, "tool_use_id"),
     (events.DECIDED, "tool_use_id"),
 )
 _TOOL_NAME: _Sources = (
     (_SPAN, "tool_name"),
-    (_SPAN, keys.GEN_AI_TOOL_NAME),
+    (_SPAN, "gen_ai.tool.name"),
     (events.RETURNED, "tool_name"),
 )
 _TOOL_DETAILS: _Sources = tuple(
@@ -142,7 +141,7 @@ def read(span: Span, context: Context) -> Facts:
     recorded = _Recorded(span, context.logs)
     if span.name == events.INTERACTION:
         named = text(
-            span.attributes.get(keys.AGENT_NAME)
+            span.attributes.get("agent.name")
         )  # of a sub-agent, which only records contain
         prompt = recorded.first(_PROMPT_SOURCES) or content(span.attributes.get("new_context"))
         notice = notice_message(prompt)
@@ -262,6 +261,7 @@ DIALECT = Dialect(
     read,
     scopes=("com.anthropic.claude_code.tracing", events.SCOPE),
     matches=matches,
+    matching_names=(_PREFIX,),
     prefilters=(b"claude_code",),
     log_turns=events.LOG_TURNS,
     refine_trace=refine_trace,

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from spanscore.dialects import keys
 from spanscore.dialects.forms.structure import (
     count,
     first_identity,
@@ -64,7 +63,7 @@ def _unit(attributes: Attributes, trace_id: str) -> Unit | None:
     """Records without a trace are grouped by their prompt; where that has no id, by their
     session.
     """
-    session = identity(attributes.get(keys.SESSION_ID))
+    session = identity(attributes.get("session.id"))
     if trace_id or session is None or text(attributes.get("event.name")) not in _READ:
         return None
     prompt = identity(attributes.get("prompt.id"))
@@ -92,10 +91,10 @@ def _is_silent_about(logs: Sequence[LogRecord], spans: Iterable[Span]) -> bool:
     at their time.
     """
     first, last = logs[0], logs[-1]
-    session = first.attributes.get(keys.SESSION_ID)
+    session = first.attributes.get("session.id")
     return not any(x.span_id for x in logs) and any(
         x.name == INTERACTION
-        and x.attributes.get(keys.SESSION_ID) == session
+        and x.attributes.get("session.id") == session
         and x.start_ns < last.time_ns
         and first.time_ns < x.end_ns
         for x in spans
@@ -242,7 +241,7 @@ def _keys(attributes: Attributes) -> Iterator[tuple[str, str]]:
 
 
 def _call(attributes: Attributes) -> str:
-    return first_identity(attributes, ("tool_use_id", keys.GEN_AI_TOOL_CALL_ID)) or ""
+    return first_identity(attributes, ("tool_use_id", "gen_ai.tool.call.id")) or ""
 
 
 def _number(log: LogRecord) -> str:

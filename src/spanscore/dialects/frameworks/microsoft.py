@@ -1,15 +1,24 @@
-"""AutoGen's own telemetry: agents and tools without content, and the messages that its runtime
-delivers to a team.
+"""Microsoft's frameworks, and AG2, which goes on from AutoGen.
+
+`agent_framework`: Microsoft Agent Framework: the semantic conventions, results that do not
+serialize, responses as conversations.
+
+`semantic_kernel`: Semantic Kernel: the semantic conventions, and the loop around an agent's model
+and tool calls.
+
+`autogen`: AutoGen's own telemetry: agents and tools without content, and the messages that its
+runtime delivers to a team.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
-from spanscore.dialects.dialect import Context, Dialect, Quirk
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms import langchain_messages
-from spanscore.dialects.forms.arguments import arguments, call_id, failure
+from spanscore.dialects.forms.arguments import arguments, call_id, failure, result
+from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.structure import (
     Facts,
     add_damaged,
@@ -17,9 +26,11 @@ from spanscore.dialects.forms.structure import (
     as_object,
     count,
     elements,
+    evaluated,
     indexed,
     object_at,
     objects,
+    opened,
     quoted,
     structure,
     text,
@@ -30,6 +41,75 @@ from spanscore.model.span import Span, changed
 from spanscore.model.step import Message, ToolResult
 from spanscore.model.trace import RequestedCall, Tool
 
+_ADDRESS = re.compile(r"\[?<[\w.]{1,200} object at 0x[0-9a-f]{1,16}>\]?")
+_RESPONSE = "resp_"
+
+
+def read_agent_framework(span: Span, context: Context) -> Facts:
+    """The facts of one of its spans.
+
+    An empty result, or one that is no text, is printed as an object's address on the tool's span:
+    the next model call's input contains it. Where a service keeps no conversation, the response
+    that a call goes on from stands for it: another one for each call, so no session.
+    """
+    facts = semconv.read(span, context)
+    if str(facts.get("session_id")).startswith(_RESPONSE):
+        facts["session_id"] = None
+    result = facts.get("result")
+    if facts["kind"] == "tool" and isinstance(result, str) and _ADDRESS.fullmatch(result):
+        facts["result"], facts["has_result"] = None, False
+    return facts
+
+
+_AGENT_FRAMEWORK = Dialect(
+    "agent_framework",
+    read_agent_framework,
+    scopes=("agent_framework",),
+    prefilters=(b"agent_framework",),
+    content=(
+        ContentSwitch(
+            "set ENABLE_SENSITIVE_DATA=true, or call"
+            " enable_instrumentation(enable_sensitive_data=True)"
+        ),
+    ),
+)
+
+
+_LOOP = "sk.available_functions"
+_AGENTS = "semantic_kernel.utils.telemetry.agent_diagnostics.decorators"
+_FUNCTIONS = "semantic_kernel.functions.kernel_function"
+# hands messages on among agents: by its links their traces are one turn
+_RUNTIME = "agent_runtime InProcessRuntime"
+_SENSITIVE = "set SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true"
+
+
+def read_semantic_kernel(span: Span, context: Context) -> Facts:
+    """The facts of one of its spans.
+
+    An agent that is only given its thread records an empty list of messages.
+
+    A function's result is recorded as str() prints it.
+    """
+    if _LOOP in span.attributes or span.scope.name == _RUNTIME:
+        return {"kind": "other"}
+    facts = semconv.read(span, context)
+    if facts.get("input") == ():
+        facts["input"] = None
+    if facts["kind"] == "tool":
+        facts["result"] = evaluated(facts.get("result"))
+    return facts
+
+
+_SEMANTIC_KERNEL = Dialect(
+    "semantic_kernel",
+    read_semantic_kernel,
+    scopes=(_AGENTS, _FUNCTIONS, _RUNTIME),
+    keys=(_LOOP,),
+    prefilters=(b"semantic_kernel", b"sk.", b"agent_runtime"),
+    content=(ContentSwitch(_SENSITIVE),),
+)
+
+
 _OPENINFERENCE = "openinference.instrumentation.autogen_agentchat"
 
 _FAILED = "Tool execution failed"  # the status of a failed call, whose text is its result
@@ -38,7 +118,7 @@ _CONTENT, _TEXT = " content=", " type='TextMessage'"  # fields of a printed mess
 
 def chat_messages(items: object) -> tuple[Message, ...]:
     """The messages that a list of serialized chat messages and agent events stands for."""
-    return tuple(_messages(items)) if isinstance(items, list) else ()
+    return tuple(_messages_autogen(items)) if isinstance(items, list) else ()
 
 
 def tokens(items: object, name: str) -> int | None:
@@ -48,7 +128,7 @@ def tokens(items: object, name: str) -> int | None:
     return sum(counted) if counted else None
 
 
-def _messages(items: Iterable[Any]) -> Iterator[Message]:
+def _messages_autogen(items: Iterable[Any]) -> Iterator[Message]:
     for item in items:
         if not isinstance(item, dict):
             continue
@@ -57,7 +137,7 @@ def _messages(items: Iterable[Any]) -> Iterator[Message]:
         if kind == "ToolCallRequestEvent":
             yield Message("assistant", calls=tuple(x for x in map(_call, parts) if x is not None))
         elif kind == "ToolCallExecutionEvent":
-            yield Message("tool", results=tuple(map(_result, parts)))
+            yield Message("tool", results=tuple(map(_result_autogen, parts)))
         elif kind == "ThoughtEvent" or (isinstance(kind, str) and kind.endswith("Message")):
             yield Message("user" if item.get("source") == "user" else "assistant", _text(content))
 
@@ -77,7 +157,7 @@ def _call(part: dict[str, Any]) -> RequestedCall | None:
     return RequestedCall(call_id(part.get("id")), name, arguments(part.get("arguments")))
 
 
-def _result(part: dict[str, Any]) -> ToolResult:
+def _result_autogen(part: dict[str, Any]) -> ToolResult:
     value = unprinted(part.get("content"))
     return ToolResult(
         call_id(part.get("call_id")),
@@ -107,13 +187,13 @@ def _complete_model(span: Span, facts: Facts) -> None:
     """Add what stands beside the flattened messages: thoughts, and what functions returned."""
     items = [
         x
-        for x in indexed(span.attributes, keys.LLM_INPUT_MESSAGES_PREFIX)
+        for x in indexed(span.attributes, "llm.input_messages.")
         if isinstance(x.get("message"), dict)
     ]
     given, produced = facts.get("input"), facts.get("output")
     if given and len(items) == len(given):
         facts["input"] = tuple(_completed(x, item) for x, item in zip(given, items, strict=True))
-    answer, is_cut = structure(span.attributes.get(keys.OUTPUT_VALUE))
+    answer, is_cut = structure(span.attributes.get("output.value"))
     if produced and isinstance(answer, dict):
         facts["output"] = tuple(_with_thought(x, answer.get("thought")) for x in produced)
     if is_cut:  # it contains thoughts that nothing else does
@@ -122,7 +202,7 @@ def _complete_model(span: Span, facts: Facts) -> None:
 
 def _completed(message: Message, item: dict[str, Any]) -> Message:
     functions = [structure(x).value for x in elements(item.get("function"))]
-    results = tuple(_result(x) for x in functions if isinstance(x, dict))
+    results = tuple(_result_autogen(x) for x in functions if isinstance(x, dict))
     return _with_thought(changed(message, results=results or message.results), item.get("thought"))
 
 
@@ -137,7 +217,7 @@ def _with_thought(message: Message, thought: object) -> Message:
 
 def _printed_text(span: Span) -> str | None:
     """The last text that an agent was sent; the messages are printed as Python prints them."""
-    sent = object_at(span.attributes, keys.INPUT_VALUE).get("messages")
+    sent = object_at(span.attributes, "input.value").get("messages")
     last = str(sent[-1]) if isinstance(sent, list) and sent else ""
     at = last.find(_CONTENT)
     string = quoted(last, at + len(_CONTENT)) if at >= 0 else None
@@ -145,8 +225,8 @@ def _printed_text(span: Span) -> str | None:
 
 
 def _complete_team(span: Span, facts: Facts) -> None:
-    given = structure(span.attributes.get(keys.INPUT_VALUE)).value
-    result = structure(span.attributes.get(keys.OUTPUT_VALUE)).value
+    given = structure(span.attributes.get("input.value")).value
+    result = structure(span.attributes.get("output.value")).value
     task = as_object(given).get("task")
     facts["input_text"] = task if isinstance(task, str) else None
     messages = chat_messages(result.get("messages")) if isinstance(result, dict) else ()
@@ -154,23 +234,12 @@ def _complete_team(span: Span, facts: Facts) -> None:
     facts["output_text"] = None
 
 
-QUIRKS = (
-    Quirk(
-        name="autogen",
-        under="openinference",
-        scopes=(_OPENINFERENCE,),
-        complete=complete_openinference,
-        returns_state=True,
-    ),
-)
-
-
 _PARTICIPANT = "ChatAgentContainer"  # every participant of a team is sent what its manager is sent
 # its own messages are sent to participants only, to each a copy
 _SPEAKING_MANAGER = "MagenticOneOrchestrator"
 
 
-def read(span: Span, context: Context) -> Facts:
+def read_autogen(span: Span, context: Context) -> Facts:
     """The facts of a span.
 
     The message of a delivery to a team's manager is the question or an agent's answer.
@@ -184,7 +253,7 @@ def read(span: Span, context: Context) -> Facts:
     if "messaging.operation" in attributes:
         return {"kind": "other"}
     facts = semconv.read(span, context)
-    described = text(attributes.get(keys.GEN_AI_TOOL_DESCRIPTION))
+    described = text(attributes.get("gen_ai.tool.description"))
     if facts["kind"] == "tool" and described is not None and (name := facts.get("tool_name")):
         facts["tools"] = (Tool(name, described),)
     return facts
@@ -192,10 +261,7 @@ def read(span: Span, context: Context) -> Facts:
 
 def _delivery(delivered: dict[str, Any], recipient: object) -> Facts:
     if isinstance(delivered.get("messages"), list):
-        return {
-            "kind": "workflow",
-            "input": chat_messages(delivered["messages"]) or None,
-        }
+        return {"kind": "workflow", "input": chat_messages(delivered["messages"]) or None}
     response, result = delivered.get("response"), delivered.get("result")
     is_copy = recipient == _PARTICIPANT and delivered.get("name") != _SPEAKING_MANAGER
     if is_copy or not (isinstance(response, dict) or isinstance(result, dict)):
@@ -215,16 +281,97 @@ def _delivery(delivered: dict[str, Any], recipient: object) -> Facts:
 def _answer_facts(delivered: dict[str, Any], items: list[Any]) -> Facts:
     sources = (x.get("source") for x in reversed(items) if isinstance(x, dict))
     name = text(delivered.get("name")) or next((x for x in map(text, sources) if x), None)
-    return {
-        "kind": "agent",
-        "agent_name": name,
-        "output": chat_messages(items) or None,
-    }
+    return {"kind": "agent", "agent_name": name, "output": chat_messages(items) or None}
 
 
-DIALECT = Dialect(
+_AUTOGEN = Dialect(
     "autogen",
-    read,
+    read_autogen,
     scopes=("autogen-core", "autogen SingleThreadedAgentRuntime", "autogen GrpcWorkerAgentRuntime"),
     prefilters=(b"autogen",),
+)
+
+
+_SCOPES = ("openinference.instrumentation.ag2", "openinference.instrumentation.autogen")
+
+_CHATS = (".initiate_chat", ".a_initiate_chat")
+
+
+def complete(span: Span, facts: Facts) -> None:
+    """Add to the facts of a span, in place."""
+    given = structure(span.attributes.get("input.value")).value
+    returned = structure(span.attributes.get("output.value")).value
+    if facts["kind"] == "tool":
+        _complete_tool(span, given, returned, facts)
+    elif span.name.endswith(_CHATS):
+        _read_chat(span, given, facts)
+    elif facts["kind"] == "agent":
+        _read_reply(given, returned, facts)
+
+
+def _read_chat(span: Span, given: Any, facts: Facts) -> None:
+    """A chat that one agent, mostly standing for the user, begins with another."""
+    facts["agent_name"] = text(span.attributes.get("ag2.recipient.name"))
+    question = as_object(given).get("message")
+    question = question.get("content") if isinstance(question, dict) else question
+    facts["input"] = (Message("user", question),) if isinstance(question, str) else None
+
+
+def _read_reply(given: Any, returned: Any, facts: Facts) -> None:
+    """One reply of an agent.
+
+    Where it only runs the tools that another one requested, it is no agent's reply.
+    """
+    facts["input_text"] = None
+    if isinstance(returned, dict) and "tool_responses" in returned:
+        facts |= {"kind": "workflow", "agent_name": None, "output_text": None}
+        return
+    facts["input"] = (
+        tuple(x for item in given for x in _messages_ag2(item)) if isinstance(given, list) else None
+    )
+    facts["output"] = tuple(_messages_ag2(returned)) if isinstance(returned, dict) else None
+
+
+def _messages_ag2(item: Any) -> list[Message]:
+    """A message; one that answers several calls contains all of their results."""
+    answers = as_object(item).get("tool_responses")
+    if isinstance(answers, list):
+        responses = [x for x in answers if isinstance(x, dict)]
+        return [Message("tool", results=tuple(_result_ag2(x) for x in responses))]
+    found = message(item, "assistant") if isinstance(item, dict) else None
+    return [] if found is None else [found]
+
+
+def _result_ag2(answer: dict[str, Any]) -> ToolResult:
+    return ToolResult(call_id(answer.get("tool_call_id")), evaluated(result(answer.get("content"))))
+
+
+def _complete_tool(span: Span, given: Any, returned: Any, facts: Facts) -> None:
+    """A call: its arguments stand beside its name, its result beside whether it succeeded."""
+    facts["call_id"] = facts.get("call_id") or call_id(span.attributes.get("tool_call.id"))
+    if isinstance(given, dict) and "arguments" in given:
+        facts["arguments"] = opened(given["arguments"])
+    if (
+        isinstance(returned, list)
+        and len(returned) == 2
+        and isinstance(returned[1], dict)
+        and "content" in returned[1]
+    ):
+        facts["result"], facts["has_result"] = evaluated(result(returned[1]["content"])), True
+        if returned[0] is False:
+            facts["error"] = facts.get("error") or failure(facts["result"])
+
+
+DIALECTS = (_AGENT_FRAMEWORK, _SEMANTIC_KERNEL, _AUTOGEN)
+QUIRKS = (
+    # its model calls are in the conventions' own spans
+    Quirk("semantic_kernel", "semconv", content=(ContentSwitch(_SENSITIVE, "semantic_kernel."),)),
+    Quirk(
+        "autogen",
+        "openinference",
+        (_OPENINFERENCE,),
+        complete=complete_openinference,
+        returns_state=True,
+    ),
+    Quirk("ag2", "openinference", _SCOPES, complete=complete, returns_state=True),
 )

@@ -1,27 +1,43 @@
-"""Google's Gen AI SDK under OpenTelemetry's instrumentation: functions the SDK itself calls, one
-attribute a value.
+"""Google's SDK for Gemini, and Genkit.
+
+`google_genai`: Google's Gen AI SDK under OpenTelemetry's instrumentation: functions the SDK itself
+calls, one attribute a value.
+
+`genkit`: Google's Genkit: actions with a subtype, their input and output as JSON.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Error
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.text_format import Parse, ParseError
 
-from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
 from spanscore.dialects.dialect import OPENTELEMETRY, ContentSwitch, Context, Dialect, Items, Quirk
 from spanscore.dialects.forms import arguments
+from spanscore.dialects.forms.arguments import tools
+from spanscore.dialects.forms.decorated_calls import (
+    cut,
+    damaged,
+    read_call,
+    read_function,
+    read_retrieval,
+)
 from spanscore.dialects.forms.messages import blocks, message, messages
+from spanscore.dialects.forms.provider_bodies import messages_of
 from spanscore.dialects.forms.structure import (
     STRING,
     Facts,
+    Parsed,
     add_damaged,
     as_object,
+    count,
+    first_identity,
+    first_text,
     objects,
     opened,
     opened_repr,
@@ -29,8 +45,8 @@ from spanscore.dialects.forms.structure import (
     text,
 )
 from spanscore.model.json import Json
-from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value
-from spanscore.model.step import Message, Step
+from spanscore.model.span import STATUS_ERROR, Attributes, LogRecord, Span, Value, changed
+from spanscore.model.step import Message, Step, StepKind
 from spanscore.model.trace import Tool
 
 _MLFLOW_TYPE = "mlflow.spanType"
@@ -43,7 +59,7 @@ def logged_by_mlflow(span: Span) -> bool:
     attributes = span.attributes
     if _MLFLOW_TYPE in attributes:
         return opened(attributes.get("mlflow.message.format")) == "gemini"
-    return attributes.get(keys.GEN_AI_PROVIDER_NAME) == "gemini"
+    return attributes.get("gen_ai.provider.name") == "gemini"
 
 
 def complete(_span: Span, facts: Facts) -> None:
@@ -94,9 +110,7 @@ def _opened_item(span: Span, item: dict[str, Any]) -> dict[str, Any]:
     parts = [opened for x in blocks(content) or () for opened in _opened_block(x)] or _proto_parts(
         content
     )
-    if isinstance(content, str) and (
-        is_first or span.attributes.get(keys.GEN_AI_SYSTEM) == _OLDEST
-    ):
+    if isinstance(content, str) and (is_first or span.attributes.get("gen_ai.system") == _OLDEST):
         content = content.removesuffix("\n")
     role = {"role": "user"} if is_first else {}
     return {**item, **role, "content": parts or content}
@@ -225,8 +239,8 @@ def _read_called(attributes: Attributes, facts: Facts) -> None:
     """Add the functions that the SDK called before it had the answer. The tokens are those of the
     answer alone.
     """
-    given = _messages(attributes.get(keys.INPUT_VALUE), _CONTENTS)
-    meanwhile = _messages(attributes.get(keys.OUTPUT_VALUE), _HISTORY)
+    given = _messages(attributes.get("input.value"), _CONTENTS)
+    meanwhile = _messages(attributes.get("output.value"), _HISTORY)
     if not given or len(meanwhile) < len(given):
         add_damaged(facts, "output", "tokens")
     elif called := meanwhile[len(given) :]:
@@ -241,12 +255,12 @@ def _messages(body: Value, key: str) -> Sequence[Message]:
 _SCOPE = "opentelemetry.instrumentation.google_genai"
 _SHARED_SCOPE, _PROVIDERS = "opentelemetry.util.genai.handler", ("gemini", "vertex_ai")
 _PARAMETER, _RETURN = "code.function.parameters.", "code.function.return"
-_VALUE, _TYPE = ".value", ".type"
+_VALUE, _GOOGLE_GENAI_TYPE = ".value", ".type"
 _PIECE = '"finish_reason":""'  # of a message that is not the end of an answer, which was streamed
 _ELIDED = "<elided>"  # where content is not to be recorded
 
 
-def read(span: Span, context: Context) -> Facts:
+def read_google_genai(span: Span, context: Context) -> Facts:
     """The facts of one of its spans: a model call, maybe with the tools that the SDK ran for it, or
     such a tool.
     """
@@ -256,7 +270,7 @@ def read(span: Span, context: Context) -> Facts:
     elif facts["kind"] == "model":
         if facts.get("input") is None and facts.get("output") is None:
             facts["input"], facts["output"] = _from_list(span.attributes.get("events"))
-        elif _PIECE in str(span.attributes.get(keys.GEN_AI_OUTPUT_MESSAGES)):
+        elif _PIECE in str(span.attributes.get("gen_ai.output.messages")):
             _read_streamed(facts)
         arguments.without_envelopes(facts, objects=True)
     return facts
@@ -333,16 +347,18 @@ def _read_function(attributes: Attributes, facts: Facts) -> None:
         )
         facts["arguments"] = given if given or empty else None
     if not facts.get("has_result") and _RETURN + _VALUE in attributes:
-        facts["result"] = _python(attributes[_RETURN + _VALUE], attributes.get(_RETURN + _TYPE))
+        facts["result"] = _python(
+            attributes[_RETURN + _VALUE], attributes.get(_RETURN + _GOOGLE_GENAI_TYPE)
+        )
         facts["has_result"] = True
     if facts["tool_name"] is not None:
         facts["tools"] = (
-            Tool(facts["tool_name"], text(attributes.get(keys.GEN_AI_TOOL_DESCRIPTION))),
+            Tool(facts["tool_name"], text(attributes.get("gen_ai.tool.description"))),
         )
 
 
 def _typed(key: str) -> str:
-    return key.removesuffix(_VALUE) + _TYPE
+    return key.removesuffix(_VALUE) + _GOOGLE_GENAI_TYPE
 
 
 def _given(value: Value, kind: Value) -> Json:
@@ -361,36 +377,160 @@ def matches(span: Span, _logs: Sequence[LogRecord]) -> bool:
     """
     return (
         span.scope.name == _SHARED_SCOPE
-        and span.attributes.get(keys.GEN_AI_PROVIDER_NAME) in _PROVIDERS
+        and span.attributes.get("gen_ai.provider.name") in _PROVIDERS
     )
 
 
-QUIRKS = (
-    Quirk(
-        name="google_genai",
-        under="openinference",
-        scopes=("openinference.instrumentation.google_genai",),
-        omits_empty_arguments=True,
-        complete=complete_openinference,
-        returns_state=True,
-    ),
-    Quirk(name="google_genai", under="mlflow", matches=logged_by_mlflow, complete=complete),
-    Quirk(
-        name="google_genai",
-        under="openllmetry",
-        scopes=_SCOPES,
-        items=opened_items,
-        complete=complete_traceloop,
-        refine_trace=refine_trace,
-    ),
-)
-
-DIALECT = Dialect(
+_GOOGLE_GENAI = Dialect(
     "google_genai",
-    read,
+    read_google_genai,
     scopes=(_SCOPE,),
     matches=matches,
     matching_scopes=(_SHARED_SCOPE,),
     prefilters=(b"google_genai", _SHARED_SCOPE.encode()),
     content=(ContentSwitch(OPENTELEMETRY),),
+)
+
+
+_GENKIT_TYPE, _SUBTYPE = "genkit:type", "genkit:metadata:subtype"
+_SESSIONS = (
+    "genkit:sessionId",
+    "genkit:metadata:agent:sessionId",
+    "session.id",
+    "gen_ai.conversation.id",
+)
+# labels that an application gives a call (`telemetryLabels`), as those of sessions
+_USERS = ("user.id", "enduser.id")
+_CONTEXT = "genkit:metadata:context"
+_CONTEXT_SESSIONS = ("sessionId", "session_id", "threadId", "conversationId")
+_CONTEXT_USERS = ("userId", "user_id", "uid")
+_KINDS: Final[dict[str, StepKind]] = {  # by subtype, which only actions have; else by type
+    "model": "model",
+    "background-model": "model",
+    "tool": "tool",
+    "tool.v2": "tool",
+    "retriever": "retrieval",
+    "agent": "agent",
+    "flow": "workflow",
+    "executable-prompt": "workflow",
+    "dotprompt": "workflow",
+    "helper": "workflow",  # a chat's `send`
+    "util": "workflow",  # `generate`, the loop around a model and its tools
+}
+
+
+def read_genkit(span: Span, context: Context) -> Facts:
+    """The facts of an action."""
+    attributes = span.attributes
+    kind = _KINDS.get(first_text(attributes, (_SUBTYPE, _GENKIT_TYPE)) or "", "other")
+    called_in = structure(attributes.get(_CONTEXT)).value
+    called_in = as_object(called_in)
+    facts: Facts = {
+        "kind": kind,
+        "session_id": first_identity(attributes, _SESSIONS)
+        or first_identity(called_in, _CONTEXT_SESSIONS),
+        "user_id": first_identity(attributes, _USERS) or first_identity(called_in, _CONTEXT_USERS),
+    }
+    given, returned = attributes.get("genkit:input"), attributes.get("genkit:output")
+    name = text(attributes.get("genkit:name")) or text(span.name)
+    if kind == "model":
+        facts["model"] = name
+        _read_model(given, returned, facts)
+    elif kind == "tool":
+        facts["tool_name"] = name
+        read_call(span, given, returned, facts)
+        if attributes.get(_SUBTYPE) == "tool.v2":
+            facts["result"] = _of_parts(facts.get("result"))
+    elif kind == "retrieval":
+        read_retrieval(given, returned, facts)
+    elif kind == "agent" or (kind == "workflow" and context.outermost):
+        facts["agent_name"] = (
+            name if kind == "agent" or attributes.get(_SUBTYPE) == "flow" else None
+        )
+        read_function(opened(given), Parsed(_answer(opened(returned))), facts)
+        facts["damaged"] = damaged(input=given, output=returned)
+    return facts
+
+
+def _read_model(given: Value, returned: Value, facts: Facts) -> None:
+    request, response = structure(given), structure(returned)
+    if isinstance(request.value, dict):
+        facts["input"] = messages(request.value.get("messages")).messages
+        facts["tools"] = tools(request.value["tools"]) if "tools" in request.value else None
+    if isinstance(response.value, dict):
+        answer: Any = response.value.get("message")
+        # before version 1
+        if answer is None and isinstance(response.value.get("candidates"), list):
+            answer = [x.get("message") for x in response.value["candidates"] if isinstance(x, dict)]
+        facts["output"] = _with_text(
+            messages(answer, "assistant").messages, response.value.get("raw")
+        )
+        usage = response.value.get("usage")
+        if isinstance(usage, dict):
+            facts["input_tokens"] = count(usage.get("inputTokens"))
+            facts["output_tokens"] = _produced(usage)
+        reason = text(response.value.get("finishReason"))
+        facts["finish_reasons"] = (reason,) if reason else ()
+    facts["damaged"] = cut(input=request, output=response)
+
+
+def _answer(returned: Any) -> Any:
+    """What an agent or flow returned: of an agent the message in the object that it puts around
+    it.
+    """
+    is_turn = (
+        isinstance(returned, dict)
+        and isinstance(returned.get("message"), dict)
+        and "finishReason" in returned
+    )
+    return {"messages": [returned["message"]]} if is_turn else returned
+
+
+def _of_parts(result: Any) -> Any:
+    """What a tool that returns parts has as its value, or else the parts: they stand in an object
+    of its own.
+    """
+    if isinstance(result, dict) and result.keys() <= {"output", "content", "metadata"}:
+        return next((result[x] for x in ("output", "content") if result.get(x) is not None), None)
+    return result
+
+
+def _with_text(answer: tuple[Message, ...] | None, raw: Any) -> tuple[Message, ...] | None:
+    """The answer, with the text beside its tool calls, which the OpenAI plugin leaves in the
+    provider's response.
+    """
+    if not answer or len(answer) > 1 or not answer[0].calls or answer[0].text is not None:
+        return answer
+    messages = messages_of(raw, "assistant") if isinstance(raw, dict) and "choices" in raw else None
+    return (changed(answer[0], text=messages[0].text),) if messages else answer
+
+
+def _produced(usage: dict[str, Any]) -> int | None:
+    """Output tokens; Genkit counts those of thinking beside them."""
+    produced = [count(usage.get(x)) for x in ("outputTokens", "thoughtsTokens")]
+    return None if produced[0] is None else sum(x for x in produced if x is not None)
+
+
+_GENKIT = Dialect("genkit", read_genkit, keys=(_GENKIT_TYPE,), prefilters=(b"genkit:type",))
+
+
+DIALECTS = (_GOOGLE_GENAI, _GENKIT)
+QUIRKS = (
+    Quirk(
+        "google_genai",
+        "openinference",
+        ("openinference.instrumentation.google_genai",),
+        omits_empty_arguments=True,
+        complete=complete_openinference,
+        returns_state=True,
+    ),
+    Quirk("google_genai", "mlflow", matches=logged_by_mlflow, complete=complete),
+    Quirk(
+        "google_genai",
+        "openllmetry",
+        _SCOPES,
+        items=opened_items,
+        complete=complete_traceloop,
+        refine_trace=refine_trace,
+    ),
 )

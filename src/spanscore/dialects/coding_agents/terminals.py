@@ -1,5 +1,13 @@
-"""Gemini CLI and Qwen Code: the conventions under operations of their own, content as Gemini's in
-spans or records.
+"""Coding agents of OpenAI, GitHub and Google.
+
+`codex`: Codex CLI: a conversation in log records, of prompts, responses and tool results; its spans
+only time it.
+
+`copilot`: GitHub Copilot's CLI and VS Code's chat: the conventions, with the time of day before the
+user's text.
+
+`gemini_cli`: Gemini CLI and Qwen Code: the conventions under operations of their own, content as
+Gemini's in spans or records.
 """
 
 import re
@@ -8,10 +16,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
-from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
+from spanscore.dialects.dialect import CAPTURE, ContentSwitch, Context, Dialect
 from spanscore.dialects.forms.arguments import arguments, call_id, failure
+from spanscore.dialects.forms.decorated_calls import damaged
 from spanscore.dialects.forms.messages import MessageCache, message, messages
 from spanscore.dialects.forms.structure import (
     Facts,
@@ -19,7 +27,10 @@ from spanscore.dialects.forms.structure import (
     add_damaged,
     as_object,
     count,
+    first_identity,
     first_text,
+    identity,
+    is_redacted,
     opened,
     structure,
     text,
@@ -30,6 +41,7 @@ from spanscore.dialects.log_turns import (
     Part,
     Unit,
     around,
+    from_prompts,
     in_order,
     name_of,
     read_prompt,
@@ -37,8 +49,185 @@ from spanscore.dialects.log_turns import (
     span_of,
     under,
 )
+from spanscore.model.json import Json
 from spanscore.model.span import Attributes, Link, LogRecord, Span, Value, changed
-from spanscore.model.step import Message, ToolResult
+from spanscore.model.step import Message, StepKind, ToolResult
+
+_LOGS = "codex_otel"
+_SPANS = ("codex_cli_rs", "codex_exec", "codex_tui", "codex_app_server", "codex_mcp_server")
+
+_PROMPT = "codex.user_prompt"
+_EVENT = "codex.sse_event"
+_RETURNED = "codex.tool_result"
+_DECIDED, _SOCKET = "codex.tool_decision", "codex.websocket_event"
+_KINDS: Final[dict[str, StepKind]] = {
+    _PROMPT: "agent",
+    _EVENT: "model",
+    _SOCKET: "model",
+    _RETURNED: "tool",
+    _DECIDED: "tool",
+}
+_DONE = "response.completed"
+
+_REPORT = re.compile(
+    r"(?:Wall time: [\d.]+ seconds\n|Exit code: -?\d+\n|Chunk ID: \w+\n|Process"
+    r" exited.*\n)*Output:(?:\n|$)"
+)
+"""What Codex writes above what a tool put out."""
+
+
+def read_codex(span: Span, _context: Context) -> Facts:
+    """The facts of a prompt, a response or a result, each of which is a log record; Codex's spans
+    contain none.
+    """
+    attributes = span.attributes
+    kind = "other" if span.recorded else _KINDS.get(span.name, "other")
+    facts: Facts = {"kind": kind, "session_id": identity(attributes.get("conversation.id"))}
+    facts |= read_resource(span.resource.attributes)
+    if kind == "agent":
+        facts["user_id"] = first_identity(attributes, ("user.email", "user.account_id"))
+        facts |= read_prompt(attributes.get("prompt"))
+    elif kind == "model":
+        facts["model"] = text(attributes.get("model"))
+        facts["input_tokens"] = count(attributes.get("input_token_count"))
+        facts["output_tokens"] = count(attributes.get("output_token_count"))
+    elif kind == "tool":
+        _read_tool(attributes, facts)
+    return facts
+
+
+def _read_tool(attributes: Attributes, facts: Facts) -> None:
+    space, name = text(attributes.get("tool_namespace")), text(attributes.get("tool_name"))
+    facts["tool_name"] = f"{space}__{name}" if space and name else name
+    facts["call_id"] = call_id(attributes.get("call_id"))
+    called_with, returned = attributes.get("arguments"), attributes.get("output")
+    facts["damaged"] = damaged(arguments=called_with, result=returned)
+    if attributes.get("output_truncated") is True:
+        add_damaged(facts, "result")
+    if called_with is not None and not is_redacted(called_with):
+        facts["arguments"] = arguments(called_with)
+    if returned is not None and not is_redacted(returned):
+        facts["result"], facts["has_result"] = opened(_put_out(returned)), True
+    if attributes.get("success") in (False, "false"):
+        facts["error"] = failure(_put_out(returned)) if text(returned) else "failed"
+
+
+def _put_out(returned: Value) -> Value:
+    """What a tool returned, without Codex's report above it."""
+    report = _REPORT.match(returned) if isinstance(returned, str) else None
+    return returned if report is None else str(returned)[report.end() :]
+
+
+def _unit(attributes: Attributes, _trace_id: str) -> Unit | None:
+    """The conversation; a record's own trace, where there is one, is that of a task inside of
+    Codex.
+    """
+    conversation = identity(attributes.get("conversation.id"))
+    if conversation is None or not _is_read(attributes):
+        return None
+    return Unit(("codex", conversation), goes_on=True)
+
+
+def _is_read(attributes: Attributes) -> bool:
+    """Whether a record contains anything: of the many of a streamed response the one that counts
+    its tokens does.
+    """
+    name = text(attributes.get("event.name"))
+    if name in (_EVENT, _SOCKET):
+        return attributes.get("event.kind") == _DONE and "input_token_count" in attributes
+    return name in _KINDS
+
+
+def _parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[Part]:
+    """A turn from each prompt to the next.
+
+    What comes before the first is the end of a turn that was not received.
+    """
+    own = (x for x in logs if x.scope.name.startswith(_LOGS) and _is_read(x.attributes))
+    turns = from_prompts(own, _PROMPT)
+    yield from ((_turn(unit, turn), []) for turn in turns)
+    if spans:
+        yield list(spans), [x for x in logs if not x.scope.name.startswith(_LOGS)]
+
+
+def _turn(unit: str, logs: Sequence[LogRecord]) -> list[Span]:
+    """A span for each record that stands for one; a tool's decision does where its result has not
+    come.
+    """
+    opening, *rest = logs
+    root = around(span_of(unit, _PROMPT, opening, scope=_LOGS), (x.time_ns for x in logs))
+    returned = {identity(x.attributes.get("call_id")) for x in rest if name_of(x) == _RETURNED}
+    found = [root]
+    for number, log in enumerate(rest):
+        call = identity(log.attributes.get("call_id"))
+        if name_of(log) == _DECIDED and call in returned:
+            continue
+        place = call or f"{log.time_ns} {number}"
+        found.append(span_of(unit, name_of(log), log, identity=place, parent=root, scope=_LOGS))
+    return found
+
+
+_CODEX = Dialect(
+    "codex",
+    read_codex,
+    scopes=(*_SPANS, _LOGS),
+    prefilters=(b"codex",),
+    log_turns=(LogTurns(_LOGS, _unit, _parts),),
+    content=(ContentSwitch("set log_user_prompt = true under [otel] in config.toml"),),
+)
+
+
+_USER = "enduser.pseudo.id"  # a digest of the user's account
+_TAGS = r"<(?:current_datetime|reminder|system_reminder)>"
+_ADDED = re.compile(
+    r"\A(?:<(current_datetime|reminder|system_reminder)>[^<]{0,4096}</\1>(?:\s*(?="
+    + _TAGS
+    + r")|(?:\r?\n){0,2}))+"
+)
+"""Copilot's own text before the user's in one message, with an empty line after it."""
+
+
+def read_copilot(span: Span, context: Context) -> Facts:
+    """The facts of a call of an agent, model or tool."""
+    facts = semconv.read(span, context)
+    facts["user_id"] = facts.get("user_id") or identity(span.attributes.get(_USER))
+    if facts["kind"] == "tool":
+        if facts.get("has_result"):
+            facts["result"] = _without_repetition(facts["result"])
+    elif given := facts.get("input"):
+        facts["input"] = tuple(map(_as_written, given))
+        facts["input_is_part"] = True  # each span has what is new since the one before
+    return facts
+
+
+def _as_written(message: Message) -> Message:
+    if message.role != "user" or message.text is None or not message.text.startswith("<"):
+        return message
+    return changed(message, text=_ADDED.sub("", message.text))
+
+
+def _without_repetition(value: Json) -> Json:
+    """What a tool returned; of an MCP server's text that also comes as structured content, after
+    it, the text.
+    """
+    if not isinstance(value, str):
+        return value
+    returned, blank, structured = value.rpartition("\n\n")
+    repeated = opened(structured) if blank else None
+    if not isinstance(repeated, dict) or len(repeated) != 1:
+        return value
+    (only,) = repeated.values()
+    return opened(returned) if only in (returned, opened(returned)) else value
+
+
+_COPILOT = Dialect(
+    "copilot",
+    read_copilot,
+    scopes=("github.copilot", "@github/copilot", "copilot-chat"),
+    prefilters=(b"gen_ai.",),
+    content=(ContentSwitch(f"set {CAPTURE}=true"),),
+)
+
 
 QWEN = "qwen-code"
 SCOPES = ("gemini-cli", QWEN)
@@ -54,7 +243,7 @@ CALLED = "tool_call"
 MODEL, TOOL, SUBAGENT = "llm_call", "tool_call", "agent_call"
 
 _READ = frozenset({PROMPT, REQUEST, RESPONSE, FAILED, CALLED})
-_SESSION = (keys.SESSION_ID, keys.GEN_AI_CONVERSATION_ID)
+_SESSION = ("session.id", "gen_ai.conversation.id")
 # starts the role of a model call that serves no turn: titles, routing, compression
 _ASIDE = "utility"
 # starts the names of Qwen Code's own agents, which go on after a turn: they keep its memory
@@ -92,10 +281,12 @@ def parts(unit: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterat
         turns[bisect_right(begun_ns, span.start_ns)][0].append(span)
     for log in records:
         turns[bisect_right(begun_ns, log.time_ns)][1].append(log)
-    yield from (_turn(unit, *turn) for turn in (turns[1:] or turns) if turn[0] or turn[1])
+    yield from (
+        _turn_gemini_cli(unit, *turn) for turn in (turns[1:] or turns) if turn[0] or turn[1]
+    )
 
 
-def _turn(unit: str, received: Sequence[Span], logs: Sequence[LogRecord]) -> Part:
+def _turn_gemini_cli(unit: str, received: Sequence[Span], logs: Sequence[LogRecord]) -> Part:
     spans, logs = _without_asides(received, logs)
     spans += _untraced(unit, spans, logs)
     opening = next((x for x in logs if event(x) == PROMPT), None)
@@ -155,9 +346,7 @@ def _placed(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[LogRec
     tools: defaultdict[str | None, list[Span]] = defaultdict(list)
     for span in spans:
         if span.name == TOOL:
-            tools[first_text(span.attributes, (keys.GEN_AI_TOOL_NAME, "function_name"))].append(
-                span
-            )
+            tools[first_text(span.attributes, ("gen_ai.tool.name", "function_name"))].append(span)
     named = {name: Calls(calls) for name, calls in tools.items()}
     for log in logs:
         about: Span | None = known.get(log.span_id)
@@ -175,7 +364,7 @@ def _placed(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Iterator[LogRec
 LOG_TURNS = tuple(LogTurns(scope, unit, parts, with_spans=True) for scope in SCOPES)
 
 
-_INPUT, _OUTPUT = keys.GEN_AI_INPUT_MESSAGES, keys.GEN_AI_OUTPUT_MESSAGES
+_INPUT, _OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
 _COUNTS: Final[tuple[tuple[TokenCount, str], ...]] = (
     ("input_tokens", "input_token_count"),
     ("output_tokens", "output_token_count"),
@@ -196,7 +385,7 @@ def read(span: Span, context: Context) -> Facts:
     records = {event(x): x.attributes for x in reversed(context.logs)}
     facts = semconv.read(span, changed(context, logs=())) if span.recorded else _from_record(span)
     if facts["kind"] == "tool":
-        _read_tool(span.attributes, records, facts)
+        _read_tool_gemini_cli(span.attributes, records, facts)
     elif facts["kind"] == "model":
         _read_model(span, records, context.histories, facts)
     return facts
@@ -305,7 +494,9 @@ def _trusted(output: Any) -> Any:
     return opened(output[len(_MARKERS[0]) : -len(_MARKERS[1])] if marked else output)
 
 
-def _read_tool(attributes: Attributes, records: Mapping[str, Attributes], facts: Facts) -> None:
+def _read_tool_gemini_cli(
+    attributes: Attributes, records: Mapping[str, Attributes], facts: Facts
+) -> None:
     """A tool call: its span contains request and completed call in place of messages, if any."""
     record = records.get(CALLED, attributes)
     given_arguments = _arguments(attributes.get(_INPUT, record.get("function_args")))
@@ -362,7 +553,7 @@ def _is_cut(value: Value) -> bool:
     return isinstance(value, str) and value.endswith("]") and _CUT in value[-64:]
 
 
-DIALECT = Dialect(
+_GEMINI_CLI = Dialect(
     "gemini_cli",
     read,
     scopes=SCOPES,
@@ -370,3 +561,6 @@ DIALECT = Dialect(
     prefilters=(b"gemini-cli", b"qwen-code", b"gen_ai."),
     content=(ContentSwitch("set telemetry.logPrompts to true in settings.json"),),
 )
+
+
+DIALECTS = (_CODEX, _COPILOT, _GEMINI_CLI)

@@ -1,22 +1,34 @@
-"""Vercel AI SDK: its own `ai.*` attributes up to version 6, the semantic conventions with them from
-version 7 on.
+"""Frameworks for JavaScript.
+
+`vercel_ai`: Vercel AI SDK: its own `ai.*` attributes up to version 6, the semantic conventions with
+them from version 7 on.
+
+`voltagent`: VoltAgent: spans that name the entity they belong to; one model span stands for the
+whole loop of a turn.
 """
 
 import re
-from typing import Any
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from spanscore.dialects import keys
 from spanscore.dialects.conventions import openllmetry, semconv
-from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
-from spanscore.dialects.forms.decorated_calls import damaged
+from spanscore.dialects.forms.decorated_calls import (
+    damaged,
+    read_call,
+    read_function,
+)
 from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (
     Facts,
+    Parsed,
     add_damaged,
     add_missing,
     as_object,
+    count,
     first_count,
     first_identity,
     first_text,
@@ -28,8 +40,9 @@ from spanscore.dialects.forms.structure import (
     text,
 )
 from spanscore.model.json import Json
-from spanscore.model.span import Attributes, Span, changed
-from spanscore.model.step import Message
+from spanscore.model.span import Attributes, Span, Value, changed
+from spanscore.model.step import Message, Step, StepKind
+from spanscore.model.trace import Tool
 
 _SCOPE, _OPERATION = "ai", "ai.operationId"
 _CONVENTIONS = "gen_ai"  # the scope from version 7 on
@@ -40,14 +53,14 @@ _OUTER = frozenset({"ai.generateText", "ai.streamText", "ai.generateObject", "ai
 _APPLICATION = (
     "ai.telemetry.metadata.",
     "ai.settings.context.",
-    keys.TRACELOOP_ASSOCIATION_PROPERTIES_PREFIX,
+    "traceloop.association.properties.",
 )
 _MOVED = frozenset(
-    {keys.GEN_AI_INPUT_MESSAGES, keys.GEN_AI_OUTPUT_MESSAGES, keys.GEN_AI_TOOL_CALL_ARGUMENTS}
+    {"gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.call.arguments"}
 )
 """Where Traceloop's and Sentry's SDKs move what the AI SDK wrote to its own attributes."""
 
-_INDEXED = frozenset({keys.GEN_AI_PROMPT_0_ROLE, keys.GEN_AI_COMPLETION_0_ROLE})
+_INDEXED = frozenset({"gen_ai.prompt.0.role", "gen_ai.completion.0.role"})
 """Where Traceloop's SDK moved it until May 2026, partly to both."""
 
 _UNTYPED = re.compile(r'[\[,]\{"(?!type"|role")')
@@ -56,23 +69,22 @@ _UNTYPED = re.compile(r'[\[,]\{"(?!type"|role")')
 _OPENCODE = "opencode"  # a coding agent on the AI SDK, whose tracer all spans have
 # how its instructions begin to a model that finds a conversation's title
 _TITLE = "You are a title generator."
-_SESSIONS = tuple(
+_VERCEL_SESSIONS = tuple(
     x + y for y in ("sessionId", "session_id", "conversationId", "threadId") for x in _APPLICATION
 )
-_MODELS = (
-    "ai.response.model",
-    "ai.model.id",
-    keys.GEN_AI_RESPONSE_MODEL,
-    keys.GEN_AI_REQUEST_MODEL,
-)
+_MODELS = ("ai.response.model", "ai.model.id", "gen_ai.response.model", "gen_ai.request.model")
 _ANSWERS = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
 _CALLED, _PROMPT = "ai.toolCall.name", "ai.prompt"
-_GIVEN = ("ai.usage.inputTokens", "ai.usage.promptTokens", keys.GEN_AI_USAGE_INPUT_TOKENS)
-_PRODUCED = ("ai.usage.outputTokens", "ai.usage.completionTokens", keys.GEN_AI_USAGE_OUTPUT_TOKENS)
+_VERCEL_GIVEN = ("ai.usage.inputTokens", "ai.usage.promptTokens", "gen_ai.usage.input_tokens")
+_VERCEL_PRODUCED = (
+    "ai.usage.outputTokens",
+    "ai.usage.completionTokens",
+    "gen_ai.usage.output_tokens",
+)
 _USERS = tuple(x + y for y in ("userId", "user_id") for x in _APPLICATION)
 
 
-def read(span: Span, context: Context) -> Facts:
+def read_vercel(span: Span, context: Context) -> Facts:
     """The facts of one of its spans: `generateText` and the like, a provider's call in it, or a
     tool call.
     """
@@ -97,7 +109,7 @@ def read(span: Span, context: Context) -> Facts:
         _damage_misread_lists(attributes, facts)
     if span.scope.name == _OPENCODE and _finds_title(facts):
         return {"kind": "other"}
-    facts["session_id"] = facts.get("session_id") or first_identity(attributes, _SESSIONS)
+    facts["session_id"] = facts.get("session_id") or first_identity(attributes, _VERCEL_SESSIONS)
     facts["user_id"] = facts.get("user_id") or first_identity(attributes, _USERS)
     return facts
 
@@ -127,7 +139,7 @@ def _damage_misread_lists(attributes: Attributes, facts: Facts) -> None:
 
     Of a list of texts alone nothing records that it was one.
     """
-    recorded = attributes.get(keys.GEN_AI_INPUT_MESSAGES)
+    recorded = attributes.get("gen_ai.input.messages")
     listed = None
     if isinstance(recorded, str) and _UNTYPED.search(recorded):
         listed = structure(recorded).value
@@ -154,7 +166,7 @@ def _without_parts(span: Span) -> Span:
     indexed ones have it.
     """
     remaining = {
-        key: value for key, value in span.attributes.items() if key != keys.GEN_AI_OUTPUT_MESSAGES
+        key: value for key, value in span.attributes.items() if key != "gen_ai.output.messages"
     }
     return changed(span, attributes=remaining)
 
@@ -256,8 +268,8 @@ def _answer(attributes: Attributes) -> str | None:
 
 
 def _read_usage(attributes: Attributes, facts: Facts) -> None:
-    facts["input_tokens"] = first_count(attributes, _GIVEN)
-    facts["output_tokens"] = first_count(attributes, _PRODUCED)
+    facts["input_tokens"] = first_count(attributes, _VERCEL_GIVEN)
+    facts["output_tokens"] = first_count(attributes, _VERCEL_PRODUCED)
 
 
 def _tool_call(span: Span) -> Facts:
@@ -290,15 +302,15 @@ def _error(span: Span) -> str | None:
 
     OpenInference's span processor gives its status to all spans around and after it as well.
     """
-    spread = keys.OPENINFERENCE_SPAN_KIND in span.attributes and all(
+    spread = "openinference.span.kind" in span.attributes and all(
         x.name != "exception" for x in span.events
     )
     return None if spread else status_error(span)
 
 
-DIALECT = Dialect(
+_VERCEL = Dialect(
     "vercel_ai",
-    read,
+    read_vercel,
     scopes=(_CONVENTIONS, _SCOPE),
     keys=(_OPERATION, _PROMPT, _CALLED),
     prefilters=(b"ai.operationId", b"gen_ai", b"ai.prompt", b"ai.toolCall"),
@@ -306,3 +318,209 @@ DIALECT = Dialect(
         ContentSwitch("leave recordInputs and recordOutputs of `experimental_telemetry` at true"),
     ),
 )
+
+
+_USER = "ai.telemetry.metadata.posthog_distinct_id"
+_SESSION = "ai.telemetry.metadata.$ai_session_id"
+
+
+def complete(span: Span, facts: Facts) -> None:
+    """Add the user and the session, where nothing else states them."""
+    facts["user_id"] = facts.get("user_id") or identity(span.attributes.get(_USER))
+    facts["session_id"] = facts.get("session_id") or identity(span.attributes.get(_SESSION))
+
+
+_TYPE, _ENTITY = "span.type", "entity.type"
+_KINDS: Final[dict[str, StepKind]] = {
+    "agent": "agent",
+    "llm": "model",
+    "tool": "tool",
+    "retriever": "retrieval",
+    "workflow-step": "workflow",
+}
+# of a span without a type
+_ENTITIES: Final[dict[str, StepKind]] = {
+    "agent": "agent",
+    "llm": "model",
+    "tool": "tool",
+    "workflow": "workflow",
+}
+_VOLTAGENT_SESSIONS = ("conversation.id", "voltagent.conversation_id")
+_VOLTAGENT_GIVEN = ("usage.prompt_tokens", "llm.usage.prompt_tokens")
+_VOLTAGENT_PRODUCED = ("usage.completion_tokens", "llm.usage.completion_tokens")
+_ASIDE = "generateTitle"
+"""A model call that belongs to no turn."""
+_NAMES = ("subagent.name", "entity.name")  # a sub-agent's entity is the agent that it works for
+_MAX_DEPTH = 64
+
+
+def read_voltagent(span: Span, context: Context) -> Facts:
+    """The facts of a span of an agent, its model, a tool or a retriever; memory and guardrails are
+    none.
+    """
+    attributes = span.attributes
+    kinds, key = (_KINDS, _TYPE) if _TYPE in attributes else (_ENTITIES, _ENTITY)
+    kind = kinds.get(str(attributes.get(key)), "other")
+    if kind == "model" and attributes.get("llm.operation") == _ASIDE:
+        kind = "other"
+    facts: Facts = {"kind": kind, "session_id": first_identity(attributes, _VOLTAGENT_SESSIONS)}
+    given, returned = attributes.get("input"), attributes.get("output")
+    if kind == "agent":
+        _read_agent(attributes, given, returned, facts)
+    elif kind == "model":
+        _read_model(attributes, facts)
+    elif kind == "tool":
+        _read_tool(span, given, returned, facts)
+    elif kind == "retrieval":
+        found = opened(returned)
+        facts["query"] = text(given)
+        facts["documents"] = (
+            tuple(found) if isinstance(found, list) else () if found is None else (found,)
+        )
+    elif kind == "workflow" and context.outermost:
+        read_function(opened(given, scalars=False), Parsed(opened(returned, scalars=False)), facts)
+        facts["damaged"] = damaged(input=given, output=returned)
+    return facts
+
+
+def _read_agent(attributes: Attributes, given: Value, returned: Value, facts: Facts) -> None:
+    """An agent's span has the sum of its tokens; its models' spans only those of the last call that
+    they stand for.
+    """
+    recorded = structure(attributes.get("agent.messages"))
+    facts["agent_name"] = first_text(attributes, _NAMES)
+    facts["input"] = messages(recorded.value).messages if isinstance(recorded.value, list) else None
+    facts["input_text"] = _plain_text(given) if facts["input"] is None else None
+    facts["output_text"] = _plain_text(returned)
+    facts["system"] = text(attributes.get("agent.instructions"))
+    facts["tools"] = _offered(structure(attributes.get("agent.stateSnapshot")).value)
+    facts["input_tokens"] = count(attributes.get("usage.prompt_tokens"))
+    facts["output_tokens"] = count(attributes.get("usage.completion_tokens"))
+    if recorded.damaged or is_redacted(given):
+        add_damaged(facts, "input")
+    if is_redacted(returned):
+        add_damaged(facts, "output")
+
+
+def _plain_text(value: Value) -> str | None:
+    return value if isinstance(value, str) and not is_redacted(value) else None
+
+
+def _offered(state: Any) -> tuple[Tool, ...] | None:
+    """The tools in an agent's state; their parameters are Zod's own objects, unless they came as a
+    schema.
+    """
+    found = None
+    if isinstance(state, dict) and isinstance(state.get("tools"), list):
+        found = tools(state["tools"])
+    return found and tuple(Tool(x.name, x.description, _schema(x.parameters)) for x in found)
+
+
+def _schema(parameters: Json) -> Json:
+    return parameters if isinstance(parameters, dict) and "properties" in parameters else None
+
+
+def _read_model(attributes: Attributes, facts: Facts) -> None:
+    recorded = structure(attributes.get("llm.messages"))
+    facts["input"] = messages(recorded.value).messages if isinstance(recorded.value, list) else None
+    if recorded.damaged:
+        add_damaged(facts, "input")
+    answer = attributes.get("output")
+    if isinstance(answer, str) and answer and not is_redacted(answer):
+        facts["output"] = (Message("assistant", answer),)
+    facts["model"] = text(attributes.get("llm.model"))
+    reason = text(attributes.get("llm.finish_reason"))
+    facts["finish_reasons"] = (reason,) if reason else ()
+
+
+def _read_tool(span: Span, given: Value, returned: Value, facts: Facts) -> None:
+    attributes = span.attributes
+    facts["tool_name"] = text(attributes.get("tool.name"))
+    facts["call_id"] = call_id(attributes.get("tool.call.id"))
+    read_call(span, given, returned, facts)
+
+
+def refine_trace(steps: Sequence[Step]) -> list[Step]:
+    """The steps; an agent that no other one called counts the tokens of those that it called as
+    well. Where neither an agent's nor a tool's span came, a model's has its own.
+    """
+    if not any(x.kind in {"agent", "tool"} for x in steps):
+        return [_with_tokens(x) if x.kind == "model" else x for x in steps]
+    known = {x.span.span_id: x for x in steps}
+    inside: defaultdict[str, list[Step]] = defaultdict(list)
+    for step in steps:
+        inside[_agent_above(step, known)].append(step)
+    summed = {x.span.span_id: _tokens(x, inside) for x in inside[""] if x.kind == "agent"}
+    return [
+        changed(
+            step,
+            input_tokens=summed[step.span.span_id][0],
+            output_tokens=summed[step.span.span_id][1],
+        )
+        if step.span.span_id in summed
+        else step
+        for step in steps
+    ]
+
+
+def _with_tokens(model: Step) -> Step:
+    attributes = model.span.attributes
+    return changed(
+        model,
+        input_tokens=first_count(attributes, _VOLTAGENT_GIVEN),
+        output_tokens=first_count(attributes, _VOLTAGENT_PRODUCED),
+    )
+
+
+def _agent_above(step: Step, known: Mapping[str, Step]) -> str:
+    """The id of the agent's span that a step is in; empty where it is in none."""
+    above = known.get(step.span.parent_span_id)
+    for _ in range(_MAX_DEPTH):
+        if above is None or above.kind == "agent":
+            break
+        above = known.get(above.span.parent_span_id)
+    return above.span.span_id if above is not None and above.kind == "agent" else ""
+
+
+def _tokens(outermost: Step, inside: Mapping[str, Sequence[Step]]) -> tuple[int | None, int | None]:
+    """What an agent and those inside it used; None where one of them does not record it."""
+    agents, counts = [outermost], list[tuple[int | None, int | None]]()
+    for agent in agents:
+        agents += [x for x in inside.get(agent.span.span_id, ()) if x.kind == "agent"]
+        counts.append(_own_tokens(agent, inside.get(agent.span.span_id, ())))
+    given, produced = [x for x, _ in counts], [x for _, x in counts]
+    return _sum(given), _sum(produced)
+
+
+def _own_tokens(agent: Step, steps: Sequence[Step]) -> tuple[int | None, int | None]:
+    """An agent's own count; none where there were several calls and it is that of the last, as in
+    early versions.
+    """
+    if any(x.kind == "tool" for x in steps):
+        last = [
+            count(x.span.attributes.get("llm.usage.prompt_tokens"))
+            for x in steps
+            if x.kind == "model"
+        ]
+        if not last or any(x is None or x >= (agent.input_tokens or 0) for x in last):
+            return None, None
+    return agent.input_tokens, agent.output_tokens
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    recorded = [x for x in counts if x is not None]
+    return sum(recorded) if len(recorded) == len(counts) else None
+
+
+_VOLTAGENT = Dialect(
+    "voltagent",
+    read_voltagent,
+    scopes=("@voltagent/core",),
+    keys=("voltagent.operation_id", "voltagent.conversation_id"),
+    prefilters=(b"voltagent",),
+    refine_trace=refine_trace,
+)
+
+
+DIALECTS = (_VERCEL, _VOLTAGENT)
+QUIRKS = (Quirk("posthog", "vercel_ai", values=((_USER, ""), (_SESSION, "")), complete=complete),)

@@ -1,18 +1,33 @@
-"""Spring AI's observations: the chat client around it all, its tools, and log records of texts
-without roles.
+"""Frameworks for Java; LangChain4j's own quirks are in OpenInference's spans.
+
+`spring_ai`: Spring AI's observations: the chat client around it all, its tools, and log records of
+texts without roles.
+
+`quarkus`: LangChain4j in Quarkus: spans of an AI service, its model calls and tools, with one text
+for all messages.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
-from spanscore.dialects import keys
 from spanscore.dialects.conventions import semconv
-from spanscore.dialects.dialect import ContentSwitch, Context, Dialect
+from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms.arguments import arguments, call_id, result, tools
+from spanscore.dialects.forms.messages import message
 from spanscore.dialects.forms.status import status_error
-from spanscore.dialects.forms.structure import Facts, first_text, identity, opened, text
+from spanscore.dialects.forms.structure import (
+    NO_CONTENT,
+    Facts,
+    as_object,
+    first_text,
+    identity,
+    objects,
+    opened,
+    structure,
+    text,
+)
 from spanscore.model.span import Attributes, LogRecord, Span, changed
 from spanscore.model.step import Message, Step, StepKind
 from spanscore.model.trace import Tool
@@ -147,10 +162,10 @@ def _subtract(calls: Sequence[Step], known: dict[str, Step]) -> None:
 
 _KIND = "spring.ai.kind"
 _KINDS: Final[dict[str, StepKind]] = {"chat_client": "agent", "tool_call": "tool"}
-_OFFERED, _REASONS = "spring.ai.model.request.tool.names", keys.GEN_AI_RESPONSE_FINISH_REASONS
+_OFFERED, _REASONS = "spring.ai.model.request.tool.names", "gen_ai.response.finish_reasons"
 _LOGGERS = "org.springframework.ai."
 _SCOPES = "org.springframework."
-_CLIENT, _TOOL = "spring.ai.chat.client.", "spring.ai.tool."
+_CLIENT, _SPRING_AI_TOOL = "spring.ai.chat.client.", "spring.ai.tool."
 _CLIENT_PROMPT, _CLIENT_ANSWER = "Chat Client Prompt Content:\n", "Chat Client Completion:\n"
 _FOUND = "Vector Store Query Response:\n"
 _THROWN = "Exception thrown by tool: "
@@ -160,16 +175,16 @@ message then.
 _MODEL_PROMPT, _MODEL_ANSWER = "Chat Model Prompt Content:\n", "Chat Model Completion:\n"
 
 
-def matches(span: Span, logs: Sequence[LogRecord]) -> bool:
+def matches_spring_ai(span: Span, logs: Sequence[LogRecord]) -> bool:
     """Whether the span has a GenAI operation and a scope of Spring's, or has a log record of a
     class of Spring AI.
     """
-    if span.scope.name.startswith(_SCOPES) and keys.GEN_AI_OPERATION_NAME in span.attributes:
+    if span.scope.name.startswith(_SCOPES) and "gen_ai.operation.name" in span.attributes:
         return True
     return bool(logs) and any(x.scope.name.startswith(_LOGGERS) for x in logs)
 
 
-def read(span: Span, context: Context) -> Facts:
+def read_spring_ai(span: Span, context: Context) -> Facts:
     """The facts of an observation; an advisor is bookkeeping around the model."""
     attributes, facts = span.attributes, semconv.read(span, context)
     if _KIND in attributes:
@@ -193,7 +208,7 @@ def _read_client(attributes: Attributes, logged: list[str], facts: Facts) -> Non
     facts["session_id"] = facts.get("session_id") or identity(
         attributes.get(_CLIENT + "conversation.id")
     )
-    listed = _logged(logged, _CLIENT_PROMPT) or first_text(attributes, (keys.GEN_AI_PROMPT,)) or ""
+    listed = _logged(logged, _CLIENT_PROMPT) or first_text(attributes, ("gen_ai.prompt",)) or ""
     system, user = system_and_user(listed)
     recorded = {
         "system": system or text(attributes.get(_CLIENT + "system.text")),
@@ -215,8 +230,8 @@ def _read_model(attributes: Attributes, logged: list[str], facts: Facts) -> None
     """A model's input and output: texts of a log record, or of attributes that applications add
     themselves.
     """
-    prompts = _texts(logged, _MODEL_PROMPT, attributes, keys.GEN_AI_PROMPT)
-    answers = _texts(logged, _MODEL_ANSWER, attributes, keys.GEN_AI_COMPLETION)
+    prompts = _texts(logged, _MODEL_PROMPT, attributes, "gen_ai.prompt")
+    answers = _texts(logged, _MODEL_ANSWER, attributes, "gen_ai.completion")
     if prompts:  # of several only the last has a known role; a tool's result has no text
         facts["input"] = (Message("user", prompts[-1]),) if prompts[-1] else None
         facts["input_is_part"] = True
@@ -234,22 +249,26 @@ def _read_model(attributes: Attributes, logged: list[str], facts: Facts) -> None
 
 def _read_tool(span: Span, logged: list[str], facts: Facts) -> None:
     attributes = span.attributes
-    facts["tool_name"] = facts.get("tool_name") or text(attributes.get(_TOOL + "definition.name"))
-    facts["call_id"] = facts.get("call_id") or call_id(attributes.get(_TOOL + "call.id"))
+    facts["tool_name"] = facts.get("tool_name") or text(
+        attributes.get(_SPRING_AI_TOOL + "definition.name")
+    )
+    facts["call_id"] = facts.get("call_id") or call_id(attributes.get(_SPRING_AI_TOOL + "call.id"))
     facts["error"] = status_error(span) or _thrown(logged)
-    given = attributes.get(_TOOL + "call.arguments")
+    given = attributes.get(_SPRING_AI_TOOL + "call.arguments")
     if facts.get("arguments") is None and given is not None:
         facts["arguments"] = arguments(given)
-    if not facts.get("has_result") and _TOOL + "call.result" in attributes:
+    if not facts.get("has_result") and _SPRING_AI_TOOL + "call.result" in attributes:
         # an empty text is sent as no value by OpenTelemetry's Java SDK
-        returned = attributes[_TOOL + "call.result"]
+        returned = attributes[_SPRING_AI_TOOL + "call.result"]
         facts["result"] = result(opened("" if returned is None else returned))
         facts["has_result"] = True
     if facts["tool_name"] is not None:
-        schema = opened(attributes.get(_TOOL + "definition.schema"))
+        schema = opened(attributes.get(_SPRING_AI_TOOL + "definition.schema"))
         facts["tools"] = (
             Tool(
-                facts["tool_name"], text(attributes.get(_TOOL + "definition.description")), schema
+                facts["tool_name"],
+                text(attributes.get(_SPRING_AI_TOOL + "definition.description")),
+                schema,
             ),
         )
 
@@ -275,11 +294,11 @@ def _texts(records: list[str], title: str, attributes: Attributes, key: str) -> 
     return None if listed is None else texts(listed)
 
 
-DIALECT = Dialect(
+_SPRING_AI = Dialect(
     "spring_ai",
-    read,
+    read_spring_ai,
     keys=(_KIND, _OFFERED),
-    matches=matches,
+    matches=matches_spring_ai,
     matching_scopes=(_SCOPES,),
     refine_trace=separated,
     prefilters=(b"spring.ai.", b"org.springframework.ai.", b"gen_ai."),
@@ -347,3 +366,114 @@ def system_and_user(listed: str) -> tuple[str | None, str | None]:
         text = inner[at + len(_USER) :].removesuffix('"')
         user = text.removesuffix(_QUOTED_TOOL)
     return system, user
+
+
+_LANGCHAIN4J_SCOPE = "com.arize.langchain4j"
+
+_PRINTED = ("SystemMessage { ", "UserMessage { ", "AiMessage { ", "ToolExecutionResultMessage { ")
+
+
+def complete(span: Span, facts: Facts) -> None:
+    """An AI service's span has no content of its own; of a model's messages the early versions show
+    the objects.
+    """
+    if facts["kind"] == "agent":
+        facts |= {**NO_CONTENT, "agent_name": None}
+    elif facts["kind"] == "model" and any(
+        (x.text or "").startswith(_PRINTED) for x in facts.get("input") or ()
+    ):
+        facts["input"] = _listed(structure(span.attributes.get("input.value")).value)
+
+
+def _listed(given: Any) -> tuple[Message, ...] | None:
+    """The same messages as `input.value` lists them; beside calls it leaves out the text."""
+    found = [message(_plain(x), str(x.get("role"))) for x in objects(given)]
+    return tuple(x for x in found if x is not None) or None
+
+
+def _plain(item: dict[str, Any]) -> dict[str, Any]:
+    content = item.get("content")
+    calls = as_object(content).get("tool_calls")
+    fields = (
+        {"content": None, "tool_calls": calls} if isinstance(calls, list) else {"content": content}
+    )
+    return {"role": item.get("role"), "tool_call_id": item.get("message.tool_call_id"), **fields}
+
+
+_QUARKUS_SCOPE = "io.quarkus.opentelemetry"  # of all spans of Quarkus
+_SERVICE, _QUARKUS_TOOL = "langchain4j.aiservices.", "langchain4j.tools."
+_RESULT, _REASON = "gen_ai.tool.call.result", "gen_ai.response.finish_reasons"
+
+
+def matches_quarkus(span: Span, logs: Sequence[LogRecord]) -> bool:
+    """Whether the span is one of Quarkus, and has a GenAI attribute or a name that LangChain4j
+    gives.
+    """
+    return span.scope.name == _QUARKUS_SCOPE and (
+        span.name.startswith((_SERVICE, _QUARKUS_TOOL)) or semconv.matches(span, logs)
+    )
+
+
+def read_quarkus(span: Span, context: Context) -> Facts:
+    """The facts of an AI service, of a model call or of a tool."""
+    facts = semconv.read(span, context)
+    if span.name.startswith(_SERVICE):
+        service = span.name.removeprefix(_SERVICE).rpartition(".")[0]
+        facts["kind"], facts["agent_name"] = "agent", text(service)
+    elif facts["kind"] == "tool" or span.name.startswith(_QUARKUS_TOOL):
+        _complete_tool(span, facts)
+    elif facts["kind"] == "model":
+        _complete_model(span, facts)
+    return facts
+
+
+def _complete_tool(span: Span, facts: Facts) -> None:
+    facts["kind"] = "tool"  # before 1.4 nothing but the span's name shows it
+    facts["tool_name"] = facts.get("tool_name") or text(span.name.removeprefix(_QUARKUS_TOOL))
+    if facts.get("error") is None:  # a tool that throws leaves an exception, but no status
+        facts["error"] = next(
+            (_reason(x.attributes) for x in span.events if x.name == "exception"), None
+        )
+    # OpenTelemetry's Java SDK sends an empty text as no value
+    if span.attributes.get(_RESULT, "") is None:
+        facts["result"] = ""
+
+
+def _reason(attributes: Attributes) -> str:
+    return (
+        text(attributes.get("exception.message"))
+        or text(attributes.get("exception.type"))
+        or "error"
+    )
+
+
+def _complete_model(span: Span, facts: Facts) -> None:
+    """The prompt is the texts of all messages, line after line: several cannot be separated."""
+    if "\n" in str(span.attributes.get("gen_ai.prompt")):
+        facts["input"] = None
+    reason = text(span.attributes.get(_REASON))
+    if reason is not None:
+        facts["finish_reasons"] = (reason,)
+
+
+_QUARKUS = Dialect(
+    "quarkus",
+    read_quarkus,
+    matches=matches_quarkus,
+    matching_scopes=(_QUARKUS_SCOPE,),
+    prefilters=(_QUARKUS_SCOPE.encode(),),
+    content=(
+        ContentSwitch(
+            "set include-prompt, include-completion, include-tool-arguments and include-tool-result"
+            " of quarkus.langchain4j.tracing to true"
+        ),
+    ),
+)
+
+
+DIALECTS = (_SPRING_AI, _QUARKUS)
+QUIRKS = (
+    Quirk(
+        "langchain4j", "openinference", (_LANGCHAIN4J_SCOPE,), complete=complete, returns_state=True
+    ),
+)
