@@ -13,7 +13,7 @@ from spanscore.evaluation import Overrides
 from spanscore.model.score import Spending
 from spanscore.serving import pipeline, processing
 from spanscore.store import quarantine
-from spanscore.store.judge_limits import JudgeLimits
+from spanscore.store.judges import JudgeLimits
 from spanscore.telemetry import declared
 
 GENAI = "gen_ai.operation.name"

@@ -23,7 +23,7 @@ from spanscore.judge.pace import Timing
 from spanscore.model.score import Spending
 from spanscore.store import connections, stored_rows
 from spanscore.store.config import Config
-from spanscore.store.judge_limits import JudgeLimits
+from spanscore.store.judges import JudgeLimits
 from spanscore.store.store import Store
 
 pytestmark = pytest.mark.postgresql
@@ -118,7 +118,7 @@ def test_a_server_that_is_killed_leaves_its_reservations_and_holds_up_no_other(s
         "from spanscore.judge.config import Budget\n"
         "from spanscore.judge.pace import Timing\n"
         "from spanscore.judge.budget import SharedBudget, SharedPurse\n"
-        "from spanscore.store.judge_limits import JudgeLimits\n"
+        "from spanscore.store.judges import JudgeLimits\n"
         "limits = JudgeLimits(sys.argv[1])\n"
         "purse = SharedPurse(SharedBudget(Budget(max_tokens=100)), Timing(), limits)\n"
         "asyncio.run(purse.reserve(lambda: Need(60, 0, 0)))\n"

@@ -32,7 +32,7 @@ from spanscore.scoring import Scoring, SessionsFailedError, refuse_misplaced
 from spanscore.serving.completion import Finishing, HoldsBack, Spans
 from spanscore.serving.judge_retries import Rescoring, configured_metrics, open_trials
 from spanscore.store import records
-from spanscore.store.judge_limits import JudgeLimits
+from spanscore.store.judges import JudgeLimits
 from spanscore.store.locks import Leadership
 from spanscore.store.store import Store
 from spanscore.telemetry import Meter, declared

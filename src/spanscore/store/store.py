@@ -19,8 +19,7 @@ from spanscore.store import (
     annotation,
     external,
     given_scores,
-    judge_answers,
-    judge_limits,
+    judges,
     kept_scores,
     listing,
     lookup,
@@ -510,7 +509,7 @@ class Store:
         """The judge's answers kept under any of `keys`, by key. Nothing is raised."""
         try:
             with self._database.reading() as connection:
-                return judge_answers.find(connection, keys)
+                return judges.find(connection, keys)
         except (RetryableError, PermanentError) as error:
             _log.warning("judge cache: %s", error)
             return {}
@@ -522,9 +521,7 @@ class Store:
         try:
             with self._database.one_at_a_time:
                 with self._database.writing() as connection:
-                    grown = judge_answers.keep(
-                        connection, answers, self._last_answer, self._clock_ns()
-                    )
+                    grown = judges.keep(connection, answers, self._last_answer, self._clock_ns())
                 self._last_answer += len(answers)
                 self._grow(grown)
         except (RetryableError, PermanentError) as error:
@@ -558,7 +555,7 @@ class Store:
         with self._database.writing() as connection:
             placement.tidy(connection, unused)
             given_scores.forget_deleted(connection, now_ns)
-            judge_limits.prune(connection, now_ns)
+            judges.prune(connection, now_ns)
             if traces:
                 stored_rows.forget_deleted(connection)
             if bounds.max_age is not None:

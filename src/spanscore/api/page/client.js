@@ -40,7 +40,7 @@ export function keep(name, text) {
 
 /** The header in which the server takes the name of a tenant; empty where it has no tenants. */
 export function tenantHeader() {
-  return globalThis.document.querySelector('meta[name="tenant-header"]')?.content ?? "";
+  return document.querySelector('meta[name="tenant-header"]')?.content ?? "";
 }
 
 function headers() {
@@ -51,7 +51,7 @@ function headers() {
 }
 
 /** The OpenAPI document of the API. Rejects as `ask` does. */
-export async function document() {
+export async function apiDocument() {
   const answer = await fetch("/openapi.json", { headers: headers() });
   if (!answer.ok) throw new ApiError("unavailable", `The server answered ${answer.status}.`);
   return answer.json();

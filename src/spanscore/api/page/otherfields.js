@@ -1,7 +1,7 @@
 // The fields of a request that a form has no control of its own for, by the API's own description of them.
 
 import { h } from "../report/elements.js";
-import { document as apiDocument } from "./client.js";
+import { apiDocument } from "./client.js";
 import { choiceOf, field, moreFields, numberIn, numberInput, textIn, textInput } from "./form.js";
 
 /**

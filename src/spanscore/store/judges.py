@@ -1,17 +1,17 @@
-"""The judge's budget and rates, shared by several servers."""
+"""Judges: their answers, and the budget and rates that several servers share."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Self
 
-from sqlalchemy import Row, delete, text
+from sqlalchemy import Row, delete, func, select, text
 from sqlalchemy.engine import Connection
 
 from spanscore.model.score import Spending, Standing
-from spanscore.store import connections
+from spanscore.store import connections, records
 from spanscore.store.connections import transaction
-from spanscore.store.schema import marks
-from spanscore.store.stored_rows import key
+from spanscore.store.schema import judge_answers, marks
+from spanscore.store.stored_rows import chunks, key, put_rows
 
 _KEPT_NS: Final = 3 * 86400 * 10**9
 """Longer than this window and the one before, of which each is a day at most."""
@@ -122,3 +122,29 @@ def _standing(rows: Iterable[Row[Any]], began_ns: int, window_ns: int) -> Standi
         elif x.began_ns == began_ns - window_ns and (x.tokens > 0 or x.usd > 0):
             before.add(x.tenant)
     return Standing(began_ns // window_ns, others, before)
+
+
+def find(connection: Connection, keys: Sequence[str]) -> dict[str, str]:
+    """The answers that are kept under any of `keys`, by key."""
+    query = select(judge_answers.c.key, judge_answers.c.value)
+    found = (connection.execute(query.where(judge_answers.c.key.in_(x))) for x in chunks(keys))
+    return {row.key: row.value for rows in found for row in rows}
+
+
+def keep(connection: Connection, answers: Mapping[str, str], last_row: int, now_ns: int) -> int:
+    """Keep each answer under its key, in rows after `last_row`.
+
+    Returns by how many bytes the table grew.
+    """
+    rows = [
+        (row, key, now_ns, records.size_bytes(value), value)
+        for row, (key, value) in enumerate(answers.items(), last_row + 1)
+    ]
+    replaced = 0
+    for keys in chunks(list(answers)):
+        among = judge_answers.c.key.in_(keys)
+        size = select(func.coalesce(func.sum(judge_answers.c.size_bytes), 0)).where(among)
+        replaced += connection.execute(size).scalar_one()
+        connection.execute(delete(judge_answers).where(among))
+    put_rows(connection, judge_answers, rows)
+    return sum(records.size_bytes(value) for value in answers.values()) - replaced
