@@ -109,7 +109,7 @@ class Live:
 
     def _note(self, line: bytes) -> None:
         now_s = time.monotonic()
-        for id_ in [x for x in self._sent_s if x.encode() in line]:
+        for id_ in [x for x in list(self._sent_s) if x.encode() in line]:
             self._waited_s.append(now_s - self._sent_s.pop(id_) - self._complete_after_s)
 
 
