@@ -81,9 +81,6 @@ _GIVEN: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The fields that a client gives of messages that the server completes, where no spec says so."""
 
-_USUAL: Final = {"CreateScore": {"score.evaluator.source": "human"}}
-"""By method the fields that have a value where none is given."""
-
 _SCALE: Final = "Scale"
 """Given as its two values."""
 
@@ -227,7 +224,6 @@ def _method(name: str, method: Any, subject: str, fields: str, of_twin: str, doc
     owner = _collection(request, subject) if subject else ""
     takes = [f"{owner[:-1]}: str"] * bool(subject) + [f"**fields: Unpack[{fields}]"] * bool(fields)
     given = [f'"{subject}": named("{owner}", {owner[:-1]})'] * bool(subject)
-    given += [f'"{path}": "{value}"' for path, value in _USUAL.get(method.name, {}).items()]
     built = f"request({_message(request)}, {'fields' if fields else '{}'}, {{{', '.join(given)}}})"
     called = f"self.{method.name}({built})"
     items = _items(answer)
@@ -338,16 +334,16 @@ class _Clients:
             f"    {name!r}: { ({x.name: x.path for x in keywords.values()})!r},\n"
             for name, keywords in sorted(self._places.items())
         ).replace("'", '"')
-        parts = [*self._imports(), *self._dicts, f"\n\nPLACES.update({{\n{places}}})\n"]
-        return "".join([*parts, *self._classes])
+        body = "".join([*self._dicts, f"\n\nPLACES.update({{\n{places}}})\n", *self._classes])
+        return "".join(self._imports(body)) + body
 
-    def _imports(self) -> Iterator[str]:
+    def _imports(self, body: str) -> Iterator[str]:
         yield '"""Clients of the services: made from proto/ by `make proto`, never edited."""\n\n'
         yield "from collections.abc import AsyncIterator, Iterator, Mapping, Sequence\n"
         yield "from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack\n\n"
         yield "from spanscore.api.keywords import PLACES, named, pages, pages_async, request\n"
         services = sorted({service for service, *_ in CLIENTS.values()})
-        for name in self._modules:
+        for name in (x for x in self._modules if f"{x}_pb." in body):
             yield f"from spanscore.api.v1 import {name}_pb2 as {name}_pb\n"
         for service in services:
             yield f"from spanscore.api.v1.{_file(service)}_pb2_grpc import {service}Stub\n"

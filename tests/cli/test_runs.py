@@ -233,6 +233,24 @@ def test_options_that_do_not_go_with_files_are_refused(words, why, runs):
     assert (code, why in printed.err) == (2, True)
 
 
+DELEGATED = Path(__file__).parents[1] / "golden" / "pydantic_ai" / "desk-a2a"
+"""A recording in which an agent's tool asks another agent, whose turn is a trace of its own."""
+
+
+@pytest.mark.slow
+def test_the_configuration_says_which_traces_of_a_file_are_one_turn(runs, tmp_path):
+    configuration = tmp_path / "spanscore.yaml"
+    configuration.write_text("assemble:\n  stitch:\n    delegation:\n      enabled: false\n")
+    joined = created(runs, "--file", str(DELEGATED))
+    apart = created(runs, "--file", str(DELEGATED), "--config", str(configuration))
+    assert len(apart["target"]["trace_ids"]) > len(joined["target"]["trace_ids"])
+
+
+def test_a_configuration_without_a_file_is_refused(runs, tmp_path):
+    code, printed = runs("create", "--config", str(tmp_path / "spanscore.yaml"))
+    assert (code, "--config: goes with --file" in printed.err) == (2, True)
+
+
 def test_a_file_without_traces_is_named(runs, tmp_path):
     code, printed = runs("create", "--file", str(tmp_path / "none.jsonl"))
     assert (code, "none.jsonl" in printed.err) == (2, True)

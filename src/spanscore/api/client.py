@@ -88,16 +88,8 @@ _BATCH: Final = 1000
 def _batches(scores: Iterable[clients.CreateScoreFields]) -> Iterator[Any]:
     rest = iter(scores)
     while some := list(islice(rest, _BATCH)):
-        found = score_service_pb2.BatchCreateScoresRequest()
-        for fields in some:
-            found.requests.append(
-                keywords.request(
-                    score_service_pb2.CreateScoreRequest,
-                    fields,
-                    {"score.evaluator.source": "human"},
-                )
-            )
-        yield found
+        created = (keywords.request(score_service_pb2.CreateScoreRequest, x) for x in some)
+        yield score_service_pb2.BatchCreateScoresRequest(requests=created)
 
 
 class Scores(clients.Scores):

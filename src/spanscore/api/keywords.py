@@ -1,6 +1,7 @@
 """Requests made from keywords, and lists read page by page, for both clients."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -16,15 +17,20 @@ RequestT = TypeVar("RequestT")
 PLACES: Final[dict[str, Mapping[str, str]]] = {}
 """By message the path of the field that each keyword is for."""
 
+_USUAL: Final = {"CreateScoreRequest": {"score.evaluator.source": "human"}}
+"""By request the fields that have a value where none is given."""
 
-def request(kind: type[MessageT], fields: Mapping[str, Any], given: Mapping[str, Any]) -> MessageT:
+
+def request(
+    kind: type[MessageT], fields: Mapping[str, Any], given: Mapping[str, Any] = MappingProxyType({})
+) -> MessageT:
     """A request with `fields`, by keywords of its own, and with what is `given` by paths; what is
     None is left out, of a change it is cleared.
 
     Raises TypeError for a keyword that there is not, ValueError for a value that it cannot have.
     """
     message = kind()
-    for path, value in given.items():
+    for path, value in {**_USUAL.get(message.DESCRIPTOR.name, {}), **given}.items():
         _set(message, path, value)
     paths = _put(message, fields)
     if (mask := message.DESCRIPTOR.fields_by_name.get("update_mask")) is not None:

@@ -13,24 +13,25 @@ import types
 import typing
 from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, get_args, get_origin
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from spanscore.errors import FieldError
 from spanscore.model.json import dumps, loads
-from spanscore.model.options import read_spec
 from spanscore.otlp.codec import is_repeated
 from spanscore.rpc import text_of
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
 
 EncoderT = TypeVar("EncoderT", bound=Callable[[Any], Any])
 MessageT = TypeVar("MessageT", bound=Message)
 RecordT = TypeVar("RecordT")
-SpecT = TypeVar("SpecT", bound=BaseModel)
+SpecT = TypeVar("SpecT", bound="BaseModel")
 
 _INT64_MAX: Final = 2**63 - 1
 _UINT32_MAX: Final = 2**32 - 1
@@ -264,6 +265,8 @@ def read(kind: type[SpecT], message: Message, path: str) -> SpecT:
 
     Raises FieldError with the path of what is wrong in the request, where the message is at `path`.
     """
+    from spanscore.model.options import read_spec  # noqa: PLC0415 - pydantic, which a client needs not
+
     wrong: list[FieldError] = []
     given = _given(kind, message, path, wrong)
     try:
@@ -312,7 +315,7 @@ def _given(kind: Any, message: Message, path: str, wrong: list[FieldError]) -> d
     return found
 
 
-def _plain(value: Any, field: Any, of: FieldInfo, where: str, wrong: list[FieldError]) -> Any:
+def _plain(value: Any, field: Any, of: "FieldInfo", where: str, wrong: list[FieldError]) -> Any:
     if field.enum_type is not None:
         return word_of(field.enum_type, value, where)
     if field.message_type is None:
@@ -322,7 +325,7 @@ def _plain(value: Any, field: Any, of: FieldInfo, where: str, wrong: list[FieldE
     return _given(_beside_none(of.annotation), value, where, wrong)
 
 
-def _duration(seconds: float, of: FieldInfo, where: str) -> str:
+def _duration(seconds: float, of: "FieldInfo", where: str) -> str:
     """Seconds as a configuration writes them. Raises FieldError."""
     bounds = {type(x).__name__: x for x in of.metadata}
     least_s = bounds["Ge"].ge / _SECOND

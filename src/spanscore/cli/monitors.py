@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from spanscore.api.messages import words
 from spanscore.api.v1 import monitor_service_pb2 as pb
 from spanscore.cli import server
 from spanscore.cli.options import add_actions
-from spanscore.cli.server import print_one, words
+from spanscore.cli.server import print_one
 from spanscore.cli.terminal import console, on_one_line, print_rows, utc
 from spanscore.errors import InputError
 

@@ -3,16 +3,16 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from spanscore import dialects
+from spanscore import config, dialects
 from spanscore.api.v1 import run_service_pb2 as pb
 from spanscore.api.v1.agent_trace_pb2 import AgentTrace
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_UNSPECIFIED
 from spanscore.api.v1.trace_service_pb2 import ImportTracesRequest
 from spanscore.cli import server
-from spanscore.cli.options import add_actions, argument
+from spanscore.cli.options import add_actions, add_config, argument
 from spanscore.cli.server import as_json, print_one
 from spanscore.cli.terminal import on_one_line, print_json, print_rows, printable, utc
 from spanscore.errors import InputError
@@ -24,7 +24,6 @@ _TRIES = 30
 _WAIT_S = 2.0
 _MAX_BYTES: Final = 3 * 2**20
 _MAX_TRACES: Final = 1000
-_MAX_NAMES: Final = 50_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +46,7 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
     argument(parser, "--source NAME", "from this source of the server, in place of its store")
     argument(parser, "--sessions", "evaluate sessions, in place of traces")
     argument(parser, "--file PATH", "the traces here or at this URL, sent there", repeated=True)
+    add_config(parser, "with --file: a configuration, whose span_names and assemble.stitch hold")
     server.add_file(parser, "all of the run, as the API's Run has it")
     _add_budget(parser)
     argument(parser, "--name TEXT", "a name for people")
@@ -88,6 +88,8 @@ def _budget_of(args: argparse.Namespace) -> pb.RunBudget | None:
 
 def _create(args: argparse.Namespace, ask: server.Ask) -> int | None:
     wanted_run = wanted(args)
+    if args.config and not args.file:
+        raise InputError("--config: goes with --file; the server has a configuration of its own")
     if args.file:
         _require_files_alone(args, wanted_run.target)
         with server.service(args, "Trace") as traces:
@@ -122,18 +124,20 @@ def _send_files(args: argparse.Namespace, ask: server.Ask, wanted_run: pb.Run) -
     Raises InputError.
     """
     from spanscore.api.requests import id_in  # noqa: PLC0415 - which only this needs
+    from spanscore.specs import MAX_IDS  # noqa: PLC0415 - as above
 
-    dialects.configure(dialects.SpanNames())
+    settings = config.load(args.config)
+    dialects.configure(settings.span_names)
     plural = "sessions" if wanted_run.target.scope == SCOPE_SESSION else "traces"
     names: dict[str, None] = {}
     count = 0
-    for traces in _requests(_recordings(args.file)):
+    for traces in _requests(_recordings(args.file, settings.assemble.stitch_off)):
         answer = ask("ImportTraces", ImportTracesRequest(traces=traces))
         count += len(traces)
         names.update(dict.fromkeys(getattr(answer, plural)))
-        if len(names) > _MAX_NAMES:
+        if len(names) > MAX_IDS:
             raise InputError(
-                f"--file: more than {_MAX_NAMES:,} traces or sessions; let the server read them by"
+                f"--file: more than {MAX_IDS:,} traces or sessions; let the server read them by"
                 " --source"
             )
         print(f"sent {count:,} traces", file=sys.stderr)
@@ -143,11 +147,12 @@ def _send_files(args: argparse.Namespace, ask: server.Ask, wanted_run: pb.Run) -
     ids.extend(id_in(x, plural) for x in names)
 
 
-def _recordings(places: Sequence[str]) -> "Recordings":
+def _recordings(places: Sequence[str], stitch_off: Collection[str]) -> "Recordings":
     from spanscore.offline.recordings import Recordings  # noqa: PLC0415 - as above
     from spanscore.sources import place  # noqa: PLC0415 - as above
 
-    return Recordings([place(x) for x in places], warn=lambda what: print(what, file=sys.stderr))
+    found = [place(x) for x in places]
+    return Recordings(found, warn=lambda what: print(what, file=sys.stderr), stitch_off=stitch_off)
 
 
 def _requests(found: "Recordings") -> Iterator[list[AgentTrace]]:

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from spanscore import calibration
+from spanscore.api.messages import words
 from spanscore.api.v1 import annotation_service_pb2 as annotation_pb
 from spanscore.api.v1 import score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
@@ -280,13 +281,15 @@ among them.
 """
 
 
-_STRATEGIES = server.words(annotation_pb.AnnotationStrategy.DESCRIPTOR)
+_STRATEGIES = words(annotation_pb.AnnotationStrategy.DESCRIPTOR)
 
 
 def _add_queue(parser: argparse.ArgumentParser) -> None:
     argument(parser, "--metric NAME", "what the labels are held against")
     argument(parser, "--author NAME", "who labels, the author of the labels")
-    argument(parser, "--strategy NAME", "what comes first; default: random", choices=_STRATEGIES)
+    argument(
+        parser, "--strategy NAME", "what comes first; default: random", choices=list(_STRATEGIES)
+    )
     server.add_file(parser, "all of the queue, as the API's AnnotationQueue has it")
     argument(parser, "--lease N", "take so many, so that nobody else gets them meanwhile")
     argument(parser, "--release ID", "give back an item, by its trace id or session key")
@@ -308,7 +311,7 @@ def _wanted_queue(args: argparse.Namespace) -> annotation_pb.AnnotationQueue:
         server.read_message(args.spec, queue)
     queue.MergeFrom(annotation_pb.AnnotationQueue(metric=args.metric, author=args.author))
     if args.strategy or not queue.strategy:
-        queue.strategy = _STRATEGIES.index(args.strategy or "random") + 1  # type: ignore[assignment] # a number
+        queue.strategy = _STRATEGIES[args.strategy or "random"]  # type: ignore[assignment] # a number
     return queue
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from google.protobuf import json_format
 
 from spanscore import config
+from spanscore.api.messages import words
 from spanscore.cli.options import SERVER, Action, Declare, add_limit, argument
 from spanscore.cli.terminal import on_one_line, print_json, utc
 from spanscore.errors import ConfigError, InputError, SpanscoreError, nearest
@@ -481,23 +482,16 @@ class Resource:
             if "parent" in fields:
                 argument(parser, f"name {self.metavar}", self.about)
             if of_state:
-                argument(parser, "--state", **state, choices=words(of_state.enum_type))
+                argument(parser, "--state", **state, choices=list(words(of_state.enum_type)))
             add_limit(parser)
 
         return self.action(summary, act, add)
 
 
-def words(enum: Any) -> list[str]:
-    """The values of an enum as a user writes them: RUN_STATE_DONE is `done`."""
-    unspecified, *others = enum.values
-    prefix = unspecified.name.removesuffix("UNSPECIFIED")
-    return [x.name.removeprefix(prefix).lower() for x in others]
-
-
 def _numbers(enum: Any, given: str | list[str]) -> Any:
     """The numbers of an enum's values, or the number of one."""
     if isinstance(given, str):
-        return enum.values[words(enum).index(given) + 1].number
+        return words(enum)[given]
     return [_numbers(enum, x) for x in given]
 
 

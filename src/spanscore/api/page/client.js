@@ -50,8 +50,16 @@ function headers() {
   return found;
 }
 
+let described = null; // the document that was asked for last, which is always the same
+
 /** The OpenAPI document of the API. Rejects as `ask` does. */
-export async function apiDocument() {
+export function apiDocument() {
+  described ??= readDocument();
+  described.catch(() => { described = null; });
+  return described;
+}
+
+async function readDocument() {
   const answer = await fetch("/openapi.json", { headers: headers() });
   if (!answer.ok) throw new ApiError("unavailable", `The server answered ${answer.status}.`);
   return answer.json();

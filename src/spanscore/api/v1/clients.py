@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from spanscore.api.keywords import PLACES, named, pages, pages_async, request
 from spanscore.api.v1 import agent_trace_pb2 as agent_trace_pb
 from spanscore.api.v1 import analytics_service_pb2 as analytics_service_pb
-from spanscore.api.v1 import annotation_service_pb2 as annotation_service_pb
 from spanscore.api.v1 import monitor_service_pb2 as monitor_service_pb
 from spanscore.api.v1 import run_service_pb2 as run_service_pb
 from spanscore.api.v1 import score_pb2 as score_pb
 from spanscore.api.v1 import score_service_pb2 as score_service_pb
 from spanscore.api.v1 import trace_service_pb2 as trace_service_pb
-from spanscore.api.v1 import view_service_pb2 as view_service_pb
 from spanscore.api.v1.analytics_service_pb2_grpc import AnalyticsServiceStub
 from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceStub
 from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub
@@ -1438,7 +1436,7 @@ class Scores(ScoreServiceStub):
         """Keep a score that somebody gave to a trace, a span or a session, whether or not that is
         stored by now.
         """
-        found: score_pb.Score = self.CreateScore(request(score_service_pb.CreateScoreRequest, fields, {"score.evaluator.source": "human"}))
+        found: score_pb.Score = self.CreateScore(request(score_service_pb.CreateScoreRequest, fields, {}))
         return found
 
     def update(self, score: str, **fields: Unpack[UpdateScoreFields]) -> score_pb.Score:
@@ -1468,7 +1466,7 @@ class AsyncScores(ScoreServiceAsyncStub):
 
     async def create(self, **fields: Unpack[CreateScoreFields]) -> score_pb.Score:
         """As `Scores.create`."""
-        found: score_pb.Score = await self.CreateScore(request(score_service_pb.CreateScoreRequest, fields, {"score.evaluator.source": "human"}))
+        found: score_pb.Score = await self.CreateScore(request(score_service_pb.CreateScoreRequest, fields, {}))
         return found
 
     async def update(self, score: str, **fields: Unpack[UpdateScoreFields]) -> score_pb.Score:
