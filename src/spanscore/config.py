@@ -57,6 +57,10 @@ MAX_WORKERS = 64
 _MAX_CONFIG_BYTES = 4 * 2**20
 
 
+PAGE = "/ui/"
+"""The path of the page that people open in a browser, where the API is there over HTTP."""
+
+
 class ApiHttp(Options):
     """The services as JSON over HTTP."""
 

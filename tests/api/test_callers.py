@@ -17,16 +17,17 @@ from serving import serving
 
 from spanscore.api.caller import Caller, Refusal
 from spanscore.api.client import AsyncClient, Client
-from spanscore.api.http_server import HttpServer
+from spanscore.api.http_server import http_server
 from spanscore.api.server import Server
 from spanscore.api.servicer import Servicer, methods, needs
 from spanscore.api.v1 import score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
-from spanscore.config import Api, ApiHttp
+from spanscore.config import Api
 from spanscore.errors import FieldError, InputError, NotFoundError
 from spanscore.receive.auth import Config, Tenancy, Token, UnauthenticatedError, open_authenticators
 from spanscore.receive.config import BearerToken
+from spanscore.receive.server import Listener
 from spanscore.rpc import BadRequest, ErrorInfo, detail_of, read_status
 
 TOKENS = "of-acme tenant=acme\nof-blue tenant=blue scopes=read\nof-nobody\n"
@@ -181,8 +182,8 @@ class Asking:
         return found.metric
 
     async def over_http(self, headers):
-        server = HttpServer(ApiHttp(endpoint="127.0.0.1:0"), [Scores()], self.caller)
-        await server.start()
+        server = Listener(lambda: http_server([Scores()], self.caller, only_local=True))
+        await server.start("127.0.0.1:0", "api.http.endpoint")
         try:
             return await asyncio.to_thread(self._post, server.port, dict(headers))
         finally:

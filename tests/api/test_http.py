@@ -6,11 +6,9 @@ import gzip
 import json
 import socket
 import ssl
-import sys
 import threading
 import urllib.error
 import urllib.request
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -18,25 +16,19 @@ import trustme
 
 from spanscore.api import connect_services
 from spanscore.api.caller import Caller
-from spanscore.api.http_listener import HttpListener
-from spanscore.api.http_server import (
-    MAX_REQUEST_BYTES,
-    HttpServer,
-    Limits,
-    _Front,
-    _Uvicorn,
-    openapi_document,
-)
+from spanscore.api.http_server import MAX_REQUEST_BYTES, Limits, http_server, openapi_document
 from spanscore.api.runs import RunService
 from spanscore.api.scores import ScoreService
-from spanscore.api.server import services
+from spanscore.api.server import Server, services, start_http
 from spanscore.api.servicer import methods, needs
 from spanscore.api.v1 import score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
-from spanscore.config import Api, ApiHttp
+from spanscore.config import Api
 from spanscore.errors import ConfigError, FieldError, NotFoundError, RetryableError
 from spanscore.receive.auth import open_authenticators
-from spanscore.receive.config import BearerToken
+from spanscore.receive.config import BearerToken, Tls
+from spanscore.receive.server import Listener
+from spanscore.receive.tls import http_context
 
 LIST = "/spanscore.v1.ScoreService/ListScores"
 
@@ -61,7 +53,7 @@ class Scores(ScoreService):
 
 
 @contextlib.contextmanager
-def _serving(servicer=None, tokens=None, limits=None, **config):
+def _serving(servicer=None, tokens=None, limits=None, tls=None):
     """The URL of a server that runs in a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
@@ -72,10 +64,10 @@ def _serving(servicer=None, tokens=None, limits=None, **config):
 
     server = None
     try:
-        settings = ApiHttp(**{"endpoint": "127.0.0.1:0", **config})
-        server = HttpServer(settings, [servicer or Scores()], Caller(tokens), limits)
-        wait_for(server.start())
-        yield f"{'https' if 'tls' in config else 'http'}://localhost:{server.port}"
+        asked = [servicer or Scores()], Caller(tokens), limits
+        server = Listener(lambda: http_server(*asked, only_local=True))
+        wait_for(server.start("127.0.0.1:0", "api.http.endpoint", tls))
+        yield f"{'https' if tls else 'http'}://localhost:{server.port}"
     finally:
         if server is not None:
             wait_for(server.stop())
@@ -305,7 +297,7 @@ def test_a_connection_that_sends_no_whole_head_is_closed(sent):
 
 
 def test_a_second_head_that_does_not_end_closes_the_connection():
-    with _serving(limits=Limits(head_s=0.1)) as url, _connected(url) as connection:
+    with _serving(limits=Limits(idle_s=0.1)) as url, _connected(url) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
         connection.sendall(b"GET /he")
@@ -336,48 +328,20 @@ def test_a_body_that_comes_in_parts_is_one_request():
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
 
 
-def test_too_many_connections_leave_room_for_health():
-    with _serving(limits=Limits(connections=1)) as url, _connected(url):
-        assert (_ask(url + LIST)[0], _ask(f"{url}/healthz", None)[0]) == (503, 200)
+def test_for_one_connection_more_than_there_may_be_one_without_a_request_is_closed():
+    with _serving(limits=Limits(connections=1)) as url, _connected(url) as connection:
+        assert (_ask(url + LIST)[0], connection.recv(1)) == (200, b"")
 
 
-def _asked_of_front(receive, *, is_full):
-    """The status that the application answers to a request for nothing that is there, with such a
-    body.
-    """
-    front = _Front([Scores()], Caller(None), lambda: is_full, 1.0, only_local=False)
-    sent = []
-
-    async def send(message):
-        sent.append(message)
-
-    scope = {"type": "http", "path": "/nothing", "method": "POST", "headers": []}
-    asyncio.run(front(scope, receive, send))
-    return sent[0]["status"]
-
-
-def test_with_too_many_connections_no_body_is_waited_for():
-    async def receive():
-        raise AssertionError("it was waited for")
-
-    assert _asked_of_front(receive, is_full=True) == 503
-
-
-def test_of_the_body_of_a_refused_request_nothing_is_kept():
-    class Part(dict):
-        """A message that can be referred to weakly."""
-
-    parts, most_at_once = [], 0
-
-    async def receive():
-        nonlocal most_at_once
-        most_at_once = max(most_at_once, sum(x() is not None for x in parts))
-        part = Part(body=bytes(MAX_REQUEST_BYTES // 8), more_body=True)
-        parts.append(weakref.ref(part))
-        return part
-
-    assert _asked_of_front(receive, is_full=False) == 404
-    assert (len(parts), most_at_once) == (9, 1)
+def test_whoever_waits_to_be_told_to_send_its_body_is_told():
+    with _serving() as url, _connected(url) as connection:
+        connection.sendall(
+            f"POST {LIST} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n".encode()
+        )
+        assert connection.recv(4096) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(b"{}")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
 
 
 def _connected(url):
@@ -465,16 +429,14 @@ def _certified(folder):
 
 def test_it_is_reached_over_tls(tmp_path):
     tls, context = _certified(tmp_path)
-    with _serving(tls=tls) as url:
+    with _serving(tls=http_context(Tls(**tls), "api.http.tls")) as url:
         assert _ask(url + LIST, context=context)[0] == 200
 
 
-async def _answer_of_a_listener(context=None, before=lambda: None, **config):
-    """What the first connection is answered; `before` is called once the listener listens."""
-    listener = HttpListener(
-        ApiHttp(endpoint="127.0.0.1:0", **config), lambda: [Scores()], Caller(), retry_after_s=0
-    )
-    await listener.start()
+async def _answer_of_a_server(context=None, before=lambda: None, **config):
+    """What the first connection is answered; `before` is called once the server listens."""
+    settings = Api(http={"endpoint": "127.0.0.1:0", **config})
+    listener = await start_http(settings, Server(settings, backend=None))
     try:
         before()
         return await asyncio.to_thread(_ask_health, listener.port, context)
@@ -490,68 +452,41 @@ def _ask_health(port, context=None):
 
 
 def test_the_first_connection_is_answered_though_the_server_is_made_for_it():
-    assert asyncio.run(_answer_of_a_listener()) == {"status": "SERVING"}
+    assert asyncio.run(_answer_of_a_server()) == {"status": "SERVING"}
 
 
 def test_the_first_connection_is_answered_while_the_certificate_is_being_renewed(tmp_path):
     tls, context = _certified(tmp_path)
-    answer = _answer_of_a_listener(context, tls["cert_file"].unlink, tls=tls)
+    answer = _answer_of_a_server(context, tls["cert_file"].unlink, tls=tls)
     assert asyncio.run(answer) == {"status": "SERVING"}
 
 
-@pytest.fixture
-def failing_start(monkeypatch):
-    """Lets uvicorn's start fail so many times; gives the event of such a failure."""
+def test_a_server_that_cannot_be_made_is_made_for_the_next_connection(caplog):
+    made = iter([ImportError("too many open files"), None])
 
-    def fail(times=sys.maxsize):
-        left, failed, startup = iter(range(times)), asyncio.Event(), _Uvicorn.startup
+    def make():
+        if error := next(made):
+            raise error
+        return http_server([Scores()], Caller(), only_local=True)
 
-        async def start(server, sockets):
-            if next(left, None) is None:
-                await startup(server, sockets)
-                return
-            failed.set()
-            raise OSError("too many open files")
+    async def ask_twice():
+        listener = Listener(make)
+        await listener.start("127.0.0.1:0", "api.http.endpoint")
+        try:
+            with pytest.raises(OSError):  # noqa: PT011 - closed or reset
+                await asyncio.to_thread(_ask_health, listener.port)
+            return await asyncio.to_thread(_ask_health, listener.port)
+        finally:
+            await listener.stop()
 
-        monkeypatch.setattr(_Uvicorn, "startup", start)
-        return failed
-
-    return fail
-
-
-def test_a_start_that_fails_ends_the_waiting_with_its_error(failing_start):
-    failing_start()
-    server = HttpServer(ApiHttp(endpoint="127.0.0.1:0"), [Scores()], Caller())
-    with pytest.raises(OSError, match="too many open files"):
-        asyncio.run(asyncio.wait_for(server.start(), 10))
-
-
-def test_a_connection_waits_for_a_server_that_could_not_be_made_at_once(failing_start, caplog):
-    failing_start(times=2)
-    assert asyncio.run(_answer_of_a_listener()) == {"status": "SERVING"}
-    assert caplog.text.count("cannot answer (OSError: too many open files)") == 2
-
-
-def test_a_listener_whose_server_cannot_be_made_can_be_stopped(failing_start):
-    failed = failing_start()
-
-    async def connect_and_stop():
-        listener = HttpListener(ApiHttp(endpoint="127.0.0.1:0"), lambda: [Scores()], Caller())
-        await listener.start()
-        _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
-        await failed.wait()
-        await listener.stop()
-        writer.close()
-        return listener.port
-
-    port = asyncio.run(asyncio.wait_for(connect_and_stop(), 10))
-    socket.create_server(("127.0.0.1", port)).close()
+    assert asyncio.run(ask_twice()) == {"status": "SERVING"}
+    assert "cannot answer (ImportError: too many open files)" in caplog.text
 
 
 def test_a_listener_to_which_nobody_has_connected_can_be_stopped():
     async def start_and_stop():
-        listener = HttpListener(ApiHttp(endpoint="127.0.0.1:0"), lambda: [Scores()], Caller())
-        await listener.start()
+        settings = Api(http={"endpoint": "127.0.0.1:0"})
+        listener = await start_http(settings, Server(settings, backend=None))
         await listener.stop()
         return listener.port
 
@@ -561,11 +496,9 @@ def test_a_listener_to_which_nobody_has_connected_can_be_stopped():
 
 def test_a_port_in_use_is_a_configuration_error():
     with _serving() as url:
-        second = HttpServer(
-            ApiHttp(endpoint=f"127.0.0.1:{url.rpartition(':')[2]}"), [Scores()], Caller()
-        )
-        with pytest.raises(ConfigError, match="is something else listening there"):
-            asyncio.run(second.start())
+        settings = Api(http={"endpoint": f"127.0.0.1:{url.rpartition(':')[2]}"})
+        with pytest.raises(ConfigError, match=r"api\.http\.endpoint: cannot listen on"):
+            asyncio.run(start_http(settings, Server(settings, backend=None)))
 
 
 def test_the_document_describes_every_method():

@@ -45,7 +45,7 @@ def test_a_signal_ends_it_with_exit_code_0(configured, number):
 
 _NOT_AT_THE_START = (
     *("litellm", "model2vec", "asyncpg", "rich", "connectrpc", "protobuf", "cronsim"),
-    *("aiohttp", "cramjam", "numpy", "uvicorn"),  # until somebody speaks HTTP, or sends something
+    *("aiohttp", "cramjam", "numpy"),  # until somebody speaks HTTP, or sends something
     *("sqlalchemy.orm", "sqlalchemy.ext", "sqlalchemy.dialects.postgresql"),
     *("spanscore.api.client", "spanscore.sdk", "spanscore.suites", "spanscore.testing"),
     *("spanscore.dialects.registry", "spanscore.turns.builder"),  # until a request comes

@@ -24,7 +24,6 @@ MODULES = (
     "spanscore.config",
     "spanscore.serving.pipeline",
     "spanscore.api.server",
-    "spanscore.api.http_listener",
     "spanscore.export.otlp_json_file",
     "spanscore.receive.connections",
     "numpy",

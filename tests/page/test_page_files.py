@@ -5,8 +5,8 @@ from urllib.parse import urljoin
 
 import pytest
 
-from spanscore.api.http_listener import PAGE
 from spanscore.api.http_server import page_files
+from spanscore.config import PAGE
 
 FILES = page_files()
 SCRIPTS = [path for path in FILES if path.endswith(".js")]

@@ -20,7 +20,6 @@ from protobuf.wkt import Any as AnyMessage
 from protobuf.wkt import Struct
 
 from spanscore.api.caller import Caller, Refusal, refusal_of
-from spanscore.api.http_sockets import MAX_REQUEST_BYTES
 from spanscore.api.json_shapes import check_shape
 from spanscore.api.servicer import Method
 from spanscore.errors import InputError
@@ -35,12 +34,12 @@ _reading: Final = ThreadPoolExecutor(1, thread_name_prefix="large-request")
 class ConnectServices(ConnectASGIApplication[None]):
     """The methods of all services, by path."""
 
-    def __init__(self, found: Sequence[Method], caller: Caller) -> None:
+    def __init__(self, found: Sequence[Method], caller: Caller, max_bytes: int) -> None:
         endpoints = {x.path: _endpoint(x, caller) for x in found}
         super().__init__(
             service=None,
             endpoints=lambda _service: endpoints,
-            read_max_bytes=MAX_REQUEST_BYTES,
+            read_max_bytes=max_bytes,
             codecs=[google_protobuf_binary_codec(), _JsonCodec()],
         )
 

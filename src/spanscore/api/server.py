@@ -1,4 +1,4 @@
-"""The services over gRPC.
+"""The services over gRPC, and as JSON over HTTP.
 
 Services are imported when the first of them is called: most servers are only sent telemetry.
 """
@@ -16,17 +16,18 @@ from grpc_health.v1.health_pb2 import HealthCheckResponse
 
 from spanscore.api.caller import Caller, Headers, Refusal
 from spanscore.api.servicer import Method, Servicer, methods
-from spanscore.config import Api
+from spanscore.config import PAGE, Api, ApiHttp
 from spanscore.errors import ConfigError
 from spanscore.receive.auth import BearerTokens, Tenancy
 from spanscore.receive.auth import Config as TenancyConfig
 from spanscore.receive.grpc_server import reflection_handlers
-from spanscore.receive.server import is_loopback
-from spanscore.receive.tls import grpc_credentials
+from spanscore.receive.server import Listener, is_loopback
+from spanscore.receive.tls import grpc_credentials, http_context
 from spanscore.rpc import STATUS_TRAILER
 
 if TYPE_CHECKING:
     from spanscore.api.backend import Backend
+    from spanscore.receive.connections import BoundedServer
 
 
 _log = logging.getLogger(__name__)
@@ -104,6 +105,41 @@ class Server:
         if self._server is not None:
             await self._health.enter_graceful_shutdown()
             await self._server.stop(grace_s)
+
+
+async def start_http(config: Api, server: Server) -> Listener | None:
+    """Serve what `server` does over HTTP as well, as `api.http` has it; None where it is not
+    served.
+
+    Raises ConfigError where `api.http` is set and cannot be as it is.
+    """
+    wanted = config.http or ApiHttp()
+    if not wanted.enabled:
+        return None
+    warn_of_exposure(
+        "api.http",
+        wanted.endpoint,
+        has_auth=config.auth is not None,
+        has_tls=wanted.tls is not None,
+    )
+
+    def make() -> "BoundedServer":
+        from spanscore.api.http_server import http_server  # noqa: PLC0415 - aiohttp, late
+
+        return http_server(server.servicers, server.caller, only_local=is_loopback(wanted.endpoint))
+
+    listener = Listener(make)
+    tls = None if wanted.tls is None else http_context(wanted.tls, "api.http.tls")
+    try:
+        await listener.start(wanted.endpoint, "api.http.endpoint", tls)
+    except ConfigError as error:
+        if config.http is not None:
+            raise
+        _log.info("the API is there over gRPC alone: %s; set api.http.endpoint", error)
+        return None
+    url = f"{'http' if tls is None else 'https'}://{wanted.endpoint}"
+    _log.info("the API listens on %s, its page is %s%s", url, url, PAGE)
+    return listener
 
 
 _NO_AUTH = (

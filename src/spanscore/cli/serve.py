@@ -66,8 +66,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 async def _serve(settings: "Settings") -> None:
-    from spanscore.api import http_listener  # noqa: PLC0415 - as above
-    from spanscore.api.server import Server  # noqa: PLC0415 - as above
+    from spanscore.api.server import Server, start_http  # noqa: PLC0415 - as above
     from spanscore.serving.pipeline import Pipeline  # noqa: PLC0415 - as above
 
     stopping = asyncio.Event()
@@ -82,7 +81,7 @@ async def _serve(settings: "Settings") -> None:
     if settings.api.enabled:
         await control.start()
         try:
-            http = await http_listener.start(settings.api, control)
+            http = await start_http(settings.api, control)
         except BaseException:
             await control.stop(0)  # gRPC prints a traceback where a loop ends before its server
             raise

@@ -121,12 +121,14 @@ class BoundedServer(web.Server):
         header_timeout_s: float,
         idle_timeout_s: float,
         turned_away: Callable[[str], None] = lambda _: None,
+        handler_cancellation: bool = False,
     ) -> None:
         # aiohttp's own decompression has another limit, and no way to tell a broken body from a
         # large one.
         super().__init__(
             self._handle,
             auto_decompress=False,
+            handler_cancellation=handler_cancellation,
             access_log=None,
             keepalive_timeout=idle_timeout_s,
             lingering_time=_LINGER_S,

@@ -477,7 +477,18 @@ class Listener:
 
     def _protocol(self) -> Any:
         if self._made is None:
-            self._made = self._make()
+            try:
+                self._made = self._make()
+            except Exception as error:  # asyncio closes the connection without a word
+                _log.error(
+                    "port %d cannot answer (%s: %s): the connection is closed, and the next one"
+                    " tried anew; if this goes on, install spanscore[server] anew and restart",
+                    self.port,
+                    type(error).__name__,
+                    error,
+                    exc_info=error,
+                )
+                raise
         return self._made()
 
 
