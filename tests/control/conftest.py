@@ -89,7 +89,7 @@ class Server:
     @property
     def active(self):
         """The runs that are worked on, by their ids."""
-        return self.runs._active_runs._active
+        return self.runs._active
 
     async def ended(self, run_id, states=ENDED):
         """Work on the runs until one has come to one of these states; returns it."""

@@ -8,7 +8,7 @@ import threading
 import pytest
 from monitored import METRICS, MINUTE, START, World
 
-from spanscore.control import active_runs
+from spanscore.control import runs as control_runs
 from spanscore.control.monitors import Monitors
 from spanscore.errors import (
     FieldError,
@@ -192,7 +192,7 @@ def test_no_run_is_cancelled_for_one_that_may_not_start(world, server, traces, m
     ids = server.keep(traces(2))
     first = world.later()
     with monkeypatch.context() as patch:
-        patch.setattr(active_runs, "MAX_UNFINISHED", 0)
+        patch.setattr(control_runs, "MAX_UNFINISHED", 0)
         assert world.later().outcome == "skipped"
     assert world.run(first.run).state == "PENDING"
     assert world.subjects(world.worked_off(world.later())) == sorted(ids)
@@ -267,7 +267,7 @@ def test_a_changed_measure_and_another_judge_are_changes(world, server, traces):
     world.worked_off(tick)
     assert world.later().outcome == "skipped"
     judge = server.settings.judge.model_copy(update={"model": "gpt-next"})
-    server.runs._measurers._settings = server.settings.model_copy(update={"judge": judge})
+    server.runs.measurers._settings = server.settings.model_copy(update={"judge": judge})
     assert world.later().outcome == "running"
 
 
@@ -337,7 +337,7 @@ def test_the_history_says_why_a_run_came_to_nothing(world, server, traces):
 
 def test_a_monitor_whose_metric_is_no_longer_there_says_so_in_its_history(world):
     world.create()
-    world.server.runs._measurers.of = refuse
+    world.server.runs.measurers.of = refuse
     tick = world.later()
     assert (tick.outcome, tick.reason) == (
         "failed",

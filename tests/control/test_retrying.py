@@ -2,7 +2,7 @@
 
 import pytest
 
-from spanscore.control import active_runs
+from spanscore.control import runs as control_runs
 from spanscore.errors import JudgeUnavailableError, StateError
 from spanscore.model.options import read_spec
 from spanscore.specs import RunBudget, RunSpec
@@ -60,7 +60,7 @@ def test_a_retry_counts_what_runs_with_sessions_once(server, traces, judge):
 
 
 def test_a_creation_is_repeated_while_no_other_run_may_be_created(server, monkeypatch):
-    monkeypatch.setattr(active_runs, "MAX_UNFINISHED", 1)
+    monkeypatch.setattr(control_runs, "MAX_UNFINISHED", 1)
     one = server.do(server.runs.create("", spec(), "key"))
     assert server.do(server.runs.create("", spec(), "key")) == one
     with pytest.raises(StateError, match="waiting, running or paused"):
@@ -68,7 +68,7 @@ def test_a_creation_is_repeated_while_no_other_run_may_be_created(server, monkey
 
 
 def test_paused_runs_count_among_those_that_a_tenant_may_have(server, monkeypatch):
-    monkeypatch.setattr(active_runs, "MAX_UNFINISHED", 1)
+    monkeypatch.setattr(control_runs, "MAX_UNFINISHED", 1)
     run = server.do(server.runs.create("", spec()))
     server.do(server.runs.pause("", run.id))
     with pytest.raises(StateError, match="waiting, running or paused"):
@@ -79,7 +79,7 @@ def test_paused_runs_count_among_those_that_a_tenant_may_have(server, monkeypatc
 def test_a_run_is_not_resumed_beside_as_many_as_a_tenant_may_have(server, monkeypatch):
     runs = [server.do(server.runs.create("", spec())) for _ in range(2)]
     server.do(server.runs.pause("", runs[0].id))
-    monkeypatch.setattr(active_runs, "MAX_UNFINISHED", 1)
+    monkeypatch.setattr(control_runs, "MAX_UNFINISHED", 1)
     with pytest.raises(StateError, match="waiting or running"):
         server.do(server.runs.resume("", runs[0].id))
 
@@ -90,7 +90,7 @@ def test_a_run_is_not_retried_beside_as_many_as_a_tenant_may_have(
     server.keep(traces(1))
     judge.errors = {"": UNREACHABLE}
     run = work(server, spec())
-    monkeypatch.setattr(active_runs, "MAX_UNFINISHED", 1)
+    monkeypatch.setattr(control_runs, "MAX_UNFINISHED", 1)
     server.do(server.runs.create("", spec()))
     with pytest.raises(StateError, match="waiting, running or paused"):
         retry(server, run)

@@ -75,7 +75,7 @@ async def one_call_tokens(server, model, run):
 
     async def pause(run_id):
         await server.runs.pause("", run_id)
-        server.runs.give_up(run_id)
+        server.runs.end(run_id, grace_s=0.0)
 
     await given_up(server, model, run, pause)
     return (await server.runs.get("", run.id)).progress.booked.tokens
@@ -116,7 +116,7 @@ def test_calls_that_a_pause_gave_up_before_they_were_sent_cost_nothing(open_serv
         async def pause_while_two_wait(run_id):
             await server.until(run_id, lambda run: run.progress.booked.tokens > 2.5 * tokens)
             await server.runs.pause("", run_id)
-            server.runs.give_up(run_id)
+            server.runs.end(run_id, grace_s=0.0)
 
         run = await server.runs.create("", spec(100_000))
         await given_up(server, model, run, pause_while_two_wait)

@@ -341,7 +341,7 @@ class Unstorable(Scoring):
 
 def test_scores_that_cannot_be_stored_cost_no_other_item(server, traces):
     [subject_id, *_] = server.keep(traces(3))
-    server.runs._active_runs._scoring = Unstorable(server.scoring, subject_id)
+    server.runs.scoring = Unstorable(server.scoring, subject_id)
     run = work(server)
 
     assert (run.state, run.progress.done, run.progress.failed) == ("SUCCEEDED", 2, 1)
@@ -349,7 +349,7 @@ def test_scores_that_cannot_be_stored_cost_no_other_item(server, traces):
 
 def test_a_run_of_which_nothing_can_be_stored_has_the_reason(server, traces):
     [subject_id, *_] = server.keep(traces(3))
-    server.runs._active_runs._scoring = Unstorable(server.scoring, subject_id, is_full=True)
+    server.runs.scoring = Unstorable(server.scoring, subject_id, is_full=True)
     run = work(server)
 
     assert (run.state, run.progress.reason) == ("FAILED", "ValueError: no row fits")
@@ -576,7 +576,7 @@ def test_a_run_that_cannot_begin_fails_and_keeps_none_waiting(server, traces, mo
     async def scenario():
         one = await server.runs.create("", spec(display_name="one"))
         other = await server.runs.create("", spec())
-        monkeypatch.setattr(server.runs._active_runs, "_measurers", Unable(server.runs._measurers))
+        monkeypatch.setattr(server.runs, "measurers", Unable(server.runs.measurers))
         return await server.ended(other.id), await server.runs.get("", one.id)
 
     other, one = server.do(scenario())

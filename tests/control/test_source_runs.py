@@ -46,7 +46,7 @@ def elsewhere(recorded, open_server):
         server = open_server(**settings)
         server.runs = Runs(
             server.settings.evaluation.runs,
-            server.runs._measurers,
+            server.runs.measurers,
             server.scoring,
             server.store,
             sources=Sources({"archive": source}),
@@ -333,7 +333,7 @@ class Unreachable:
 @pytest.mark.parametrize(("failures", "state"), [(3, "SUCCEEDED"), (100, "FAILED")])
 def test_a_source_that_cannot_be_reached_is_asked_again_some_times(elsewhere, failures, state):
     server = elsewhere([request_of(0)])
-    server.runs._active_runs._sources = sources = Unreachable(failures, server.runs._sources.open)
+    server.runs.sources = sources = Unreachable(failures, server.runs.sources.open)
     run = work(server)
 
     assert run.state == state
@@ -344,7 +344,7 @@ def test_a_source_that_cannot_be_reached_is_asked_again_some_times(elsewhere, fa
 @pytest.mark.slow
 def test_a_run_whose_source_could_not_be_read_is_retried_from_where_it_stood(elsewhere):
     server = elsewhere([request_of(0)])
-    server.runs._active_runs._sources = Unreachable(item_lists._TRIES, server.runs._sources.open)
+    server.runs.sources = Unreachable(item_lists._TRIES, server.runs.sources.open)
     run = work(server)
 
     async def again():

@@ -6,19 +6,15 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from spanscore.control.measurer import Measurers
-from spanscore.control.run_items import ItemScoring, Work
-from spanscore.control.run_sources import Sources
-from spanscore.errors import ExistsError, InputError, NotFoundError, StateError, shortened
-from spanscore.evaluation.config import Runs as Config
-from spanscore.scoring import Scoring
-from spanscore.specs import RunSpec, stored_spec, whole
-from spanscore.store.runs import Booked, OpenRun, Progress, Run, RunState, RunTables
-from spanscore.store.store import Store
+from spanscore.control.item_lists import RunContext
+from spanscore.control.run_items import Work
+from spanscore.errors import InputError
+from spanscore.specs import whole
+from spanscore.store.runs import Booked, OpenRun, Run, RunState, RunTables
 
 _log = logging.getLogger(__name__)
 
@@ -40,31 +36,13 @@ class _Active:
     gives_way: bool = False
 
 
-class ActiveRuns:
+@dataclass(eq=False)
+class ActiveRuns(RunContext):
     """Works off the runs of all tenants in a store. Belongs to one event loop."""
 
-    def __init__(
-        self,
-        config: Config,
-        measurers: Measurers,
-        scoring: Scoring,
-        store: Store,
-        *,
-        sources: Sources,
-        is_busy: Callable[[], bool],
-        clock_ns: Callable[[], int],
-        sleep: Callable[[float], Awaitable[object]],
-    ) -> None:
-        """While `is_busy` with what comes in, or the event loop is late, runs wait."""
-        self._config = config
-        self._sources = sources
-        self._measurers = measurers
-        self._scoring = scoring
-        self._store = store
-        self._delay = LoopDelay()
-        self._is_busy = lambda: self._delay.is_long or is_busy()
-        self._clock_ns = clock_ns
-        self._sleep = sleep
+    def __post_init__(self) -> None:
+        self._delay, is_busy = LoopDelay(), self.is_busy
+        self.is_busy = lambda: self._delay.is_long or is_busy()
         self._active: dict[str, _Active] = {}
         self._turn_taking = TurnTaking()
         # the run that is being begun, unless it was ended meanwhile
@@ -127,60 +105,49 @@ class ActiveRuns:
             active.work.end()
             asyncio.get_running_loop().call_later(grace_s, active.task.cancel)
 
-    async def ended(self, run_id: str) -> None:
-        """Return when a run is not worked on."""
-        if (active := self._active.get(run_id)) is not None:
-            await asyncio.wait([active.task])
-
-    async def delete(
-        self, run_id: str, *, with_scores: bool, ask: Callable[..., Awaitable[Any]] | None = None
+    async def _delete_steps(
+        self, run_id: str, ask: Callable[..., Awaitable[Any]], *, with_scores: bool
     ) -> None:
         """Delete what is left of a run, step by step, so that what comes in is committed in
-        between; each step by `ask`, where it is given.
+        between.
         """
-        delete = partial(self._store.delete_run_step, run_id, with_scores=with_scores)
-        while not await (ask or self._ask)(delete):
+        delete = partial(self.store.delete_run_step, run_id, with_scores=with_scores)
+        while not await ask(delete):
             pass
 
     async def _expire(self) -> None:
         """Have runs be deleted that ended long ago."""
-        now_ns, bounds = self._clock_ns(), self._config.retention
+        now_ns, bounds = self.clock_ns(), self.config.retention
         if now_ns < self._expire_at_ns:
             return
         before_ns = None if bounds.max_age is None else now_ns - bounds.max_age
         to: RunState = "ERASING" if bounds.delete_scores else "DELETING"
-        expired: int = await self._ask(
-            self._store.write_runs,
-            lambda x: x.expire(before_ns=before_ns, max_count=bounds.max_runs, to=to),
-        )
-        if expired:
-            _log.info(
-                "%d evaluation runs are deleted: evaluation.runs.retention keeps no more",
-                expired,
-            )
+        expire = partial(RunTables.expire, before_ns=before_ns, max_count=bounds.max_runs, to=to)
+        if expired := await self.ask(self.store.write_runs, expire):
+            what = "evaluation runs are deleted: evaluation.runs.retention keeps no more"
+            _log.info("%d %s", expired, what)
         self._expire_at_ns = now_ns + _EXPIRE_EVERY_NS
 
     async def _take_up(self) -> None:
         await self._expire()
-        unfinished: list[OpenRun] = await self._ask(self._store.read_runs, lambda x: x.unfinished())
-        if self._store.is_shared:
-            self._end_where_another_server_did(unfinished)
+        unfinished: list[OpenRun] = await self.ask(self.store.read_runs, RunTables.unfinished)
+        if self.store.is_shared:
+            # paused, cancelled or deleted on another server
+            going = {x.id for x in unfinished if x.state not in _ERASES}
+            for run_id in self._active.keys() - going:
+                self.end(run_id)
         idle = [x for x in unfinished if x.id not in self._active]
         waiting = [x for x in idle if x.state not in _ERASES]
         self._give_way({x.tenant for x in waiting})
-        while waiting and len(self._active) < self._config.at_once and not self._is_stopped:
+        while waiting and len(self._active) < self.config.at_once and not self._is_stopped:
             run = self._turn_taking.next(waiting, Counter(x.tenant for x in self._active.values()))
             waiting.remove(run)
             await self._take_up_one(run, self._begin(run.id))
         for run in idle:
             if run.state in _ERASES and not self._is_stopped:
-                await self._take_up_one(run, self.delete(run.id, with_scores=_ERASES[run.state]))
-
-    def _end_where_another_server_did(self, unfinished: Sequence[OpenRun]) -> None:
-        """End the work on runs that were paused, cancelled or deleted on another server."""
-        going = {x.id for x in unfinished if x.state not in _ERASES}
-        for run_id in self._active.keys() - going:
-            self.end(run_id)
+                with_scores = _ERASES[run.state]
+                steps = self._delete_steps(run.id, self.ask, with_scores=with_scores)
+                await self._take_up_one(run, steps)
 
     def _give_way(self, waiting: Collection[str]) -> None:
         """Where all places are taken and a tenant has none, have one that has several free its
@@ -190,7 +157,7 @@ class ActiveRuns:
         waits for its turn again, and goes on.
         """
         counts = Counter(x.tenant for x in self._active.values())
-        if len(self._active) < self._config.at_once or any(
+        if len(self._active) < self.config.at_once or any(
             x.gives_way for x in self._active.values()
         ):
             return
@@ -210,32 +177,24 @@ class ActiveRuns:
             _log.exception("run %s cannot be taken up now", run.id)
 
     async def _begin(self, run_id: str) -> None:
-        now_ns = self._clock_ns()
         self._beginning = run_id
 
-        def started(tables: RunTables) -> Run | None:
-            def start(current: Run) -> Run:
-                if current.state not in {"PENDING", "RUNNING"}:
-                    return current
-                first_ns = current.progress.started_ns or now_ns
-                return replace(
-                    current,
-                    state="RUNNING",
-                    progress=replace(current.progress, started_ns=first_ns),
-                )
+        def start(current: Run) -> Run:
+            if current.state not in {"PENDING", "RUNNING"}:
+                return current
+            first_ns = current.progress.started_ns or self.clock_ns()
+            return current.noting("RUNNING", started_ns=first_ns)
 
-            return tables.change(run_id, now_ns, start)
-
-        begun: Run | None = await self._ask(self._store.write_runs, started)
+        begun = await self.change(run_id, start)
         if begun is None or begun.state != "RUNNING":
             return
-        ids: str = await self._ask(self._store.read_runs, lambda x: x.ids(run_id))
+        ids: str = await self.ask(self.store.read_runs, lambda x: x.ids(run_id))
         if self._beginning != run_id:
             return
         try:
             spec = whole(begun.spec, ids)
             book = partial(self._write_booked, run_id)
-            measurer = self._measurers.of(spec, begun.progress.spent, book)
+            measurer = self.measurers.of(spec, begun.progress.spent, book)
         except InputError as error:  # the configuration has changed since it was created
             await self._fail(begun, str(error))
             return
@@ -243,34 +202,16 @@ class ActiveRuns:
             _log.exception("run %s cannot begin", begun.id)
             await self._fail(begun, f"{type(error).__name__}: {error}")
             return
-        work = Work(
-            begun,
-            spec,
-            lambda listed: ItemScoring(listed, spec, measurer, self._scoring, self._store),
-            self._scoring,
-            self._store,
-            sources=self._sources,
-            max_from_source=self._config.max_from_source,
-            looks_back=measurer.engine.looks_back,
-            at_once=self._config.max_concurrent,
-            is_busy=self._is_busy,
-            booked=lambda: measurer.booked,
-            clock_ns=self._clock_ns,
-            sleep=self._sleep,
-        )
-        _log.info(
-            "run %s is worked on: %d of %d done",
-            begun.id,
-            worked_off(begun.progress),
-            begun.progress.items,
-        )
+        work = Work(self, begun, spec, measurer)
+        done, count = begun.progress.items - begun.progress.left, begun.progress.items
+        _log.info("run %s is worked on: %d of %d done", begun.id, done, count)
         task = asyncio.create_task(self._work_off(begun, work))
         self._active[begun.id] = _Active(begun.tenant, work, task)
 
     async def _work_off(self, run: Run, work: Work) -> None:
         try:
             async with self._delay.watched():
-                state = await work.run()
+                state = await work.work_off()
             if state is not None:
                 _log.info("run %s: %s", run.id, state.lower())
         except InputError as error:
@@ -278,7 +219,9 @@ class ActiveRuns:
             await self._fail(run, str(error))
         except Exception as error:  # noqa: BLE001 - one run must not stop the others, nor itself at every start
             _log.exception("run %s cannot go on", run.id)
-            await self._fail(run, reason_of(error))
+            while isinstance(error, ExceptionGroup):  # of what several tasks raised, the first
+                error = error.exceptions[0]
+            await self._fail(run, f"{type(error).__name__}: {error}")
         finally:
             await self._book(run.id, work)
             self._active.pop(run.id, None)
@@ -293,25 +236,17 @@ class ActiveRuns:
 
     async def _write_booked(self, run_id: str, booked: Callable[[], Booked | None]) -> None:
         """Store what is booked at the moment of the transaction."""
-        await self._ask(
-            self._store.write_runs, lambda x: x.finish(run_id, (), self._clock_ns(), booked)
+        await self.ask(
+            self.store.write_runs, lambda x: x.finish(run_id, (), self.clock_ns(), booked)
         )
 
     async def _fail(self, run: Run, reason: str) -> None:
         def fail(current: Run) -> Run:
             if current.state != "RUNNING":
                 return current
-            return replace(
-                current,
-                state="FAILED",
-                progress=replace(current.progress, ended_ns=self._clock_ns(), reason=reason),
-            )
+            return current.noting("FAILED", ended_ns=self.clock_ns(), reason=reason)
 
-        await self._ask(self._store.write_runs, lambda x: x.change(run.id, self._clock_ns(), fail))
-
-    async def _ask(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """What the store answers, however long it takes."""
-        return await self._scoring.patiently(ask, *arguments, **options)
+        await self.change(run.id, fail)
 
 
 _EVERY_S: Final = 0.05
@@ -387,73 +322,3 @@ class TurnTaking:
         self._taken += 1
         self._turns[chosen.tenant] = self._taken
         return chosen
-
-
-MAX_UNFINISHED = 1000
-"""Runs of one tenant that have not ended: of more, no other is created or retried."""
-
-_SHOWN_CHARS = 80
-_UNFINISHED: tuple[RunState, ...] = ("PENDING", "RUNNING", "PAUSED")
-
-
-def refuse_too_many(
-    tables: RunTables, tenant: str, states: Sequence[RunState] = _UNFINISHED
-) -> None:
-    """Raise StateError where a tenant can have no more runs in these states."""
-    if tables.count(tenant, states) >= MAX_UNFINISHED:
-        is_any = "waiting, running or paused" if "PAUSED" in states else "waiting or running"
-        raise StateError(f"{MAX_UNFINISHED} runs are {is_any}; cancel some, or wait for their end")
-
-
-def moved(run: Run | None, run_id: str, of: Sequence[RunState], to: RunState, done: str) -> Run:
-    """The run in its next state.
-
-    Raises NotFoundError, and StateError where it is in none from which it can be.
-    """
-    if run is None:
-        raise not_found(run_id)
-    if run.state not in of:
-        raise StateError(
-            f"run {run_id} is {run.state}: only one that is {' or '.join(of)} can be {done}"
-        )
-    return replace(run, state=to)
-
-
-def same_run(run: Run, spec: RunSpec) -> Run:
-    """`run`, where it was created by `spec`. Raises ExistsError."""
-    if run.progress.asked != stored_spec(spec).digest:
-        raise ExistsError(
-            f"request_id {run.request_id!r}: run {run.id} was created under it with another content"
-        )
-    return run
-
-
-def reason_of(error: Exception) -> str:
-    """Why a run cannot go on: of errors that several tasks raised, the first."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"
-
-
-def not_found(run_id: str) -> NotFoundError:
-    """The error for a run that there is not."""
-    return NotFoundError(f"there is no run {shortened(run_id, _SHOWN_CHARS)!r}")
-
-
-def before_retry(progress: Progress) -> Progress:
-    """As it is once the items that failed are to be worked off again.
-
-    Why scores are missing is replaced with the scores, but for items of which nothing was stored.
-    """
-    failed = {
-        cause: count
-        for cause, count in progress.scores.failed.items()
-        if not cause.startswith("\t")
-    }
-    scores = replace(progress.scores, failed=failed)
-    return replace(progress, failed=0, scores=scores, ended_ns=None, reason=None)
-
-
-def worked_off(progress: Progress) -> int:
-    """How many items are done, failed or gone."""
-    return progress.items - progress.left

@@ -1,6 +1,6 @@
 """Monitors of the configuration, kept in the store."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeAlias
@@ -10,12 +10,12 @@ from spanscore.control.runs import Runs
 from spanscore.errors import ConfigError, FieldError, InputError, NotFoundError
 from spanscore.model.options import read_spec
 from spanscore.specs import Monitor, MonitorSpec
-from spanscore.store.monitor_tables import MonitorState, MonitorTables, NewAlert, StoredMonitor
+from spanscore.store.monitor_tables import MonitorState, MonitorTables, StoredMonitor
 from spanscore.store.monitors import begin_anew
 
 Key: TypeAlias = tuple[str, str]
-Ends: TypeAlias = Callable[[StoredMonitor, str], Sequence[NewAlert]]
-"""What is still to be sent of a monitor whose findings go, for a reason."""
+Receivers: TypeAlias = Iterable[str]
+"""The names of those that alerts go to."""
 
 
 def configured(monitors: Mapping[str, Monitor], runs: Runs) -> dict[Key, Monitor]:
@@ -44,7 +44,9 @@ def refuse_taken(tables: MonitorTables, wanted: Mapping[Key, Monitor]) -> None:
             )
 
 
-def keep(tables: MonitorTables, wanted: Mapping[Key, Monitor], ends: Ends, now_ns: int) -> None:
+def keep(
+    tables: MonitorTables, wanted: Mapping[Key, Monitor], receivers: Receivers, now_ns: int
+) -> None:
     """Have the store contain these monitors of the configuration, and no others.
 
     One that is new begins now. Of one that is gone a firing alert ends, and its runs and scores
@@ -52,21 +54,21 @@ def keep(tables: MonitorTables, wanted: Mapping[Key, Monitor], ends: Ends, now_n
     """
     there = {(x.tenant, x.id): x for x in tables.all() if x.is_configured}
     for key in there.keys() - wanted.keys():
-        gone = there[key]
         why = "its monitor was taken out of the configuration"
-        retire(tables, gone, ends(gone, why), now_ns)
+        retire(tables, there[key], receivers, why, now_ns)
     for key, monitor in wanted.items():
         if key in there:
-            _renew(tables, there[key], monitor, ends, now_ns)
+            _renew(tables, there[key], monitor, receivers, now_ns)
         else:
             create(tables, key, monitor.spec, now_ns, configured=_state(monitor))
 
 
 def retire(
-    tables: MonitorTables, stored: StoredMonitor, ends: Sequence[NewAlert], now_ns: int
+    tables: MonitorTables, stored: StoredMonitor, receivers: Receivers, why: str, now_ns: int
 ) -> None:
     """Delete a monitor with its history; its firing alert ends."""
-    tables.delete(begin_anew(tables, stored, now_ns, ends))
+    alerts = ticks.ends(stored, receivers, why, now_ns)
+    tables.delete(begin_anew(tables, stored, now_ns, alerts))
 
 
 def create(
@@ -95,7 +97,7 @@ def _renew(
     tables: MonitorTables,
     stored: StoredMonitor,
     monitor: Monitor,
-    ends: Ends,
+    receivers: Receivers,
     now_ns: int,
 ) -> None:
     """Have a monitor do what the configuration says by now."""
@@ -104,7 +106,7 @@ def _renew(
         return
     if stored.state != state:
         stored = replace(stored, state=state, due_from_ns=now_ns)
-    change(tables, stored, former, monitor.spec, ends, now_ns)
+    change(tables, stored, former, monitor.spec, receivers, now_ns)
 
 
 def change(
@@ -112,15 +114,16 @@ def change(
     stored: StoredMonitor,
     former: MonitorSpec | None,
     spec: MonitorSpec,
-    ends: Ends,
+    receivers: Receivers,
     now_ns: int,
 ) -> StoredMonitor:
     """Have a monitor do what `spec` says, in place of `former`; None where that is not known."""
     if former is None or former.schedule != spec.schedule:
         stored = replace(stored, due_from_ns=now_ns)
     if former is None or _watch_digest(former) != _watch_digest(spec):
-        is_watched = spec.watch is not None
-        alerts = None if is_watched else ends(stored, "its metric is watched no more")
+        alerts = None
+        if spec.watch is None:
+            alerts = ticks.ends(stored, receivers, "its metric is watched no more", now_ns)
         stored = begin_anew(tables, stored, now_ns, alerts)
     return write(tables, replace(stored, spec=spec.model_dump_json()), now_ns)
 
@@ -176,6 +179,6 @@ def refuse_unmeasured(spec: MonitorSpec, runs: Runs) -> None:
     run = None if spec.run is None else spec.run.run_spec("")
     try:
         if spec.watch is not None:
-            runs.refuse_unmeasured(spec.watch.metric, spec.watch.scope, run)
+            runs.measurers.refuse_unmeasured(spec.watch.metric, spec.watch.scope, run)
     except InputError as error:
         raise FieldError("metric", str(error)) from None

@@ -2,7 +2,6 @@
 
 import asyncio
 import heapq
-import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,18 +13,17 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 from spanscore.control import item_lists
-from spanscore.control.item_lists import Drawing
-from spanscore.control.measurer import Measurer, Measurers
-from spanscore.control.run_sources import Reading, Sources
+from spanscore.control.item_lists import Drawing, RunContext
+from spanscore.control.measurer import Measurer
+from spanscore.control.run_sources import Reading
 from spanscore.errors import InputError, RetryableError
 from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS
-from spanscore.evaluation.inquiry import CostedCall, costed
-from spanscore.judge.config import Config
+from spanscore.evaluation.inquiry import PlannedCall, costed
+from spanscore.judge import Estimate
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.offline.sessions import SessionTurns
-from spanscore.specs import RunSpec, TargetSpec
+from spanscore.specs import RunSpec, Sampling, TargetSpec
 from spanscore.store.records import DAMAGED
-from spanscore.store.store import Store
 
 DEADLINE_S: Final = 120.0
 
@@ -105,38 +103,8 @@ class Estimated:
     models: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Total:
-    """What calls take together; their prompts are not kept.
-
-    `cost_usd` None: a price is not known.
-    """
-
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float | None = 0.0
-    models: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, calls: Iterable[CostedCall]) -> "_Total":
-        """That of some calls."""
-        return sum((cls._of_one(x) for x in calls), cls())
-
-    @classmethod
-    def _of_one(cls, call: CostedCall) -> "_Total":
-        by = call.estimate
-        return cls(1, by.input_tokens, by.max_output_tokens, by.cost_usd, frozenset({call.model}))
-
-    def __add__(self, other: "_Total") -> "_Total":
-        costs = (self.cost_usd, other.cost_usd)
-        return _Total(
-            self.calls + other.calls,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            None if costs[0] is None or costs[1] is None else costs[0] + costs[1],
-            self.models | other.models,
-        )
+_Plan: TypeAlias = list[tuple[Estimate, str]]
+"""Of each call for a subject how much it takes at most, and the model."""
 
 
 class Estimating:
@@ -144,19 +112,9 @@ class Estimating:
     would evaluate.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        measurers: Measurers,
-        judge: Config,
-        sources: Sources,
-        clock_ns: Callable[[], int] = time.time_ns,
-    ) -> None:
-        self._store = store
-        self._measurers = measurers
-        self._judge = judge
-        self._sources = sources
-        self._clock_ns = clock_ns
+    def __init__(self, context: RunContext) -> None:
+        self._store = context.store
+        self._context = context
         self._of_tenants: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._store_threads = ThreadPoolExecutor(_STORE_THREADS, thread_name_prefix="estimate")
         self._source_threads = ThreadPoolExecutor(
@@ -199,88 +157,118 @@ class Estimating:
         return await _waited_for(future, limit)
 
     def _estimated(self, tenant: str, spec: RunSpec, limit: Limit) -> Estimated:
-        measurer = self._measurers.of(spec)
+        measurer = self._context.measurers.of(spec)
         item_lists.refuse_unknown(self._store, tenant, spec.target)
         if spec.target.source is None:
-            candidates, items, some = self._drawn(tenant, spec, limit)
-            totals = [
-                self._of_stored(tenant, spec, measurer, subject_id)
-                for subject_id in limit.each(some)
-            ]
+            stored = self._drawn(tenant, spec.target, limit)
+            plans = [self._of_stored(tenant, spec, measurer, x) for x in limit.each(stored.kept)]
+            candidates, items = stored.candidates, stored.items
         else:
-            candidates, items, totals = self._of_source(tenant, spec, measurer, limit)
-        total = sum(totals, _Total())
-        factor = items / len(totals) if totals else 0.0
+            found = self._of_source(tenant, spec.target, measurer, limit)
+            candidates, items, plans = found.candidates, found.items, found.kept
+        calls = [call for plan in plans for call, _ in plan]
+        costs = [x.cost_usd for x in calls if x.cost_usd is not None]
+        factor = items / len(plans) if plans else 0.0
         return Estimated(
             candidates=candidates,
             items=items,
-            planned=len(totals),
-            calls=round(total.calls * factor),
-            max_input_tokens=round(total.input_tokens * factor),
-            max_output_tokens=round(total.output_tokens * factor),
-            max_cost_usd=None if total.cost_usd is None else total.cost_usd * factor,
-            models=tuple(sorted(total.models)),
+            planned=len(plans),
+            calls=round(len(calls) * factor),
+            max_input_tokens=round(sum(x.input_tokens for x in calls) * factor),
+            max_output_tokens=round(sum(x.max_output_tokens for x in calls) * factor),
+            max_cost_usd=sum(costs) * factor if len(costs) == len(calls) else None,
+            models=tuple(sorted({model for plan in plans for _, model in plan})),
         )
 
-    def _drawn(self, tenant: str, spec: RunSpec, limit: Limit) -> tuple[int, int, list[str]]:
-        """How many the target names, how many of them are drawn, and those of the lowest draws."""
-        sampling = spec.target.sampling
-        candidates = drawn = 0
-        lowest: list[tuple[int, str]] = []
+    def _drawn(self, tenant: str, target: TargetSpec, limit: Limit) -> "Lowest[str]":
+        lowest = Lowest[str](target.sampling)
         pages = item_lists.every_page(
-            self._store, tenant, spec.target, stored_by_ns=self._clock_ns()
+            self._store, tenant, target, stored_by_ns=self._context.clock_ns()
         )
         for page in limit.each(pages):
-            taken = [(sampling.draw(x), x) for x in page if sampling.is_in_share(x)]
-            candidates, drawn = candidates + len(page), drawn + len(taken)
-            lowest = heapq.nsmallest(_PLANNED, itertools.chain(lowest, taken))
-        items = drawn if sampling.count is None else min(drawn, sampling.count)
-        return candidates, items, [subject_id for _, subject_id in lowest[:items]]
+            lowest.candidates += len(page)
+            for subject in filter(target.sampling.is_in_share, page):
+                lowest.add(subject, subject.__str__)
+        return lowest
 
     def _of_source(
-        self, tenant: str, spec: RunSpec, measurer: Measurer, limit: Limit
-    ) -> tuple[int, int, list[_Total]]:
-        reading = self._sources.open(tenant, spec.target, self._clock_ns())
-        found = planned(
-            reading,
-            spec.target,
-            _PLANNED,
-            limit,
-            plan_trace=partial(self._of_trace, measurer),
-            plan_session=partial(self._of_session, measurer),
-        )
-        count = spec.target.sampling.count
-        items = found.drawn if count is None else min(found.drawn, count)
-        return found.candidates, items, found.plans(items)
+        self, tenant: str, target: TargetSpec, measurer: Measurer, limit: Limit
+    ) -> "Lowest[_Plan]":
+        """Plan the traces as they are read, and sessions when all is read.
 
-    def _of_stored(self, tenant: str, spec: RunSpec, measurer: Measurer, subject_id: str) -> _Total:
+        Raises InputError or RetryableError where the source cannot be read, InputError also where
+        that takes minutes.
+        """
+        reading = self._context.sources.open(tenant, target, self._context.clock_ns())
+        lowest, turns = Lowest[_Plan](target.sampling), SessionTurns()
+        try:
+            with limit.stops(reading.stop):
+                sessions = self._read(reading, target, measurer, turns, lowest)
+            if reading.is_stopped:
+                raise InputError(
+                    f"{reading}: cannot be read in {limit}; narrow the filter, or create the run"
+                    " with a budget"
+                )
+            for key, subject in limit.each(sessions.items()):
+                session = partial(turns.session, key)
+                lowest.add(subject, lambda read=session: self._of_session(measurer, read()[0]))  # type: ignore[misc]
+            return lowest
+        finally:
+            turns.close()
+
+    def _read(
+        self,
+        reading: Reading,
+        target: TargetSpec,
+        measurer: Measurer,
+        turns: SessionTurns,
+        lowest: "Lowest[_Plan]",
+    ) -> dict[str, str]:
+        """Plan the traces; gives the subjects of sessions by their keys."""
+        drawing, sessions = Drawing(target), dict[str, str]()
+
+        def plan(trace: AgentTrace) -> _Plan:
+            return self._of_trace(measurer, trace, turns.before(trace))
+
+        for batch in reading.batches():
+            subjects = drawing.of(batch).subjects
+            lowest.candidates += len(subjects)
+            new = set(filter(target.sampling.is_in_share, subjects))
+            for trace in batch:
+                subject = drawing.subject_of(trace)
+                if subject in new and target.scope == "trace":
+                    lowest.add(trace.id, partial(plan, trace))
+                elif subject in new and trace.session_key is not None:
+                    sessions[trace.session_key] = subject
+                turns.add(trace)
+        return sessions
+
+    def _of_stored(self, tenant: str, spec: RunSpec, measurer: Measurer, subject_id: str) -> _Plan:
         if spec.target.scope == "session":
             found = self._store.sessions([subject_id], tenant=tenant)
-            return sum((self._of_session(measurer, x.session) for x in found), _Total())
-        trace = self._trace(tenant, subject_id)
-        if trace is None:
-            return _Total()
+            return [call for x in found for call in self._of_session(measurer, x.session)]
+        try:
+            trace = self._store.trace(subject_id, tenant=tenant)
+        except DAMAGED:
+            trace = None
+        if trace is None:  # or it is no longer stored
+            return []
         earlier = self._store.turns_before(
             trace, limit=MAX_EARLIER_TURNS, max_bytes=MAX_EARLIER_BYTES
         )
         return self._of_trace(measurer, trace, earlier)
 
-    def _of_session(self, measurer: Measurer, session: Session) -> _Total:
-        calls = measurer.engine.plan(session, measurer.overrides, with_signals=True)
-        return _Total.of(costed(calls, self._judge))
+    def _of_session(self, measurer: Measurer, session: Session) -> _Plan:
+        return self._costed(measurer.engine.plan(session, measurer.overrides, with_signals=True))
 
     def _of_trace(
         self, measurer: Measurer, trace: AgentTrace, earlier: Sequence[AgentTrace]
-    ) -> _Total:
-        calls = measurer.engine.plan(trace, measurer.overrides, earlier=earlier)
-        return _Total.of(costed(calls, self._judge))
+    ) -> _Plan:
+        return self._costed(measurer.engine.plan(trace, measurer.overrides, earlier=earlier))
 
-    def _trace(self, tenant: str, trace_id: str) -> AgentTrace | None:
-        """A trace; None where it is no longer stored, or its record is damaged."""
-        try:
-            return self._store.trace(trace_id, tenant=tenant)
-        except DAMAGED:
-            return None
+    def _costed(self, calls: Sequence[PlannedCall]) -> _Plan:
+        judge = self._context.measurers.judge_config
+        return [(x.estimate, x.model) for x in costed(calls, judge)]
 
 
 async def _waited_for(future: Future[Estimated], limit: Limit) -> Estimated:
@@ -292,85 +280,32 @@ async def _waited_for(future: Future[Estimated], limit: Limit) -> Estimated:
 
 
 PlanT = TypeVar("PlanT")
-PlanTrace: TypeAlias = Callable[[AgentTrace, Sequence[AgentTrace]], PlanT]
-"""What is planned of a trace, given the turns before it."""
 
 
 @dataclass(slots=True)
 class Lowest(Generic[PlanT]):
     """What is planned of the subjects with the lowest draws; `drawn` counts all that were drawn."""
 
-    limit: int
+    sampling: Sampling
     candidates: int = 0
     drawn: int = 0
     _plans: list[tuple[int, str, PlanT]] = field(default_factory=list)
 
-    def add(self, draw: int, subject: str, plan: Callable[[], PlanT]) -> None:
+    def add(self, subject: str, plan: Callable[[], PlanT]) -> None:
         """Take in one that was drawn; `plan` is asked only where it is among the lowest."""
         self.drawn += 1
-        if len(self._plans) < self.limit:
-            heapq.heappush(self._plans, (-draw, subject, plan()))
-        elif -draw > self._plans[0][0]:
-            heapq.heapreplace(self._plans, (-draw, subject, plan()))
+        draw = -self.sampling.draw(subject)
+        if len(self._plans) < _PLANNED:
+            heapq.heappush(self._plans, (draw, subject, plan()))
+        elif draw > self._plans[0][0]:
+            heapq.heapreplace(self._plans, (draw, subject, plan()))
 
-    def plans(self, count: int) -> list[PlanT]:
-        """Those of the `count` lowest."""
-        return [plan for _, _, plan in heapq.nlargest(count, self._plans)]
+    @property
+    def items(self) -> int:
+        """How many items the run would have."""
+        return self.drawn if self.sampling.count is None else min(self.drawn, self.sampling.count)
 
-
-def planned(
-    reading: Reading,
-    target: TargetSpec,
-    count: int,
-    limit: Limit,
-    *,
-    plan_trace: PlanTrace[PlanT],
-    plan_session: Callable[[Session], PlanT],
-) -> Lowest[PlanT]:
-    """What is planned of the `count` lowest of a target's subjects. Blocks.
-
-    Raises InputError or RetryableError where the source cannot be read, InputError also where that
-    takes minutes.
-    """
-    turns = SessionTurns()
-    try:
-        with limit.stops(reading.stop):
-            found, sessions = _read(reading, target, count, turns, plan_trace)
-        if reading.is_stopped:
-            raise InputError(
-                f"{reading}: cannot be read in {limit}; narrow the filter, or create the run with a"
-                " budget"
-            )
-        for key, subject in limit.each(sessions.items()):
-            draw = target.sampling.draw(subject)
-            found.add(draw, subject, lambda key=key: plan_session(turns.session(key)[0]))  # type: ignore[misc]
-        return found
-    finally:
-        turns.close()
-
-
-def _read(
-    reading: Reading,
-    target: TargetSpec,
-    count: int,
-    turns: SessionTurns,
-    plan_trace: PlanTrace[PlanT],
-) -> tuple[Lowest[PlanT], dict[str, str]]:
-    """Plan the traces as they are read; sessions are planned when all is read: their subjects by
-    their keys.
-    """
-    found: Lowest[PlanT] = Lowest(count)
-    drawing, sessions = Drawing(target), dict[str, str]()
-    for batch in reading.batches():
-        drawn = drawing.of(batch)
-        found.candidates += len(drawn.subjects)
-        new = {x for x in drawn.subjects if target.sampling.is_in_share(x)}
-        for trace in batch:
-            subject = drawing.subject_of(trace)
-            if subject is not None and subject in new and target.scope == "trace":
-                draw = target.sampling.draw(subject)
-                found.add(draw, subject, lambda trace=trace: plan_trace(trace, turns.before(trace)))  # type: ignore[misc]
-            elif subject in new and trace.session_key is not None:
-                sessions[trace.session_key] = subject
-            turns.add(trace)
-    return found, sessions
+    @property
+    def kept(self) -> list[PlanT]:
+        """The plans of the lowest items."""
+        return [plan for _, _, plan in heapq.nlargest(self.items, self._plans)]

@@ -7,13 +7,15 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from spanscore.control.measurer import Measurers
 from spanscore.control.run_sources import Reading, Sources
 from spanscore.errors import InputError, NotFoundError, RetryableError
+from spanscore.evaluation.config import Runs as Config
 from spanscore.model.trace import AgentTrace
 from spanscore.offline.sessions import SessionTurns
 from spanscore.scoring import Scoring
@@ -28,6 +30,36 @@ _TRACES, _SESSIONS, _IDS = 500, 50, 200
 _MAX_BYTES = 8 * 2**20
 _SHOWN = 3
 _LAST = 2**63 - 1
+
+
+@dataclass(eq=False)
+class RunContext:
+    """What the runs of a server share."""
+
+    config: Config
+    measurers: Measurers
+    scoring: Scoring
+    store: Store
+    _: KW_ONLY
+    sources: Sources = field(default_factory=lambda: Sources({}))
+    """Where runs may read traces that are stored elsewhere."""
+    is_busy: Callable[[], bool] = lambda: False
+    """While the server is busy with what comes in, runs wait."""
+    leads: Callable[[], bool] = lambda: True
+    """Unless this server leads, another one works off the runs."""
+    clock_ns: Callable[[], int] = time.time_ns
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+
+    async def ask(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """What the store answers, however long it takes."""
+        return await self.scoring.patiently(ask, *arguments, **options)
+
+    async def change(self, run_id: str, change: Callable[[Run], Run]) -> Run | None:
+        """Write what `change` makes of a run; None where that is gone."""
+        found: Run | None = await self.ask(
+            self.store.write_runs, lambda x: x.change(run_id, self.clock_ns(), change)
+        )
+        return found
 
 
 class Page(NamedTuple):
@@ -167,8 +199,9 @@ def add(tables: RunTables, run: Run, sampling: Sampling, found: Page, now_ns: in
     def listed(current: Run) -> Run:
         candidates = current.progress.candidates + len(found.subjects)
         probability = sampling.probability(candidates)
-        progress = replace(current.progress, cursor=found.next, candidates=candidates, items=items)
-        return replace(current, progress=replace(progress, sampling=probability))
+        return current.noting(
+            cursor=found.next, candidates=candidates, items=items, sampling=probability
+        )
 
     return tables.change(run.id, now_ns, listed)
 
@@ -301,40 +334,23 @@ class Drawing:
         return () if self._turns is None else self._turns.before(trace, self._listed)
 
 
+@dataclass(eq=False)
 class SourceListing:
     """Lists the items of one run.
 
     What is stored meanwhile stays, and is found again when it has to begin anew.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        target: TargetSpec,
-        sources: Sources,
-        scoring: Scoring,
-        store: Store,
-        *,
-        max_items: int,
-        looks_back: bool,
-        give_way: Callable[[], Awaitable[None]],
-        clock_ns: Callable[[], int] = time.time_ns,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-    ) -> None:
-        """A run that has more than `max_items` cannot be done. `looks_back` is as for `Drawing`.
+    context: RunContext
+    run: Run
+    target: TargetSpec
+    _: KW_ONLY
+    looks_back: bool
+    """As for `Drawing`."""
+    give_way: Callable[[], Awaitable[None]]
+    """Awaited before more is taken in."""
 
-        `give_way` is awaited before more is taken in.
-        """
-        self._run = run
-        self._target = target
-        self._sources = sources
-        self._scoring = scoring
-        self._store = store
-        self._max_items = max_items
-        self._looks_back = looks_back
-        self._give_way = give_way
-        self._clock_ns = clock_ns
-        self._sleep = sleep
+    def __post_init__(self) -> None:
         self._reading: Reading | None = None
         self._is_ended = False
 
@@ -357,31 +373,28 @@ class SourceListing:
             except RetryableError as error:
                 if is_last:
                     raise InputError(f"{error}; it was tried {_TRIES} times") from None
-                _log.warning("run %s: %s; it is tried again", self._run.id, error)
+                _log.warning("run %s: %s; it is tried again", self.run.id, error)
                 await self._note(reason=f"waiting: {error}")
-            await self._sleep(wait_s)
+            await self.context.sleep(wait_s)
             wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
         return None
 
     async def _read(self) -> Run | None:
         """Read the source from its beginning."""
         run = await self._note(candidates=0, reason=None)
-        reading = self._reading = self._sources.open(
-            self._run.tenant, self._target, self._run.created_ns
+        reading = self._reading = self.context.sources.open(
+            self.run.tenant, self.target, self.run.created_ns
         )
-        batches, drawing = reading.batches(), Drawing(self._target, looks_back=self._looks_back)
+        batches, drawing = reading.batches(), Drawing(self.target, looks_back=self.looks_back)
         parts = _parts(batches, drawing)
         thread = ThreadPoolExecutor(1, thread_name_prefix="source")
         try:
             while run is not None and not self._is_ended:
                 part = await asyncio.get_running_loop().run_in_executor(thread, next, parts, None)
                 if part is None:
-                    return (
-                        None
-                        if reading.is_stopped
-                        else await self._add(run, _Part([], []), is_last=True)
-                    )
-                await self._give_way()
+                    ended = _Part([], [])
+                    return None if reading.is_stopped else await self._add(run, ended, is_last=True)
+                await self.give_way()
                 run = await self._add(run, part, is_last=False)
             return None
         finally:
@@ -394,36 +407,23 @@ class SourceListing:
         """Store the traces and list the subjects in one transaction."""
         listed: list[Run | None] = []
         page = Page(part.subjects, None if is_last else "")
-        await self._scoring.patiently(
-            self._store.commit,
-            part.traces,
-            [],
-            also=lambda tables: listed.append(
-                add(tables, run, self._target.sampling, page, self._clock_ns())
-            ),
-        )
-        found = listed[-1]
-        if found is not None:
-            self._require_few(found)
-        return found
+        sampling, most = self.target.sampling, self.context.config.max_from_source
 
-    def _require_few(self, run: Run) -> None:
-        count = self._target.sampling.count
-        if run.progress.items > self._max_items and (count is None or count > self._max_items):
+        def also(tables: RunTables) -> None:
+            listed.append(add(tables, run, sampling, page, self.context.clock_ns()))
+
+        await self.context.ask(self.context.store.commit, part.traces, [], also=also)
+        found = listed[-1]
+        is_sampled = sampling.count is not None and sampling.count <= most
+        if found is not None and found.progress.items > most and not is_sampled:
             raise InputError(
-                f"the source has more than {self._max_items:,} traces or sessions that are wanted;"
+                f"the source has more than {most:,} traces or sessions that are wanted;"
                 " narrow the filter, draw a sample, or raise evaluation.runs.max_from_source"
             )
+        return found
 
     async def _note(self, **progress: Any) -> Run | None:
-        def noted(run: Run) -> Run:
-            return replace(run, progress=replace(run.progress, **progress))
-
-        found: Run | None = await self._scoring.patiently(
-            self._store.write_runs,
-            lambda tables: tables.change(self._run.id, self._clock_ns(), noted),
-        )
-        return found
+        return await self.context.change(self.run.id, lambda run: run.noting(**progress))
 
 
 class _Part(NamedTuple):

@@ -13,7 +13,7 @@ from spanscore import threads
 from spanscore.control import configured_monitors
 from spanscore.control.alerts import Alerts, Events
 from spanscore.control.runs import Runs
-from spanscore.control.ticks import Key, Known, Ticking, ends, report
+from spanscore.control.ticks import Key, Known, Ticking, report
 from spanscore.errors import (
     ConflictError,
     ExistsError,
@@ -99,7 +99,7 @@ class _Due:
     due_ns: int | None = None
 
 
-class Monitors:
+class Monitors(Ticking):
     """Belongs to one event loop; the store is asked in threads."""
 
     def __init__(
@@ -121,23 +121,14 @@ class Monitors:
         by one of the API, or a file of a receiver's TLS settings cannot be used.
         """
         meter = meter or Meter(clock_ns)
+        super().__init__(
+            store, runs, tuple(alerting.receivers), meter, clock_ns, refuses_uncertified
+        )
         self._configured = configured_monitors.configured(configured, runs)
         store.read(lambda x: configured_monitors.refuse_taken(x, self._configured))
         self._has_stored_configured = False
-        self._receivers = tuple(alerting.receivers)
-        self._store = store
-        self._runs = runs
-        self._clock_ns = clock_ns
         self._alerts = Alerts(
             alerting, store.notices, self._is_there, meter, clock_ns, events=events
-        )
-        self._ticking = Ticking(
-            store,
-            runs,
-            self._receivers,
-            meter,
-            clock_ns,
-            refuses_uncertified=refuses_uncertified,
         )
         self._monitors: dict[Key, Known] | None = None
         self._changes = 0
@@ -172,12 +163,12 @@ class Monitors:
         """
         monitors = await self._all()
         if monitors or self._may_be_open:
-            await self._ticking.follow_up(monitors)
+            await self.follow_up(monitors)
             self._may_be_open = bool(monitors)
-        if self._clock_ns() < self._looked_ns:  # somebody has set the clock back
+        if self.clock_ns() < self._looked_ns:  # somebody has set the clock back
             self._times.clear()
         for known in list(monitors.values()):
-            self._looked_ns = now_ns = self._clock_ns()
+            self._looked_ns = now_ns = self.clock_ns()
             if known.is_paused:
                 continue
             try:
@@ -204,7 +195,7 @@ class Monitors:
         if (tenant, id_) in self._configured:
             raise ExistsError(f"monitor {id_!r} is one of the configuration file")
         await self._refuse_unmet(tenant, spec)
-        now_ns = self._clock_ns()
+        now_ns = self.clock_ns()
 
         def create(tables: MonitorTables) -> StoredMonitor:
             same = None if request_id is None else tables.of_request(tenant, request_id)
@@ -240,8 +231,8 @@ class Monitors:
         await self._refuse_unmet(known.tenant, spec)
 
         def change(tables: MonitorTables, stored: StoredMonitor, now_ns: int) -> StoredMonitor:
-            ends = self._ends(now_ns)
-            return configured_monitors.change(tables, stored, known.spec, spec, ends, now_ns)
+            given = (stored, known.spec, spec, self.receivers, now_ns)
+            return configured_monitors.change(tables, *given)
 
         return await self._change(known, change)
 
@@ -269,15 +260,15 @@ class Monitors:
         """
 
         def delete(tables: MonitorTables, stored: StoredMonitor, now_ns: int) -> StoredMonitor:
-            ends = self._ends(now_ns)(stored, "its monitor was deleted")
-            configured_monitors.retire(tables, stored, ends, now_ns)
+            why = "its monitor was deleted"
+            configured_monitors.retire(tables, stored, self.receivers, why, now_ns)
             return stored
 
         await self._change(known, delete)
 
     async def shown(self, monitors: Sequence[Known]) -> list[Shown]:
         """Monitors with what they know."""
-        now_ns = self._clock_ns()
+        now_ns = self.clock_ns()
         next_ns = {x.key: None if x.is_paused else self._next_ns(x, now_ns) for x in monitors}
         found: list[Shown] = await self._ask(
             lambda tables: [shown(tables, x, next_ns[x.key]) for x in monitors]
@@ -295,15 +286,15 @@ class Monitors:
             earlier = await self._ask(lambda x: x.tick_of_request(known.tenant, known.id, request))
             if earlier is not None:
                 return (await self._with_runs([earlier]))[0]
-            now_ns = self._clock_ns()
+            now_ns = self.clock_ns()
             last = await self._ask(lambda x: x.ticks(known.tenant, known.id, 1))
             due_ns = max([now_ns, *(x.due_ns + 1 for x in last)])
-            made = await self._ticking.tick(known, due_ns, now_ns, "manual", request)
+            made = await self.tick(known, due_ns, now_ns, "manual", request)
             while made is None:
                 before, known = known, await self.get(known.tenant, known.id)
                 if known.stored.revision == before.stored.revision:
                     raise NotFoundError(f"there is no monitor {known.id!r}")
-                made = await self._ticking.tick(known, due_ns, now_ns, "manual", request)
+                made = await self.tick(known, due_ns, now_ns, "manual", request)
         return (await self._with_runs([made]))[0]
 
     async def ticks(
@@ -335,11 +326,11 @@ class Monitors:
         last_ns = times.schedule.last_until(now_ns, due_ns - 1) or due_ns
         is_late = due_ns < self._began_ns or last_ns != due_ns or now_ns - due_ns > _LATE_NS
         cause: TickCause = "catch_up" if is_late else "schedule"
-        made = await self._ticking.tick(known, last_ns, now_ns, cause)
+        made = await self.tick(known, last_ns, now_ns, cause)
         if made is None:  # by another server; or the monitor was changed meanwhile, or is gone
             self._forget()
             made = await asyncio.to_thread(
-                self._store.read, lambda x: x.tick(known.tenant, known.id, last_ns)
+                self.store.read, lambda x: x.tick(known.tenant, known.id, last_ns)
             )
         if made is not None:
             times.due_ns = times.schedule.next_after(now_ns)
@@ -349,7 +340,7 @@ class Monitors:
         next time.
         """
         since_ns = await asyncio.to_thread(
-            self._store.read, lambda x: x.last_tick_ns(known.tenant, known.id)
+            self.store.read, lambda x: x.last_tick_ns(known.tenant, known.id)
         )
         if known.spec.schedule.catch_up:
             missed_ns = schedule.last_until(now_ns, max(since_ns or 0, known.stored.due_from_ns))
@@ -371,18 +362,18 @@ class Monitors:
         run = None if spec.run is None else spec.run.run_spec("")
         with configured_monitors.fields_of_run():
             if run is not None:
-                await self._runs.refuse_unmet(tenant, run)
+                await self.runs.refuse_unmet(tenant, run)
         try:
-            configured_monitors.refuse_unmeasured(spec, self._runs)
+            configured_monitors.refuse_unmeasured(spec, self.runs)
         except FieldError as error:
             raise error.within("watch") from None
 
     async def _all(self) -> dict[Key, Known]:
         """All monitors that this version understands."""
-        if self._monitors is None or self._store.is_shared:
+        if self._monitors is None or self.store.is_shared:
             before, found, changes = self._monitors or {}, dict[Key, Known](), self._changes
             await self._keep_configured()
-            for stored in await asyncio.to_thread(self._store.read, MonitorTables.all):
+            for stored in await asyncio.to_thread(self.store.read, MonitorTables.all):
                 known = before.get((stored.tenant, stored.id))
                 try:
                     if known is None or known.stored != stored:
@@ -408,19 +399,16 @@ class Monitors:
         """Have the store contain the monitors of the configuration, once."""
         if self._has_stored_configured:
             return
-        now_ns = self._clock_ns()
+        now_ns = self.clock_ns()
         await in_thread(
-            self._store.write,
-            lambda x: configured_monitors.keep(x, self._configured, self._ends(now_ns), now_ns),
+            self.store.write,
+            lambda x: configured_monitors.keep(x, self._configured, self.receivers, now_ns),
         )
         self._has_stored_configured = True
 
-    def _ends(self, now_ns: int) -> configured_monitors.Ends:
-        return lambda stored, why: ends(stored, self._receivers, why, now_ns)
-
     async def _ask(self, ask: Callable[[MonitorTables], Any]) -> Any:
         await self._keep_configured()
-        return await in_thread(self._store.read, ask)
+        return await in_thread(self.store.read, ask)
 
     async def _change(
         self,
@@ -433,7 +421,7 @@ class Monitors:
         `is_any_revision`, only where nobody has changed it since it was read.
         """
         _refuse_configured(known)
-        now_ns = self._clock_ns()
+        now_ns = self.clock_ns()
 
         def write(tables: MonitorTables) -> StoredMonitor:
             stored = _there(tables.get(known.tenant, known.id), known.id)
@@ -450,7 +438,7 @@ class Monitors:
 
     async def _written(self, change: Callable[[MonitorTables], StoredMonitor]) -> StoredMonitor:
         try:
-            return await in_thread(self._store.write, change)
+            return await in_thread(self.store.write, change)
         finally:
             self._forget()
 

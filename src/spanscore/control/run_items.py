@@ -4,24 +4,21 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from spanscore.control import item_lists
-from spanscore.control.item_lists import SourceListing
+from spanscore.control.item_lists import Page, RunContext, SourceListing
 from spanscore.control.measurer import Measurer
-from spanscore.control.run_sources import Sources
 from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS, Overrides
 from spanscore.evaluation.outcomes import cause_of, superseding
 from spanscore.metrics import SessionMetric
 from spanscore.model.score import Evaluation, Failure, JudgeUsage, Score, Skip
 from spanscore.model.trace import AgentTrace, Session
-from spanscore.scoring import Scoring
 from spanscore.specs import RunSpec
-from spanscore.store.runs import Booked, Finished, Item, Run, RunState, Tallied
-from spanscore.store.store import Store
+from spanscore.store.runs import Finished, Item, Run, RunState, RunTables, Tallied
 from spanscore.store.stored_rows import NO_TEXT, key
 
 _MAX_ERROR = 500
@@ -39,16 +36,14 @@ class Worked(NamedTuple):
 class ItemScoring:
     """Evaluates the items of one run. Belongs to one event loop."""
 
-    def __init__(
-        self, run: Run, spec: RunSpec, measurer: Measurer, scoring: Scoring, store: Store
-    ) -> None:
+    def __init__(self, context: RunContext, run: Run, spec: RunSpec, measurer: Measurer) -> None:
+        self._context = context
+        self._store = context.store
         self._run = run
         self._spec = spec
         self._measurer = measurer
-        self._scoring = scoring
-        self._store = store
 
-    async def work(self, item: Item) -> Worked:
+    async def scored(self, item: Item) -> Worked:
         """Evaluate an item; on a retry only what had failed.
 
         Nothing is stored yet, and no error of it escapes.
@@ -66,10 +61,9 @@ class ItemScoring:
         if trace is None:
             return _no_longer_stored(item)
         before = await self._before(item, trace_id=trace.id)
-        overrides = self._of_failed(before) if item.tries else self._measurer.overrides
         earlier = await self._earlier(trace)
         found = await self._measurer.engine.evaluate_trace(
-            trace, overrides, revision=item.tries + 1, earlier=earlier
+            trace, self._overrides(before), revision=item.tries + 1, earlier=earlier
         )
         worked = self._worked(item, found, before)
         is_first = not before  # else this skip is counted already
@@ -89,7 +83,7 @@ class ItemScoring:
         found = await engine.evaluate_session(
             session,
             _signals(before),
-            self._of_failed_session(before) if item.tries else self._measurer.overrides,
+            self._overrides(before),
             revision=item.tries + 1,
             external=external,
             with_signals=True,
@@ -107,38 +101,30 @@ class ItemScoring:
 
     async def _of_store(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the store has of the run's tenant."""
-        return await self._scoring.patiently(ask, *arguments, **options, tenant=self._run.tenant)
+        return await self._context.ask(ask, *arguments, **options, tenant=self._run.tenant)
 
     async def _earlier(self, trace: AgentTrace) -> list[AgentTrace]:
         if trace.session_id is None or not self._measurer.engine.looks_back:
             return []
-        found: list[AgentTrace] = await self._scoring.patiently(
+        found: list[AgentTrace] = await self._context.ask(
             self._store.turns_before, trace, limit=MAX_EARLIER_TURNS, max_bytes=MAX_EARLIER_BYTES
         )
         return found
 
-    def _of_failed(self, before: Sequence[Evaluation]) -> Overrides:
-        """What measures again what has failed; all, where nothing of it could be stored."""
-        names = tuple(dict.fromkeys(x.metric for x in before if _has_failed(x)))
-        return (
-            replace(self._measurer.overrides, metrics=names) if names else self._measurer.overrides
-        )
+    def _overrides(self, before: Sequence[Evaluation]) -> Overrides:
+        """What measures again what has failed; all, where nothing of it could be stored.
 
-    def _of_failed_session(self, before: Sequence[Evaluation]) -> Overrides:
-        """As `_of_failed`; with a signal that failed, the session's metrics that rest on signals
-        are measured anew.
+        With a signal that failed, the session's metrics that rest on signals are measured anew.
         """
         lost = [x for x in before if _has_failed(x)]
-        own = {x.name for x in self._measurer.metrics}
-        names = [x.metric for x in lost if x.scope == "session" or x.metric in own]
-        if any(x.scope == "trace" for x in lost):
-            names += [x.name for x in self._measurer.metrics if isinstance(x, SessionMetric)]
-        chosen = tuple(dict.fromkeys(names))
-        return (
-            replace(self._measurer.overrides, metrics=chosen)
-            if chosen
-            else self._measurer.overrides
-        )
+        names = [x.metric for x in lost]
+        if self._spec.target.scope == "session":
+            own = {x.name for x in self._measurer.metrics}
+            names = [x.metric for x in lost if x.scope == "session" or x.metric in own]
+            if any(x.scope == "trace" for x in lost):
+                names += [x.name for x in self._measurer.metrics if isinstance(x, SessionMetric)]
+        chosen, overrides = tuple(dict.fromkeys(names)), self._measurer.overrides
+        return replace(overrides, metrics=chosen) if chosen else overrides
 
     def _worked(
         self, item: Item, found: Sequence[Evaluation], before: Sequence[Evaluation]
@@ -257,85 +243,46 @@ class Rate:
         return None if done <= 0 else left * elapsed_s / done
 
 
-class Work:
+class Work(ItemScoring):
     """The work on one run.
 
     Belongs to one event loop; when it is cancelled, what was not committed is done anew.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        spec: RunSpec,
-        items_of: Callable[[Run], ItemScoring],
-        scoring: Scoring,
-        store: Store,
-        *,
-        sources: Sources,
-        max_from_source: int,
-        looks_back: bool,
-        at_once: int,
-        is_busy: Callable[[], bool],
-        booked: Callable[[], Booked | None] = lambda: None,
-        clock_ns: Callable[[], int] = time.time_ns,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-    ) -> None:
-        """`items_of` gives what evaluates the items of a run that was listed, `booked` what of its
-        budget is booked, also in other threads.
-
-        While `is_busy`, an item waits before it is taken up, for a second at most.
-        """
+    def __init__(self, context: RunContext, run: Run, spec: RunSpec, measurer: Measurer) -> None:
+        super().__init__(context, run, spec, measurer)
         self.rate = Rate()
-        self._run_id = run.id
-        self._run = run
-        self._spec = spec
-        self._items_of = items_of
-        self._scoring = scoring
-        self._store = store
-        self._at_once = at_once
-        self._is_busy = is_busy
-        self._booked = booked
-        self._clock_ns = clock_ns
-        self._sleep = sleep
         self._is_ending = False
         self._from_source = None
         if spec.target.source is not None:
+            looks_back = measurer.engine.looks_back
             self._from_source = SourceListing(
-                run,
-                spec.target,
-                sources,
-                scoring,
-                store,
-                max_items=max_from_source,
-                looks_back=looks_back,
-                give_way=self._give_way,
-                clock_ns=clock_ns,
-                sleep=sleep,
+                context, run, spec.target, looks_back=looks_back, give_way=self._give_way
             )
         self._uncommitted: list[tuple[Item, Worked]] = []
         self._committing = asyncio.Lock()
         self._giving_way = asyncio.Lock()
 
     def end(self) -> None:
-        """Take up no more items; `run` returns when those under way are committed."""
+        """Take up no more items; `work_off` returns when those under way are committed."""
         self._is_ending = True
         if self._from_source is not None:
             self._from_source.end()
 
-    async def run(self) -> RunState | None:
+    async def work_off(self) -> RunState | None:
         """Work off the run; returns the state that it has come to, None where it was ended
         before.
         """
         if not await self._list_items():
             return None
-        items = self._items_of(self._run)
+        at_once = self._context.config.max_concurrent
         async with asyncio.TaskGroup() as tasks:
-            waiting: asyncio.Queue[Item | None] = asyncio.Queue(self._at_once)
-            for _ in range(self._at_once):
-                tasks.create_task(self._worker(items, waiting))
+            waiting: asyncio.Queue[Item | None] = asyncio.Queue(at_once)
+            for _ in range(at_once):
+                tasks.create_task(self._worker(waiting))
             async for item in self._pending():
                 await waiting.put(item)
-            for _ in range(self._at_once):
+            for _ in range(at_once):
                 await waiting.put(None)
         return None if self._is_ending else await self._end_state()
 
@@ -348,18 +295,15 @@ class Work:
             return found is not None
         while run.progress.cursor is not None and not self._is_ending:
             await self._give_way()
-            cursor = run.progress.cursor
-            page = await self._scoring.patiently(
-                partial(item_lists.page, self._store, run.tenant, target, cursor),
-                stored_by_ns=run.created_ns,
-                rows=run.progress.rows,
+            read = partial(item_lists.page, self._store, run.tenant, target, run.progress.cursor)
+            page = await self._context.ask(
+                read, stored_by_ns=run.created_ns, rows=run.progress.rows
             )
-            listed: Run | None = await self._scoring.patiently(
-                self._store.write_runs,
-                lambda tables, run=run, page=page: item_lists.add(
-                    tables, run, target.sampling, page, self._clock_ns()
-                ),
-            )
+
+            def add(tables: RunTables, run: Run = run, page: Page = page) -> Run | None:
+                return item_lists.add(tables, run, target.sampling, page, self._context.clock_ns())
+
+            listed: Run | None = await self._context.ask(self._store.write_runs, add)
             if listed is None:
                 return False
             run = listed
@@ -369,9 +313,9 @@ class Work:
     async def _pending(self) -> AsyncIterator[Item]:
         after = -1
         while not self._is_ending:
-            found: Sequence[Item] = await self._scoring.patiently(
+            found: Sequence[Item] = await self._context.ask(
                 self._store.read_runs,
-                lambda tables, after=after: tables.items(self._run_id, "PENDING", after, _PAGE),
+                lambda tables, after=after: tables.items(self._run.id, "PENDING", after, _PAGE),
             )
             for item in found:
                 if self._is_ending:
@@ -381,21 +325,23 @@ class Work:
                 return
             after = found[-1].number
 
-    async def _worker(self, items: ItemScoring, waiting: "asyncio.Queue[Item | None]") -> None:
+    async def _worker(self, waiting: "asyncio.Queue[Item | None]") -> None:
         while (item := await waiting.get()) is not None:
             if self._is_ending:
                 continue
             await self._give_way()
-            await self._commit(item, await items.work(item))
+            await self._commit(item, await self.scored(item))
 
     async def _give_way(self) -> None:
-        """Let what comes in go first; those that wait for it go on one after the other."""
-        if not self._is_busy():
+        """Let what comes in go first, for a second at most; those that wait for it go on one after
+        the other.
+        """
+        if not self._context.is_busy():
             return
         async with self._giving_way:
             waited_s = 0.0
-            while waited_s < _LONGEST_WAIT_S and self._is_busy():
-                await self._sleep(_WAIT_S)
+            while waited_s < _LONGEST_WAIT_S and self._context.is_busy():
+                await self._context.sleep(_WAIT_S)
                 waited_s += _WAIT_S
 
     async def _commit(self, item: Item, worked: Worked) -> None:
@@ -418,33 +364,25 @@ class Work:
         try:
             await self._commit_all([worked])
         except Exception as error:  # noqa: BLE001 - one trace must not stop a run
-            _log.error(
-                "run %s: the scores of %r cannot be stored: %s",
-                self._run_id,
-                item.subject_id,
-                error,
-            )
+            what = f"run {self._run.id}: the scores of {item.subject_id!r}"
+            _log.error("%s cannot be stored: %s", what, error)
             await self._commit_all([failed(item, error)])
 
     async def _commit_all(self, worked: Sequence[Worked]) -> None:
         finished = [x.finished for x in worked]
-        await self._scoring.commit(
-            [],
-            [evaluation for x in worked for evaluation in x.evaluations],
-            also=lambda tables: tables.finish(
-                self._run_id, finished, self._clock_ns(), self._booked
-            ),
-        )
+        found = [evaluation for x in worked for evaluation in x.evaluations]
+        await self._context.scoring.commit([], found, also=partial(self._finish, finished))
+
+    def _finish(self, finished: Sequence[Finished], tables: RunTables) -> None:
+        now_ns = self._context.clock_ns()
+        tables.finish(self._run.id, finished, now_ns, lambda: self._measurer.booked)
 
     async def book(self) -> None:
         """Write what of the budget is booked where a call was paid of which nothing was committed,
         or given up.
         """
-        if self._booked() is not None:
-            await self._scoring.patiently(
-                self._store.write_runs,
-                lambda tables: tables.finish(self._run_id, (), self._clock_ns(), self._booked),
-            )
+        if self._measurer.booked is not None:
+            await self._context.ask(self._store.write_runs, partial(self._finish, ()))
 
     async def _end_state(self) -> RunState | None:
         """Write that the run has come to its end: it failed where no item came out, or nothing was
@@ -454,15 +392,13 @@ class Work:
         def ended(run: Run) -> Run:
             if run.state != "RUNNING":
                 return run
-            progress = replace(run.progress, ended_ns=self._clock_ns(), reason=_why(run))
+            progress = run.progress
             none_came_out = progress.failed and not progress.done
             has_failed = none_came_out or not progress.scores.scored
-            return replace(run, state="FAILED" if has_failed else "SUCCEEDED", progress=progress)
+            state: RunState = "FAILED" if has_failed else "SUCCEEDED"
+            return run.noting(state, ended_ns=self._context.clock_ns(), reason=_why(run))
 
-        found: Run | None = await self._scoring.patiently(
-            self._store.write_runs,
-            lambda tables: tables.change(self._run_id, self._clock_ns(), ended),
-        )
+        found = await self._context.change(self._run.id, ended)
         return None if found is None else found.state
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from spanscore import monitoring
+from spanscore.control import item_lists
 from spanscore.control.runs import Runs
 from spanscore.errors import InputError, PermanentError, RetryableError, StateError
 from spanscore.model.json import dumps
@@ -70,29 +71,18 @@ class _Starting:
     cancelled: str | None = None
 
 
+@dataclass(eq=False)
 class Ticking:
     """Makes ticks. Belongs to one event loop; the store is asked in threads."""
 
-    def __init__(
-        self,
-        store: MonitorStore,
-        runs: Runs,
-        receivers: Iterable[str],
-        meter: Meter,
-        clock_ns: Callable[[], int],
-        *,
-        refuses_uncertified: bool = False,
-    ) -> None:
-        """`receivers` are the names of those that alerts go to.
-
-        `refuses_uncertified`: no pass rate rests on verdicts of a judge without a certificate.
-        """
-        self._store = store
-        self._runs = runs
-        self._receivers = tuple(receivers)
-        self._meter = meter
-        self._clock_ns = clock_ns
-        self._refuses_uncertified = refuses_uncertified
+    store: MonitorStore
+    runs: Runs
+    receivers: tuple[str, ...]
+    """Those that alerts go to."""
+    meter: Meter
+    clock_ns: Callable[[], int]
+    refuses_uncertified: bool
+    """No pass rate rests on verdicts of a judge without a certificate."""
 
     async def tick(
         self,
@@ -121,7 +111,7 @@ class Ticking:
             report(known.tenant, known.id, error)
             made = await self._add(known, tick, "failed", f"it cannot tick: {_reason(error)}")
         if made is not None:
-            self._meter.add(declared.MONITOR_TICKS, outcome=_COUNTED.get(made.outcome, "looked"))
+            self.meter.add(declared.MONITOR_TICKS, outcome=_COUNTED.get(made.outcome, "looked"))
         return made
 
     async def follow_up(self, monitors: Mapping[Key, Known]) -> None:
@@ -130,7 +120,7 @@ class Ticking:
         A tick that cannot be followed ends as failed, with the reason, and holds up no other one.
         Raises RetryableError where the store cannot be used now.
         """
-        for tick in await asyncio.to_thread(self._store.read, MonitorTables.open_ticks):
+        for tick in await asyncio.to_thread(self.store.read, MonitorTables.open_ticks):
             known = monitors.get((tick.tenant, tick.monitor))
             try:
                 await self._follow(known, tick)
@@ -154,7 +144,7 @@ class Ticking:
         except PermanentError as error:
             report(tick.tenant, tick.monitor, error)
         else:
-            self._meter.add(declared.MONITOR_TICKS, outcome="failed")
+            self.meter.add(declared.MONITOR_TICKS, outcome="failed")
 
     async def _add(self, known: Known, tick: Tick, outcome: str, reason: str) -> Tick | None:
         """Keep a tick that starts no run; None as of `tick`."""
@@ -164,7 +154,7 @@ class Ticking:
             stored = tables.ticking(made, known.stored.revision)
             return made if stored is not None and tables.add_tick(made) else None
 
-        return await asyncio.to_thread(self._store.write, add)
+        return await asyncio.to_thread(self.store.write, add)
 
     async def _tick_run(self, known: Known, run: MonitorRun, tick: Tick) -> Tick | None:
         try:
@@ -188,7 +178,7 @@ class Ticking:
             tables.change_tick(made)
             return made
 
-        made = await asyncio.to_thread(self._store.write, make)
+        made = await asyncio.to_thread(self.store.write, make)
         self._apply(starting)
         return made
 
@@ -239,7 +229,7 @@ class Ticking:
         until = max(tables.last_row, stored.until_row)
         after = stored.until_row
         if run.look_back is not None:
-            after = tables.row_before(self._clock_ns() - run.look_back)
+            after = tables.row_before(self.clock_ns() - run.look_back)
         is_all = run.everything or run.names_ids or run.target.source is not None
         try:
             begun = starting.start(tables.runs, None if is_all else (after, until))
@@ -266,13 +256,13 @@ class Ticking:
                 return
             tables.change_tick(self._started(tables, stored, tick, starting))
 
-        await asyncio.to_thread(self._store.write, start)
+        await asyncio.to_thread(self.store.write, start)
         self._apply(starting)
 
     async def _follow_run(self, known: Known, tick: Tick) -> None:
         """Look at the scores of a tick's run, where that has ended."""
         run_id = tick.run or ""
-        run = await asyncio.to_thread(self._store.read, lambda x: x.runs.get(tick.tenant, run_id))
+        run = await asyncio.to_thread(self.store.read, lambda x: x.runs.get(tick.tenant, run_id))
         if run is None:
             await self._end(tick, "failed", f"run {run_id} was deleted")
         elif run.state == "CANCELLED":
@@ -287,18 +277,18 @@ class Ticking:
 
     def _look(self, known: Known, watched: Watch, tick: Tick) -> Tick | None:
         look = self._look_of(known, watched, None, tick.looked_ns)
-        return self._store.look(tick, watched.settle_after, look)
+        return self.store.look(tick, watched.settle_after, look)
 
     def _assess(self, known: Known, watched: Watch, tick: Tick, run: Run) -> None:
-        now_ns = self._clock_ns()
+        now_ns = self.clock_ns()
         look = self._look_of(known, watched, run.id, now_ns)
-        self._store.assess(tick, now_ns, look, run.progress.reason)
+        self.store.assess(tick, now_ns, look, run.progress.reason)
 
     def _look_of(self, known: Known, watched: Watch, run: str | None, now_ns: int) -> Look:
-        taking = Taking(watched, run, self._refuses_uncertified)
+        taking = Taking(watched, run, self.refuses_uncertified)
 
         origin = Origin(known.id, known.tenant, run)
-        advance = partial(_advanced, origin, taking, self._receivers, now_ns)
+        advance = partial(_advanced, origin, taking, self.receivers, now_ns)
         digest = digest_of_watch(watched, of_runs=run is not None)
         by = (digest, advance, known.stored.revision)
         return Look(watched.metric, watched.scope, taking, *by, run or "")
@@ -307,17 +297,19 @@ class Ticking:
         def end(tables: MonitorTables) -> None:
             found = tables.tick(tick.tenant, tick.monitor, tick.due_ns)
             if found is not None and found.outcome == tick.outcome:
-                tables.change_tick(found.ended(outcome, self._clock_ns(), reason))
+                tables.change_tick(found.ended(outcome, self.clock_ns(), reason))
 
-        await asyncio.to_thread(self._store.write, end)
+        await asyncio.to_thread(self.store.write, end)
 
     async def _starting(self, known: Known, run: MonitorRun, tick: Tick) -> _Starting:
         """Raises InputError where no such run can be."""
-        spec = run.run_spec(f"{known.id} {moment(tick.due_ns)}", self._clock_ns())
+        spec = run.run_spec(f"{known.id} {moment(tick.due_ns)}", self.clock_ns())
         of_any, named = run.run_spec(""), ""
-        start, measured = self._runs.starting(known.tenant, spec), self._runs.measures(of_any)
+        start, measured = self.runs.starting(known.tenant, spec), self.runs.measurers.digest(of_any)
         if run.only_if_changed and run.target.where:  # what it is about depends on scores
-            named = await self._runs.named(known.tenant, of_any)
+            named = await asyncio.to_thread(
+                item_lists.digest, self.runs.store, known.tenant, run.target
+            )
         return _Starting(run, start, measured, named)
 
     async def _has_changed(self, known: Known, starting: _Starting) -> bool:
@@ -329,22 +321,21 @@ class Ticking:
             stored = tables.get(known.tenant, known.id)
             return stored, None if stored is None else _last_run(tables, stored)
 
-        stored, last = await asyncio.to_thread(self._store.read, read)
+        stored, last = await asyncio.to_thread(self.store.read, read)
         if stored is None or last is None:
             return True
         if (stored.measured, stored.named) != (starting.measured, starting.named):
             return True
         if last.state == "CANCELLED" or _has_failed(last):
             return True
-        return await self._runs.has_changed(
-            known.tenant, starting.run.run_spec(""), stored.until_row
-        )
+        asked = (self.runs.store, known.tenant, starting.run.run_spec("").target)
+        return await asyncio.to_thread(item_lists.has_newer, *asked, stored.until_row)
 
     def _apply(self, starting: _Starting) -> None:
         """Have the runs go on as was written."""
         if starting.cancelled is not None:
-            self._runs.give_up(starting.cancelled)
-        self._runs.look_again()
+            self.runs.end(starting.cancelled, grace_s=0.0)
+        self.runs.look_again()
 
 
 def _has_failed(run: Run) -> bool:
@@ -364,11 +355,7 @@ def _last_run(tables: MonitorTables, stored: StoredMonitor) -> Run | None:
 
 def _cancelled(run: Run, tick: Tick) -> Run:
     reason = f"cancelled at the next tick of monitor {tick.monitor}"
-    return replace(
-        run,
-        state="CANCELLED",
-        progress=replace(run.progress, ended_ns=tick.looked_ns, reason=reason),
-    )
+    return run.noting("CANCELLED", ended_ns=tick.looked_ns, reason=reason)
 
 
 def report(tenant: str, monitor: str, error: Exception) -> None:

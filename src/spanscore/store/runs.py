@@ -303,6 +303,11 @@ class Run:
         """Whether it goes on only where somebody asks for that."""
         return self.state in ENDED
 
+    def noting(self, state: RunState | None = None, **progress: Any) -> "Run":
+        """The run with its progress changed, and in a `state` where one is given."""
+        changed = replace(self.progress, **progress)
+        return replace(self, state=state or self.state, progress=changed)
+
 
 class OpenRun(NamedTuple):
     """A run on which there is work to do."""
