@@ -267,7 +267,7 @@ def test_a_changed_measure_and_another_judge_are_changes(world, server, traces):
     world.worked_off(tick)
     assert world.later().outcome == "skipped"
     judge = server.settings.judge.model_copy(update={"model": "gpt-next"})
-    server.runs.measurers._settings = server.settings.model_copy(update={"judge": judge})
+    server.runs.measurers.settings = server.settings.model_copy(update={"judge": judge})
     assert world.later().outcome == "running"
 
 

@@ -95,9 +95,7 @@ class Cells:
         self.missing: Mapping[Place, Sequence[Missing]] = {
             places[n]: [Missing(*x, count) for x, count in counts.most_common()]
             for n, counts in _counted(
-                place[~is_scored],
-                procedure[~is_scored],
-                [(x.status, x.cause or "") for x in made],
+                place[~is_scored], procedure[~is_scored], [(x.status, x.cause or "") for x in made]
             ).items()
         }
         self._found = {name: x[rows][is_scored] for name, x in found.items()}

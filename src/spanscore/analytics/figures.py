@@ -143,10 +143,7 @@ def corrected(
     return _estimated(
         found,
         lambda: corrected_mean(
-            verdicts,
-            found.confusion,
-            level=level,
-            design_effects=found.design_effects,
+            verdicts, found.confusion, level=level, design_effects=found.design_effects
         ),
     )
 

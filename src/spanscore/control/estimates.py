@@ -38,26 +38,24 @@ class Limit:
 
     def __init__(self) -> None:
         """The time runs from here on."""
-        self._deadline_s = DEADLINE_S
-        self._until_s = time.monotonic() + self._deadline_s
-        self._is_given_up = False
+        self._until_s = time.monotonic() + DEADLINE_S
         self._stop: Callable[[], object] | None = None
         self._lock = threading.Lock()
 
     def __str__(self) -> str:
-        return f"{self._deadline_s:g} s"
+        return f"{DEADLINE_S:g} s"
 
     def give_up(self) -> None:
         """End it now."""
         with self._lock:
-            self._is_given_up = True
+            self._until_s = 0.0
             if self._stop is not None:
                 self._stop()
 
     def each(self, items: Iterable[ItemT]) -> Iterator[ItemT]:
         """These items. Raises InputError where the time is over before the last."""
         for item in items:
-            if self._is_given_up or time.monotonic() >= self._until_s:
+            if time.monotonic() >= self._until_s:
                 raise InputError(
                     f"cannot be estimated in {self}; narrow the filter, or create the run with a"
                     " budget"
@@ -69,8 +67,6 @@ class Limit:
         """While inside, have `stop` called as soon as the time is over."""
         with self._lock:
             self._stop = stop
-            if self._is_given_up:
-                stop()
         timer = threading.Timer(max(0.0, self._until_s - time.monotonic()), stop)
         timer.daemon = True
         timer.start()
@@ -267,7 +263,7 @@ class Estimating:
         return self._costed(measurer.engine.plan(trace, measurer.overrides, earlier=earlier))
 
     def _costed(self, calls: Sequence[PlannedCall]) -> _Plan:
-        judge = self._context.measurers.judge_config
+        judge = self._context.measurers.settings.judge
         return [(x.estimate, x.model) for x in costed(calls, judge)]
 
 

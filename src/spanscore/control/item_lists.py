@@ -146,15 +146,10 @@ def has_newer(store: Store, tenant: str, target: TargetSpec, row: int) -> bool:
     """Whether a trace of what `target` names was stored or changed after a row. Blocks."""
     is_named = bool(target.trace_ids or target.session_ids)
     rows = None if is_named else (row, _LAST)
-    cursor: str | None = ""
-    while cursor is not None:
-        found = page(store, tenant, target, cursor, stored_by_ns=_LAST, rows=rows)
-        if found.subjects and not is_named:
-            return True
-        if found.subjects and _is_newer(store, tenant, target, found.subjects, row):
-            return True
-        cursor = found.next
-    return False
+    return any(
+        subjects and (not is_named or _is_newer(store, tenant, target, subjects, row))
+        for subjects in every_page(store, tenant, target, stored_by_ns=_LAST, rows=rows)
+    )
 
 
 def _is_newer(
@@ -167,12 +162,17 @@ def _is_newer(
 
 
 def every_page(
-    store: Store, tenant: str, target: TargetSpec, *, stored_by_ns: int
+    store: Store,
+    tenant: str,
+    target: TargetSpec,
+    *,
+    stored_by_ns: int,
+    rows: tuple[int, int] | None = None,
 ) -> Iterator[list[str]]:
     """All that `target` names of what a tenant has, in pages. Blocks."""
     cursor: str | None = ""
     while cursor is not None:
-        found = page(store, tenant, target, cursor, stored_by_ns=stored_by_ns)
+        found = page(store, tenant, target, cursor, stored_by_ns=stored_by_ns, rows=rows)
         cursor = found.next
         yield found.subjects
 

@@ -17,7 +17,6 @@ from spanscore.evaluation.rubric import is_rubric
 from spanscore.judge import ModelJudge
 from spanscore.judge.budget import TotalBudget
 from spanscore.judge.config import Budget
-from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
 from spanscore.metrics import Metric
 from spanscore.model.score import Evaluation, ScopeKind
@@ -49,32 +48,21 @@ class Measurer:
         return None if self.budget is None else Booked(*self.budget.booked)
 
 
+@dataclass(eq=False)
 class Measurers:
     """Makes the engines of runs, which share the server's judge and embedder and stand behind what
     comes in.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        judge: Judge | None,
-        embedder: Embedder | None,
-        clock_ns: Callable[[], int] = time.time_ns,
-        *,
-        certified: Callable[[Evaluation], bool] | None = None,
-    ) -> None:
-        """`certified` is as an engine has it."""
-        self._settings = settings
-        self._judge = judge
-        self._embedder = embedder
-        self._certified = certified
-        self._clock_ns = clock_ns
-        self._requested = RequestedModels(settings)
+    settings: Settings
+    judge: Judge | None
+    embedder: Embedder | None
+    clock_ns: Callable[[], int] = time.time_ns
+    certified: Callable[[Evaluation], bool] | None = None
+    """As an engine has it."""
 
-    @property
-    def judge_config(self) -> JudgeConfig:
-        """How the judge is configured."""
-        return self._settings.judge
+    def __post_init__(self) -> None:
+        self._requested = RequestedModels(self.settings)
 
     def of(
         self,
@@ -98,10 +86,10 @@ class Measurers:
             engine = Engine(
                 self._changed(measure, is_all_named=bool(measure.metrics)),
                 judge,
-                self._embedder,
-                judge_config=self._settings.judge,
-                certified=self._certified,
-                clock_ns=self._clock_ns,
+                self.embedder,
+                judge_config=self.settings.judge,
+                certified=self.certified,
+                clock_ns=self.clock_ns,
             )
             selection = engine.selection(overrides)
         except FieldError as error:
@@ -123,8 +111,8 @@ class Measurers:
         window.
         """
         given, most = (
-            budget or self._settings.judge.budget,
-            self._settings.evaluation.runs.max_budget,
+            budget or self.settings.judge.budget,
+            self.settings.evaluation.runs.max_budget,
         )
         return Budget(
             max_tokens=_lower(given.max_tokens, most.max_tokens),
@@ -133,7 +121,7 @@ class Measurers:
 
     def refuse_above(self, budget: RunBudget | None) -> None:
         """Raise FieldError where a run asks for more than the configuration lets any run spend."""
-        most = self._settings.evaluation.runs.max_budget
+        most = self.settings.evaluation.runs.max_budget
         for field in ("max_tokens", "max_usd"):
             bound, wanted = getattr(most, field), getattr(budget, field, None)
             if bound is not None and wanted is not None and wanted > bound:
@@ -166,14 +154,14 @@ class Measurers:
 
         Raises InputError as `of`.
         """
-        judge, evaluation = self._settings.judge, self._settings.evaluation
+        judge, evaluation = self.settings.judge, self.settings.evaluation
         found = self.of(spec)
         facts = (
             spec.model_dump_json(),
             [(x.name, x.version, repr(x)) for x in found.metrics],
             evaluation.rubric if found.names_rubric else None,
             (judge.models, judge.cascade_models),
-            self._embedder.name if self._embedder else None,
+            self.embedder.name if self.embedder else None,
         )
         return hashlib.sha256(
             _ADDRESS.sub("", repr(facts)).encode("utf-8", "surrogatepass")
@@ -186,18 +174,18 @@ class Measurers:
         book: Callable[[Callable[[], Booked]], Awaitable[None]] | None,
     ) -> tuple[Judge | None, TotalBudget | None]:
         """A run's judge, and what it is paid from."""
-        if not isinstance(self._judge, ModelJudge):
-            return self._judge, None  # there is none, or recorded answers stand in for it
+        if not isinstance(self.judge, ModelJudge):
+            return self.judge, None  # there is none, or recorded answers stand in for it
         limits = self.limits(wanted)
         budget = TotalBudget(limits, *booked)
         if book is None or (limits.max_tokens is None and limits.max_usd is None):
-            return self._judge.behind(budget), budget
+            return self.judge.behind(budget), budget
         booking = Booking(lambda: book(lambda: Booked(*budget.booked)))
-        return self._judge.behind(budget, booking.keep), budget
+        return self.judge.behind(budget, booking.keep), budget
 
     def _changed(self, measure: MeasureSpec, *, is_all_named: bool) -> Config:
         """The configuration of the evaluation with the options and thresholds of a run."""
-        evaluation = self._settings.evaluation
+        evaluation = self.settings.evaluation
         configured = evaluation.measured()
         options = {name: dict(x) for name, x in measure.options.items()}
         for name, threshold in measure.thresholds.items():
@@ -208,7 +196,7 @@ class Measurers:
             options[name]["threshold"] = threshold
         _refuse_unmeasured(options, measure.metrics if is_all_named else configured)
         changed = {name: {**configured.get(name, {}), **x} for name, x in options.items()}
-        runs = self._settings.evaluation.runs
+        runs = self.settings.evaluation.runs
         metrics = {**evaluation.metrics, **changed}
         # What a run measures is what it names: no rule of the configuration takes anything out, or
         # adds to it.

@@ -130,6 +130,7 @@ class Monitors(Ticking):
         self._alerts = Alerts(
             alerting, store.notices, self._is_there, meter, clock_ns, events=events
         )
+        self.deliver, self.close = self._alerts.deliver, self._alerts.close
         self._monitors: dict[Key, Known] | None = None
         self._changes = 0
         self._times: dict[Key, _Due] = {}
@@ -143,17 +144,6 @@ class Monitors(Ticking):
             for work in (self.look, *self._alerts.deliveries()):
                 tasks.create_task(self._repeatedly(work))
             await self._repeatedly(self._alerts.drop_undeliverable, _DROP_EVERY_S)
-
-    async def close(self) -> None:
-        """Close the connections to all receivers."""
-        await self._alerts.close()
-
-    async def deliver(self) -> None:
-        """Send the alerts that are due, once each.
-
-        Raises RetryableError where the store cannot be used now.
-        """
-        await self._alerts.deliver()
 
     async def look(self) -> None:
         """Make the ticks that are due, and follow those that have started runs.
@@ -289,12 +279,10 @@ class Monitors(Ticking):
             now_ns = self.clock_ns()
             last = await self._ask(lambda x: x.ticks(known.tenant, known.id, 1))
             due_ns = max([now_ns, *(x.due_ns + 1 for x in last)])
-            made = await self.tick(known, due_ns, now_ns, "manual", request)
-            while made is None:
+            while (made := await self.tick(known, due_ns, now_ns, "manual", request)) is None:
                 before, known = known, await self.get(known.tenant, known.id)
                 if known.stored.revision == before.stored.revision:
                     raise NotFoundError(f"there is no monitor {known.id!r}")
-                made = await self.tick(known, due_ns, now_ns, "manual", request)
         return (await self._with_runs([made]))[0]
 
     async def ticks(

@@ -5,7 +5,7 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,15 +33,14 @@ class Worked(NamedTuple):
     finished: Finished
 
 
+@dataclass(eq=False)
 class ItemScoring:
     """Evaluates the items of one run. Belongs to one event loop."""
 
-    def __init__(self, context: RunContext, run: Run, spec: RunSpec, measurer: Measurer) -> None:
-        self._context = context
-        self._store = context.store
-        self._run = run
-        self._spec = spec
-        self._measurer = measurer
+    context: RunContext
+    run: Run
+    spec: RunSpec
+    measurer: Measurer
 
     async def scored(self, item: Item) -> Worked:
         """Evaluate an item; on a retry only what had failed.
@@ -49,37 +48,39 @@ class ItemScoring:
         Nothing is stored yet, and no error of it escapes.
         """
         try:
-            if self._spec.target.scope == "session":
+            if self.spec.target.scope == "session":
                 return await self._session(item)
             return await self._trace(item)
         except Exception as error:  # noqa: BLE001 - one trace must not stop a run
-            _log.exception("run %s: %r cannot be evaluated", self._run.id, item.subject_id)
+            _log.exception("run %s: %r cannot be evaluated", self.run.id, item.subject_id)
             return failed(item, error)
 
     async def _trace(self, item: Item) -> Worked:
-        trace = await self._of_store(self._store.trace, item.subject_id)
+        trace = await self._of_store(self.context.store.trace, item.subject_id)
         if trace is None:
             return _no_longer_stored(item)
         before = await self._before(item, trace_id=trace.id)
         earlier = await self._earlier(trace)
-        found = await self._measurer.engine.evaluate_trace(
+        found = await self.measurer.engine.evaluate_trace(
             trace, self._overrides(before), revision=item.tries + 1, earlier=earlier
         )
         worked = self._worked(item, found, before)
         is_first = not before  # else this skip is counted already
-        if is_first and self._measurer.names_rubric and trace.session_id is not None:
+        if is_first and self.measurer.names_rubric and trace.session_id is not None:
             worked = _with_skipped(worked, "rubric", _OF_SESSION)
         return worked
 
     async def _session(self, item: Item) -> Worked:
-        stored = await self._of_store(self._store.sessions, [item.subject_id])
+        stored = await self._of_store(self.context.store.sessions, [item.subject_id])
         if not stored:
             return _no_longer_stored(item)
         session = stored[0].session
         before = _own(session, await self._before(item, session_id=item.subject_id))
-        engine, external = self._measurer.engine, []
+        engine, external = self.measurer.engine, []
         if engine.uses_external_scores:
-            external = await self._of_store(self._store.external_scores, session_key=session.id)
+            external = await self._of_store(
+                self.context.store.external_scores, session_key=session.id
+            )
         found = await engine.evaluate_session(
             session,
             _signals(before),
@@ -95,19 +96,22 @@ class ItemScoring:
         if not item.tries:
             return []
         found: list[Evaluation] = await self._of_store(
-            self._store.evaluations, **subject, run=self._run.id
+            self.context.store.evaluations, **subject, run=self.run.id
         )
         return found
 
     async def _of_store(self, ask: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What the store has of the run's tenant."""
-        return await self._context.ask(ask, *arguments, **options, tenant=self._run.tenant)
+        return await self.context.ask(ask, *arguments, **options, tenant=self.run.tenant)
 
     async def _earlier(self, trace: AgentTrace) -> list[AgentTrace]:
-        if trace.session_id is None or not self._measurer.engine.looks_back:
+        if trace.session_id is None or not self.measurer.engine.looks_back:
             return []
-        found: list[AgentTrace] = await self._context.ask(
-            self._store.turns_before, trace, limit=MAX_EARLIER_TURNS, max_bytes=MAX_EARLIER_BYTES
+        found: list[AgentTrace] = await self.context.ask(
+            self.context.store.turns_before,
+            trace,
+            limit=MAX_EARLIER_TURNS,
+            max_bytes=MAX_EARLIER_BYTES,
         )
         return found
 
@@ -118,20 +122,20 @@ class ItemScoring:
         """
         lost = [x for x in before if _has_failed(x)]
         names = [x.metric for x in lost]
-        if self._spec.target.scope == "session":
-            own = {x.name for x in self._measurer.metrics}
+        if self.spec.target.scope == "session":
+            own = {x.name for x in self.measurer.metrics}
             names = [x.metric for x in lost if x.scope == "session" or x.metric in own]
             if any(x.scope == "trace" for x in lost):
-                names += [x.name for x in self._measurer.metrics if isinstance(x, SessionMetric)]
-        chosen, overrides = tuple(dict.fromkeys(names)), self._measurer.overrides
+                names += [x.name for x in self.measurer.metrics if isinstance(x, SessionMetric)]
+        chosen, overrides = tuple(dict.fromkeys(names)), self.measurer.overrides
         return replace(overrides, metrics=chosen) if chosen else overrides
 
     def _worked(
         self, item: Item, found: Sequence[Evaluation], before: Sequence[Evaluation]
     ) -> Worked:
-        chance = self._run.progress.sampling
+        chance = self.run.progress.sampling
         made = [
-            replace(x, run=self._run.id, withheld=not self._spec.export, sampling=chance, rank=rank)
+            replace(x, run=self.run.id, withheld=not self.spec.export, sampling=chance, rank=rank)
             for rank, x in enumerate(found)
         ]
         made = superseding(made, before)
@@ -243,21 +247,24 @@ class Rate:
         return None if done <= 0 else left * elapsed_s / done
 
 
+@dataclass(eq=False)
 class Work(ItemScoring):
     """The work on one run.
 
     Belongs to one event loop; when it is cancelled, what was not committed is done anew.
     """
 
-    def __init__(self, context: RunContext, run: Run, spec: RunSpec, measurer: Measurer) -> None:
-        super().__init__(context, run, spec, measurer)
+    def __post_init__(self) -> None:
         self.rate = Rate()
         self._is_ending = False
         self._from_source = None
-        if spec.target.source is not None:
-            looks_back = measurer.engine.looks_back
+        if self.spec.target.source is not None:
             self._from_source = SourceListing(
-                context, run, spec.target, looks_back=looks_back, give_way=self._give_way
+                self.context,
+                self.run,
+                self.spec.target,
+                looks_back=self.measurer.engine.looks_back,
+                give_way=self._give_way,
             )
         self._uncommitted: list[tuple[Item, Worked]] = []
         self._committing = asyncio.Lock()
@@ -275,7 +282,7 @@ class Work(ItemScoring):
         """
         if not await self._list_items():
             return None
-        at_once = self._context.config.max_concurrent
+        at_once = self.context.config.max_concurrent
         async with asyncio.TaskGroup() as tasks:
             waiting: asyncio.Queue[Item | None] = asyncio.Queue(at_once)
             for _ in range(at_once):
@@ -288,34 +295,34 @@ class Work(ItemScoring):
 
     async def _list_items(self) -> bool:
         """List the items; False where the run was ended before, or is gone."""
-        run, target = self._run, self._spec.target
+        run, target = self.run, self.spec.target
         if self._from_source is not None and run.progress.cursor is not None:
             found = await self._from_source.list()
-            self._run = found or run
+            self.run = found or run
             return found is not None
         while run.progress.cursor is not None and not self._is_ending:
             await self._give_way()
-            read = partial(item_lists.page, self._store, run.tenant, target, run.progress.cursor)
-            page = await self._context.ask(
-                read, stored_by_ns=run.created_ns, rows=run.progress.rows
+            read = partial(
+                item_lists.page, self.context.store, run.tenant, target, run.progress.cursor
             )
+            page = await self.context.ask(read, stored_by_ns=run.created_ns, rows=run.progress.rows)
 
             def add(tables: RunTables, run: Run = run, page: Page = page) -> Run | None:
-                return item_lists.add(tables, run, target.sampling, page, self._context.clock_ns())
+                return item_lists.add(tables, run, target.sampling, page, self.context.clock_ns())
 
-            listed: Run | None = await self._context.ask(self._store.write_runs, add)
+            listed: Run | None = await self.context.ask(self.context.store.write_runs, add)
             if listed is None:
                 return False
             run = listed
-        self._run = run
+        self.run = run
         return run.progress.cursor is None
 
     async def _pending(self) -> AsyncIterator[Item]:
         after = -1
         while not self._is_ending:
-            found: Sequence[Item] = await self._context.ask(
-                self._store.read_runs,
-                lambda tables, after=after: tables.items(self._run.id, "PENDING", after, _PAGE),
+            found: Sequence[Item] = await self.context.ask(
+                self.context.store.read_runs,
+                lambda tables, after=after: tables.items(self.run.id, "PENDING", after, _PAGE),
             )
             for item in found:
                 if self._is_ending:
@@ -336,12 +343,12 @@ class Work(ItemScoring):
         """Let what comes in go first, for a second at most; those that wait for it go on one after
         the other.
         """
-        if not self._context.is_busy():
+        if not self.context.is_busy():
             return
         async with self._giving_way:
             waited_s = 0.0
-            while waited_s < _LONGEST_WAIT_S and self._context.is_busy():
-                await self._context.sleep(_WAIT_S)
+            while waited_s < _LONGEST_WAIT_S and self.context.is_busy():
+                await self.context.sleep(_WAIT_S)
                 waited_s += _WAIT_S
 
     async def _commit(self, item: Item, worked: Worked) -> None:
@@ -364,25 +371,25 @@ class Work(ItemScoring):
         try:
             await self._commit_all([worked])
         except Exception as error:  # noqa: BLE001 - one trace must not stop a run
-            what = f"run {self._run.id}: the scores of {item.subject_id!r}"
+            what = f"run {self.run.id}: the scores of {item.subject_id!r}"
             _log.error("%s cannot be stored: %s", what, error)
             await self._commit_all([failed(item, error)])
 
     async def _commit_all(self, worked: Sequence[Worked]) -> None:
         finished = [x.finished for x in worked]
         found = [evaluation for x in worked for evaluation in x.evaluations]
-        await self._context.scoring.commit([], found, also=partial(self._finish, finished))
+        await self.context.scoring.commit([], found, also=partial(self._finish, finished))
 
     def _finish(self, finished: Sequence[Finished], tables: RunTables) -> None:
-        now_ns = self._context.clock_ns()
-        tables.finish(self._run.id, finished, now_ns, lambda: self._measurer.booked)
+        now_ns = self.context.clock_ns()
+        tables.finish(self.run.id, finished, now_ns, lambda: self.measurer.booked)
 
     async def book(self) -> None:
         """Write what of the budget is booked where a call was paid of which nothing was committed,
         or given up.
         """
-        if self._measurer.booked is not None:
-            await self._context.ask(self._store.write_runs, partial(self._finish, ()))
+        if self.measurer.booked is not None:
+            await self.context.ask(self.context.store.write_runs, partial(self._finish, ()))
 
     async def _end_state(self) -> RunState | None:
         """Write that the run has come to its end: it failed where no item came out, or nothing was
@@ -396,9 +403,9 @@ class Work(ItemScoring):
             none_came_out = progress.failed and not progress.done
             has_failed = none_came_out or not progress.scores.scored
             state: RunState = "FAILED" if has_failed else "SUCCEEDED"
-            return run.noting(state, ended_ns=self._context.clock_ns(), reason=_why(run))
+            return run.noting(state, ended_ns=self.context.clock_ns(), reason=_why(run))
 
-        found = await self._context.change(self._run.id, ended)
+        found = await self.context.change(self.run.id, ended)
         return None if found is None else found.state
 
 

@@ -1,7 +1,7 @@
 """Configured backends and files that runs may read."""
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from spanscore import dialects
 from spanscore.errors import ConfigError, FieldError, InputError
@@ -17,29 +17,22 @@ _BATCH = 200
 _SHOWN = 5
 
 
+@dataclass(eq=False)
 class Sources:
-    """The configured sources, by name."""
+    """The configured sources, by name.
 
-    def __init__(
-        self,
-        configured: Mapping[str, RunSource],
-        *,
-        session_scope: Sequence[str] = DEFAULT_SCOPE,
-        attributes: Collection[str] = (),
-        stitch_off: Collection[str] = (),
-    ) -> None:
-        """`session_scope` and `stitch_off` are those of the configuration.
+    `session_scope` and `stitch_off` are those of the configuration, `attributes` those of spans
+    that its rules read. Raises ConfigError where a source has no usable URL.
+    """
 
-        `attributes` are those of spans that its rules read.
+    configured: Mapping[str, RunSource]
+    session_scope: Sequence[str] = DEFAULT_SCOPE
+    attributes: Collection[str] = ()
+    stitch_off: Collection[str] = ()
 
-        Raises ConfigError where a source has no usable URL.
-        """
-        for name, source in configured.items():
+    def __post_init__(self) -> None:
+        for name, source in self.configured.items():
             _checked(name, source)
-        self._configured = configured
-        self._session_scope = session_scope
-        self._attributes = attributes
-        self._stitch_off = stitch_off
 
     def require(self, tenant: str, target: TargetSpec) -> None:
         """Raise FieldError where a target names a source that there is not for this tenant."""
@@ -54,9 +47,7 @@ class Sources:
         """
         location = parse(self._source(tenant, target.source or "").url, now_ns=lambda: now_ns)
         wanted = replace(location, query=_query(location, target, now_ns))
-        return Reading(
-            wanted, lambda traces: self.owned(tenant, traces), self._attributes, self._stitch_off
-        )
+        return Reading(self, tenant, wanted)
 
     def owned(self, tenant: str, traces: Iterable[AgentTrace]) -> list[AgentTrace]:
         """Traces as a tenant's, whatever they say, with the keys of their sessions here."""
@@ -65,10 +56,10 @@ class Sources:
             replace(x, target=replace(x.target, resource=with_headers(x.target.resource, headers)))
             for x in traces
         )
-        return in_scope(own, self._session_scope)
+        return in_scope(own, self.session_scope)
 
     def _source(self, tenant: str, name: str) -> RunSource:
-        own = {known: x for known, x in self._configured.items() if tenant in (x.tenants or ("",))}
+        own = {known: x for known, x in self.configured.items() if tenant in (x.tenants or ("",))}
         if name not in own:
             there = f"there are {', '.join(sorted(own)[:_SHOWN])}" if own else "none is configured"
             raise FieldError(
@@ -77,25 +68,19 @@ class Sources:
         return own[name]
 
 
+@dataclass(eq=False)
 class Reading:
-    """The agent traces in a source, as they are read."""
+    """The agent traces of a tenant in a source, as they are read."""
 
-    def __init__(
-        self,
-        location: Location,
-        owned: Callable[[Iterable[AgentTrace]], list[AgentTrace]],
-        attributes: Collection[str],
-        stitch_off: Collection[str],
-    ) -> None:
-        """Use `Sources.open` instead."""
-        self._stitch_off = stitch_off
-        self._location = location
-        self._owned = owned
-        self._attributes = attributes
+    sources: Sources
+    tenant: str
+    location: Location
+
+    def __post_init__(self) -> None:
         self._stopped = Stopped()
 
     def __str__(self) -> str:
-        return str(self._location)
+        return str(self.location)
 
     @property
     def is_stopped(self) -> bool:
@@ -114,18 +99,15 @@ class Reading:
         Raises InputError where the source cannot be read, RetryableError where it cannot be reached
         now.
         """
-        from spanscore.offline.windows import (  # noqa: PLC0415 - and all that reads traces: few servers have sources
-            Options,
-            stored_windows,
-        )
+        from spanscore.offline.windows import Options, stored_windows  # noqa: PLC0415 - and all that reads traces: few servers have sources
 
         options = Options(
-            attributes=tuple(self._attributes),
-            stitch_off=tuple(self._stitch_off),
+            attributes=tuple(self.sources.attributes),
+            stitch_off=tuple(self.sources.stitch_off),
             span_names=dialects.configured(),
         )
-        for window in stored_windows(self._location, options, ContentWatch(), self._stopped):
-            traces = self._owned(window.traces)
+        for window in stored_windows(self.location, options, ContentWatch(), self._stopped):
+            traces = self.sources.owned(self.tenant, window.traces)
             for start in range(0, len(traces), _BATCH):
                 if self._stopped:
                     return

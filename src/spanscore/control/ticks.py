@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -196,30 +197,18 @@ class Ticking:
         )
         overlap = starting.run.overlap
         if overlap == "cancel_previous" and going is not None:
-            return self._in_place_of(going, tables, stored, tick, starting)
+            reason = f"run {going.id} was still {going.state}, and was cancelled"
+            # the new run is also about what that one was about
+            stored = replace(stored, until_row=stored.from_row)
+            made = self._started(tables, stored, replace(tick, reason=reason), starting)
+            if made.outcome == "running":
+                tables.runs.change(going.id, tick.looked_ns, partial(_cancelled, tick=tick))
+                starting.cancelled = going.id
+            return made
         if overlap == "queue" and waiting < MAX_QUEUED:
             return replace(tick, outcome="queued", reason=before)
         more = f", and {waiting} ticks wait for its end" if waiting else ""
         return tick.ended("skipped", tick.looked_ns, f"{before}{more}")
-
-    def _in_place_of(
-        self,
-        going: Run,
-        tables: MonitorTables,
-        stored: StoredMonitor,
-        tick: Tick,
-        starting: _Starting,
-    ) -> Tick:
-        """The tick with its run, which is also about what `going` was about; where it starts, that
-        is cancelled.
-        """
-        reason = f"run {going.id} was still {going.state}, and was cancelled"
-        stored = replace(stored, until_row=stored.from_row)
-        made = self._started(tables, stored, replace(tick, reason=reason), starting)
-        if made.outcome == "running":
-            tables.runs.change(going.id, tick.looked_ns, partial(_cancelled, tick=tick))
-            starting.cancelled = going.id
-        return made
 
     def _started(
         self, tables: MonitorTables, stored: StoredMonitor, tick: Tick, starting: _Starting
@@ -412,8 +401,7 @@ def _advanced(
         records.append(alert)
     outcome = changes[-1].status if changes else state.phase if units else "unchanged"
     record = {"state": state.to_json(), "began_ns": began_ns, "number": number, "alert": alert}
-    record["certified"] = certified
-    return Advanced(record, outcome, _to_all(receivers, records))
+    return Advanced(record | {"certified": certified}, outcome, _to_all(receivers, records))
 
 
 def ends(stored: StoredMonitor, receivers: Iterable[str], why: str, now_ns: int) -> list[NewAlert]:
@@ -469,9 +457,7 @@ def unit_of(session: SettledSession) -> monitoring.Unit:
     """
     weights = [1 / max(x, 1e-9) for x in session.chances]
     total = sum(weights)
-    mean = (
-        sum(value * weight for value, weight in zip(session.values, weights, strict=True)) / total
-    )
+    mean = sum(map(operator.mul, session.values, weights)) / total
     return monitoring.Unit(min(1.0, max(0.0, mean)), total)
 
 
@@ -486,12 +472,9 @@ def digest_of_watch(watched: Watch, *, of_runs: bool) -> str:
 
 
 def _end_of(known: dict[str, Any], why: str, now_ns: int) -> list[dict[str, Any]]:
-    alert = known.get("alert")
-    return (
-        []
-        if alert is None or alert["status"] != "firing"
-        else [monitoring.ended_alert(alert, why, now_ns)]
-    )
+    alert = known.get("alert") or {}
+    is_firing = alert.get("status") == "firing"
+    return [monitoring.ended_alert(alert, why, now_ns)] if is_firing else []
 
 
 def _to_all(receivers: Iterable[str], records: Sequence[dict[str, Any]]) -> list[NewAlert]:

@@ -133,12 +133,7 @@ class Batches:
     """Makes each batch once, whoever asks first."""
 
     def __init__(
-        self,
-        config: Config,
-        outbox: Store,
-        *,
-        by_tenant: bool = False,
-        turns: Turns | None = None,
+        self, config: Config, outbox: Store, *, by_tenant: bool = False, turns: Turns | None = None
     ) -> None:
         self._turns = turns or Turns()
         self._by_tenant = by_tenant

@@ -58,9 +58,7 @@ def http_error(
         return UndeliveredError(f"{what}; {_CHECK_CREDENTIALS}", requested_wait_s=wait_s)
     if status in _RETRIED_HTTP:
         return UndeliveredError(
-            what,
-            requested_wait_s=wait_s,
-            maybe_delivered=status not in _REFUSED_BEFORE_TAKING_HTTP,
+            what, requested_wait_s=wait_s, maybe_delivered=status not in _REFUSED_BEFORE_TAKING_HTTP
         )
     # to https, or to a page where people log in: nothing is wrong with what was sent
     if status // 100 == 3:

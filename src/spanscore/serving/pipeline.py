@@ -299,12 +299,7 @@ class Pipeline:
         )
 
     async def _take_in(
-        self,
-        signal: Signal,
-        body: bytes,
-        request: Any,
-        headers: Headers,
-        delivery: Delivery | None,
+        self, signal: Signal, body: bytes, request: Any, headers: Headers, delivery: Delivery | None
     ) -> None:
         are_needed = self._settings.assemble.enabled or self._passing is not None
         if are_needed and not self._are_dialects_loaded:

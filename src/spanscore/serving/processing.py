@@ -284,10 +284,7 @@ class Processing:
         own = [self._tidy(), only(self._look_for_undelivered), self.leadership.run()]
         own += map(_refresh, self._purses)
         if self._certificates is not None:
-            own += (
-                self._look_at_certificates(self._certificates),
-                only(self._look_at_inputs),
-            )
+            own += (self._look_at_certificates(self._certificates), only(self._look_at_inputs))
         if self.store.is_shared:
             own.append(only(self._take_over_sessions))
         processes = [] if self._workers is None else [self._workers.run()]

@@ -17,13 +17,7 @@ from spanscore.errors import ConfigError, InputError, PermanentError, RetryableE
 from spanscore.store import connections, kept_scores, repair, salvage, schema
 from spanscore.store.config import Config
 from spanscore.store.locks import FileLock, SharedLocks
-from spanscore.store.schema import (
-    agent_traces,
-    judge_answers,
-    marks,
-    names,
-    scores,
-)
+from spanscore.store.schema import agent_traces, judge_answers, marks, names, scores
 from spanscore.store.stored_rows import forget_names, put_rows
 
 _log = logging.getLogger(__name__)
@@ -49,11 +43,7 @@ class Database:
     """Transactions that write, one at a time, and snapshots. Thread-safe."""
 
     def __init__(
-        self,
-        config: Config,
-        *,
-        alone: bool,
-        guard: AbstractContextManager[object] = NO_GUARD,
+        self, config: Config, *, alone: bool, guard: AbstractContextManager[object] = NO_GUARD
     ) -> None:
         """Open the database that `config` names, and create its tables where there are none.
 

@@ -7,14 +7,7 @@ none.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import (
-    bindparam,
-    delete,
-    func,
-    select,
-    union_all,
-    update,
-)
+from sqlalchemy import bindparam, delete, func, select, union_all, update
 from sqlalchemy.engine import Connection
 
 from spanscore.model.external import Turns
@@ -125,13 +118,7 @@ class _Rows:
         self._now_ns = now_ns
 
     def add(
-        self,
-        number: int,
-        score: Evaluation,
-        uid: str,
-        names: _Row,
-        of: _OfSubject,
-        record: str,
+        self, number: int, score: Evaluation, uid: str, names: _Row, of: _OfSubject, record: str
     ) -> None:
         """Add a score; `names` has its columns from `subject_id` to `current`."""
         size_bytes = records.size_bytes(record)

@@ -450,10 +450,7 @@ _SCORED_RESPONSES = select(model_responses.c.tenant, model_responses.c.response_
 )
 _SCORED_TRACES = (
     select(scores.c.tenant, scores.c.trace_id)
-    .where(
-        scores.c.trace_id.in_(bindparam("trace_ids", expanding=True)),
-        scores.c.scope == "trace",
-    )
+    .where(scores.c.trace_id.in_(bindparam("trace_ids", expanding=True)), scores.c.scope == "trace")
     .distinct()
 )
 _OF_TRACES = (

@@ -75,9 +75,7 @@ def store(config: Config) -> tuple[list[Copied], Path]:
 
 
 def _repair(
-    file: Path,
-    create: Callable[[sqlite3.Connection], object],
-    known: Mapping[str, Collection[int]],
+    file: Path, create: Callable[[sqlite3.Connection], object], known: Mapping[str, Collection[int]]
 ) -> tuple[list[Copied], Path]:
     """Write a damaged file anew; returns what became of each table, and where the damaged file is.
 

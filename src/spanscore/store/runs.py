@@ -22,14 +22,7 @@ from spanscore.model.score import Evaluation, JudgeUsage
 from spanscore.model.trace import AgentTrace
 from spanscore.store import kept_scores, lookup, ordering, records, stored_rows
 from spanscore.store.ordering import Order
-from spanscore.store.schema import (
-    agent_traces,
-    otel_traces,
-    run_items,
-    runs,
-    scores,
-    session_keys,
-)
+from spanscore.store.schema import agent_traces, otel_traces, run_items, runs, scores, session_keys
 from spanscore.store.stored_rows import chunks, key, put_rows
 
 _ROWS_AT_ONCE = 20

@@ -36,14 +36,7 @@ from sqlalchemy.engine import Connection
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, responses_of
 from spanscore.store import records
-from spanscore.store.schema import (
-    BLOCK,
-    BLOCK_SCORES,
-    agent_traces,
-    marks,
-    names,
-    scores,
-)
+from spanscore.store.schema import BLOCK, BLOCK_SCORES, agent_traces, marks, names, scores
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -375,10 +368,7 @@ def still_open(
     query = (
         select(table.session_id, last_stored)
         .join_from(
-            agent_traces,
-            marks,
-            _IS_EVALUATED & (marks.c.name == table.session_id),
-            isouter=True,
+            agent_traces, marks, _IS_EVALUATED & (marks.c.name == table.session_id), isouter=True
         )
         .where(
             table.session_id.is_not(None), table.revision != IMPORTED, table.row > until, *wanted
