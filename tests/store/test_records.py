@@ -226,3 +226,8 @@ def test_a_letter_that_changed_is_damage_though_the_record_is_json_still(make):
     trace = records.seal(records.encode(make.trace(user_input="a question")))
     assert records.undamaged(records.decode_trace, trace)
     assert not records.undamaged(records.decode_trace, trace.replace("question", "questiom"))
+
+
+def test_a_record_that_a_flipped_bit_made_null_is_damage(make):
+    sound = records.encode(make.score(make.trace()))
+    assert [len(x) for x in records.undamaged_evaluations([sound, None])] == [1, 0]

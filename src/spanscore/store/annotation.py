@@ -12,11 +12,11 @@ from sqlalchemy.engine import Connection
 
 from spanscore.model.external import HUMAN
 from spanscore.model.score import Evaluation, ScopeKind, Score
-from spanscore.store import external, records
+from spanscore.store import external
 from spanscore.store.database import Database
 from spanscore.store.schema import COUNTED, annotation_items, otel_traces, score_procedures
 from spanscore.store.schema import scores as stored
-from spanscore.store.stored_rows import chunks, is_of, put_rows, subject_of
+from spanscore.store.stored_rows import chunks, is_of, matching, put_rows, scores_at, subject_of
 
 Strategy: TypeAlias = Literal["random", "uncertain", "disagreeing"]
 Place: TypeAlias = tuple[int, int]
@@ -149,7 +149,7 @@ def _uncertain(connection: Connection, queue: Queue, judge: _Judge) -> list[Cand
         .limit(MAX_RANKED)
     )
     nearest = connection.execute(query).all()
-    scores = _by_number(connection, [x.number for x in nearest])
+    scores = scores_at(connection, [x.number for x in nearest])
     return [_doubt(x, scores[x.number]) for x in nearest if x.number in scores]
 
 
@@ -183,13 +183,11 @@ def _disagreeing(connection: Connection, queue: Queue, judge: _Judge) -> list[Ca
     # not `COUNTED`: few are found by their subjects, and all by that index
     query = select(table.subject_id, table.number, table.passing).where(table.current > 0)
     of_judge = (table.metric == queue.metric, table.procedure.in_(judge.procedures))
-    for some in chunks(list(verdicts)):
-        for subject, number, passing in connection.execute(
-            query.where(table.subject_id.in_(some), *of_judge, table.passing.is_not(None))
-        ):
-            against = [(x, y) for x, y in verdicts[subject] if y != passing]
-            if against:
-                labels[number] = [_verdict(others[x], y) for x, y in against]
+    verdict = query.where(*of_judge, table.passing.is_not(None))
+    for subject, number, passing in matching(connection, verdict, table.subject_id, verdicts):
+        against = [(x, y) for x, y in verdicts[subject] if y != passing]
+        if against:
+            labels[number] = [_verdict(others[x], y) for x, y in against]
     newest = sorted(labels, reverse=True)[:MAX_RANKED]
     return [Candidate((_NEWEST - x, 0), x, tuple(dict.fromkeys(labels[x]))) for x in newest]
 
@@ -210,9 +208,9 @@ def _other_verdicts(
     turns: defaultdict[str, list[str]] = defaultdict(list)
     of_tenant = is_of(otel_traces, queue.tenant)
     turn = select(otel_traces.c.trace_id, otel_traces.c.agent_trace_id).where(*of_tenant)
-    for some in chunks(list({x.trace_id for x in rows if x.trace_id})):
-        for trace_id, id_ in connection.execute(turn.where(otel_traces.c.trace_id.in_(some))):
-            turns[trace_id].append(id_)
+    trace_ids = {x.trace_id for x in rows if x.trace_id}
+    for trace_id, id_ in matching(connection, turn, otel_traces.c.trace_id, trace_ids):
+        turns[trace_id].append(id_)
     for row in rows:
         if row.subject is not None:
             yield row.subject, row.procedure, row.passing
@@ -224,18 +222,6 @@ def _verdict(by: Any, passing: int) -> str:
     who = f"evaluation run {by.run}" if by.run else by.source or by.metric
     name = f" by {by.metric}" if by.source else ""
     return f"{who} says {'pass' if passing else 'fail'}{name}"
-
-
-def _by_number(connection: Connection, numbers: Sequence[int]) -> dict[int, Evaluation]:
-    """The scores with these outbox numbers; those whose records are damaged are left out."""
-    found: dict[int, Evaluation] = {}
-    for some in chunks(numbers):
-        query = select(stored.c.number, stored.c.record).where(stored.c.number.in_(some))
-        for row in connection.execute(query):
-            found.update(
-                (row.number, x) for x in records.undamaged(records.decode_evaluation, row.record)
-            )
-    return found
 
 
 _CHUNK = 100
@@ -340,7 +326,7 @@ def prune(connection: Connection, before_ns: int) -> None:
 
 
 def _items(connection: Connection, found: Sequence[Candidate], until_ns: int = 0) -> list[Item]:
-    scores = _by_number(connection, [x.number for x in found])
+    scores = scores_at(connection, [x.number for x in found])
     return [
         Item(scores[x.number], x.place, x.reasons, until_ns) for x in found if x.number in scores
     ]

@@ -5,18 +5,25 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, delete, select, update
+from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.engine import Connection
 
 from spanscore.model.external import HUMAN
 from spanscore.model.score import Evaluation
-from spanscore.store import connections, placement, records
+from spanscore.store import connections, placement
 from spanscore.store.config import Config
 from spanscore.store.database import Database
 from spanscore.store.monitor_tables import last_seq
 from spanscore.store.schema import COUNTED, GIVEN, annotation_items, marks, score_procedures
 from spanscore.store.schema import scores as scores_table
-from spanscore.store.stored_rows import chunks, is_of, put_rows, subject_of
+from spanscore.store.stored_rows import (
+    is_of,
+    matching,
+    put_rows,
+    read_scores,
+    scores_at,
+    subject_of,
+)
 
 
 class Kept(NamedTuple):
@@ -34,12 +41,11 @@ def keep(config: Config, records: Mapping[str, Any], now_ns: int) -> None:
     Raises ConfigError where the store cannot be opened, RetryableError or PermanentError where it
     cannot be written.
     """
-    engine = connections.connect(config)
-    try:
-        with connections.transaction(engine) as connection:
-            write(connection, "", records, now_ns)
-    finally:
-        engine.dispose()
+    with (
+        connections.used(connections.connect(config)) as engine,
+        connections.transaction(engine) as connection,
+    ):
+        write(connection, "", records, now_ns)
 
 
 def kept(config: Config) -> list[Kept]:
@@ -51,11 +57,8 @@ def kept(config: Config) -> list[Kept]:
     engine = connections.connect_reading(config)
     if engine is None:
         return []
-    try:
-        with connections.snapshot(engine) as connection:
-            return read_all(connection)
-    finally:
-        engine.dispose()
+    with connections.used(engine), connections.snapshot(engine) as connection:
+        return read_all(connection)
 
 
 def read_all(connection: Connection, tenants: Collection[str] = ()) -> list[Kept]:
@@ -163,8 +166,7 @@ class Labels:
         query = select(table.number, table.record).where(*as_it_came, *of_tenant)
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(table.number).limit(limit)).all()
-        found = ((x.number, records.undamaged(records.decode_evaluation, x.record)) for x in rows)
-        return [(number, score) for number, scores in found for score in scores]
+        return [(row.number, score) for row, score in read_scores(rows)]
 
     def keep(self, tenant: str, found: Mapping[str, Any], now_ns: int) -> None:
         """Keep a tenant's calibrations by their keys, each in the place of an earlier one of the
@@ -180,8 +182,8 @@ def _labels(connection: Connection, tenant: str, name: str) -> list[Evaluation]:
     by_people = table.procedure.in_(select(made.id).where(*of_name))
     newest = select(table.number).where(by_people, COUNTED, GIVEN)
     newest = newest.order_by(table.evaluated_ns.desc()).limit(MAX_LABELS)
-    numbers = sorted(connection.execute(newest).scalars(), reverse=True)
-    scores = _decoded(connection, table.number, numbers, table.number.desc())
+    found = scores_at(connection, connection.execute(newest).scalars())
+    scores = [found[x] for x in sorted(found, reverse=True)]
     return placement.turns(connection, scores, tenant).join(scores).scores
 
 
@@ -191,23 +193,9 @@ def _scores(
     table = scores_table.c
     of_metric = (table.metric == metric, table.run == "", table.tenant == tenant)
     is_newest = (*of_metric, table.current == 1)
-    return _decoded(connection, table.subject_id, subjects, table.number, *is_newest)
-
-
-def _decoded(
-    connection: Connection,
-    column: Column[Any],
-    values: Sequence[Any],
-    order: ColumnElement[int],
-    *wanted: ColumnElement[bool],
-) -> list[Evaluation]:
-    """The scores with one of these values in a column; damaged ones are left out."""
-    query = select(scores_table.c.record).where(*wanted).order_by(order)
-    found: list[Evaluation] = []
-    for some in chunks(values):
-        for record in connection.execute(query.where(column.in_(some))).scalars():
-            found += records.undamaged(records.decode_evaluation, record)
-    return found
+    query = select(table.number, table.record).where(*is_newest)
+    rows = matching(connection, query, table.subject_id, subjects)
+    return [x for _, x in read_scores(sorted(rows, key=lambda row: row.number))]
 
 
 def _at_random(connection: Connection, tenant: str, label: str) -> frozenset[str]:

@@ -60,7 +60,7 @@ def connect(config: Config) -> Engine:
     Raises ConfigError where the store cannot be opened, or has the tables of another version.
     """
     url = _url(config)
-    shown = url.render_as_string(hide_password=True)
+    shown = _shown(url)
     with _config_errors(shown):
         engine = _sqlite(url, config) if url.get_backend_name() == "sqlite" else _server(url)
         try:
@@ -78,6 +78,15 @@ def reader(config: Config) -> Engine:
     return engine
 
 
+@contextmanager
+def used(engine: Engine) -> Iterator[Engine]:
+    """Close all connections of an engine at the end."""
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
 def connect_reading(config: Config, *, is_limited: bool = False) -> Engine | None:
     """An engine that writes nothing, not even tables; None where there is no store at `config.url`.
 
@@ -87,9 +96,7 @@ def connect_reading(config: Config, *, is_limited: bool = False) -> Engine | Non
     """
     if version(config, is_limited=is_limited) is None:
         return None
-    url = _url(config)
-    shown = url.render_as_string(hide_password=True)
-    return _reader(url, shown, is_limited=is_limited)
+    return _reader(_url(config), is_limited=is_limited)
 
 
 def version(config: Config, *, is_limited: bool = False) -> int | None:
@@ -98,15 +105,11 @@ def version(config: Config, *, is_limited: bool = False) -> int | None:
     Connects and raises as `connect_reading` does.
     """
     url = _url(config)
-    shown = url.render_as_string(hide_password=True)
-    engine = _reader(url, shown, is_limited=is_limited)
+    engine = _reader(url, is_limited=is_limited)
     if engine is None:
         return None
-    try:
-        with snapshot(engine) as connection:
-            return schema.version_of(connection, shown)
-    finally:
-        engine.dispose()
+    with used(engine), snapshot(engine) as connection:
+        return schema.version_of(connection, _shown(url))
 
 
 def file_of(config: Config) -> Path | None:
@@ -124,20 +127,25 @@ def shared(url: str) -> Engine:
     Neither connecting nor a statement takes longer than 5 s.
     """
     engine = create_engine(url, pool_pre_ping=True, pool_timeout=_LIMIT_S, connect_args=_LIMITS)
+    return _beginning(engine, _OF_SHARED)
 
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql(_OF_SHARED)
 
+def _beginning(engine: Engine, statement: str) -> Engine:
+    """Begin each transaction with a statement."""
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(statement))
     return engine
 
 
 def no_store(config: Config) -> ConfigError:
     """The error for a store that a command is to read, and that is not there."""
-    shown = _url(config).render_as_string(hide_password=True)
+    shown = _shown(_url(config))
     return ConfigError(
         f"store.url: {shown}: no store there; give the server's configuration by --config"
     )
+
+
+def _shown(url: URL) -> str:
+    return url.render_as_string(hide_password=True)
 
 
 def _url(config: Config) -> URL:
@@ -153,10 +161,10 @@ def _url(config: Config) -> URL:
     return url
 
 
-def _reader(url: URL, shown: str, *, is_limited: bool) -> Engine | None:
-    with _config_errors(shown):
+def _reader(url: URL, *, is_limited: bool) -> Engine | None:
+    with _config_errors(_shown(url)):
         if url.get_backend_name() != "sqlite":
-            return _limited_server(url) if is_limited else _server(url)
+            return _server(url, is_limited=is_limited)
         if not url.database or not Path(url.database).is_file():
             return None
         return _reader_of_file(url.database)
@@ -174,11 +182,7 @@ def _reader_of_file(file: str) -> Engine:
         connection.isolation_level = None  # the driver begins none to read
         connection.text_factory = text
 
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN")
-
-    return engine
+    return _beginning(engine, "BEGIN")
 
 
 @contextmanager
@@ -202,28 +206,17 @@ def _create(engine: Engine, shown: str) -> None:
             schema.create(connection, shown)
 
 
-def _server(url: URL) -> Engine:
+def _server(url: URL, *, is_limited: bool = False) -> Engine:
     """PostgreSQL, where a transaction's statements would by default each see what was committed
     meanwhile.
+
+    `is_limited`: for a process that must not wait for a database that hangs.
     """
-    return create_engine(url, isolation_level="REPEATABLE READ", connect_args=_SERVER_LIMITS)
-
-
-def _limited_server(url: URL) -> Engine:
-    """As `_server`, for a process that must not wait for a database that hangs."""
-    return _with_limited_statements(
-        create_engine(url, isolation_level="REPEATABLE READ", connect_args=_LIMITS)
-    )
-
-
-def _with_limited_statements(engine: Engine) -> Engine:
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        # Not by the option `options` of the connection, which connection poolers such as PgBouncer
-        # refuse.
-        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {_LIMIT_S * 1000}")
-
-    return engine
+    limits = _LIMITS if is_limited else _SERVER_LIMITS
+    engine = create_engine(url, isolation_level="REPEATABLE READ", connect_args=limits)
+    # Not by the option `options` of the connection, which poolers such as PgBouncer refuse.
+    limited = f"SET LOCAL statement_timeout = {_LIMIT_S * 1000}"
+    return _beginning(engine, limited) if is_limited else engine
 
 
 def text(content: bytes) -> str:

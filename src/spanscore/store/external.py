@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from spanscore.model import external
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import scope_of_tenant, session_key
-from spanscore.store import connections, lookup, placement, records, stored_rows
+from spanscore.store import connections, lookup, placement, stored_rows
 from spanscore.store.config import Config
 from spanscore.store.schema import GIVEN, model_responses, otel_traces, session_keys
 from spanscore.store.schema import scores as table
@@ -98,17 +98,15 @@ def named(config: Config, name: str, tenant: str = "") -> external.Joined:
     A server may use the store meanwhile. Raises ConfigError where there is no store, RetryableError
     or PermanentError where it cannot be read.
     """
-    engine = connections.reader(config)
-    try:
-        with connections.snapshot(engine) as connection:
-            wanted = (GIVEN, table.c.metric == name, *stored_rows.is_of(table, tenant))
-            query = select(table.c.number, table.c.record).where(*wanted)
-            newest_first = query.order_by(table.c.number).limit(MAX_NAMED)
-            rows: list[Any] = list(connection.execute(newest_first).all())
-            scores = _decoded(rows)
-            return placement.turns(connection, scores, tenant).join(scores)
-    finally:
-        engine.dispose()
+    wanted = (GIVEN, table.c.metric == name, *stored_rows.is_of(table, tenant))
+    query = select(table.c.number, table.c.record).where(*wanted)
+    newest_first = query.order_by(table.c.number).limit(MAX_NAMED)
+    with (
+        connections.used(connections.reader(config)) as engine,
+        connections.snapshot(engine) as connection,
+    ):
+        scores = _decoded(connection.execute(newest_first))
+        return placement.turns(connection, scores, tenant).join(scores)
 
 
 def otel_ids(connection: Connection, agent_trace_ids: Sequence[str]) -> set[str]:
@@ -122,7 +120,7 @@ def otel_ids(connection: Connection, agent_trace_ids: Sequence[str]) -> set[str]
 def _decoded(rows: Iterable[Row[Any]]) -> list[Evaluation]:
     """The scores in the order received; those whose records are damaged are left out."""
     ordered = sorted({x.number: x for x in rows}.values(), key=lambda x: -x.number)
-    return [x for row in ordered for x in records.undamaged(records.decode_evaluation, row.record)]
+    return [x for _, x in stored_rows.read_scores(ordered)]
 
 
 _LATEST = (

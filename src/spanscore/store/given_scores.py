@@ -16,7 +16,7 @@ from spanscore.store import annotation, kept_scores, lookup, placement, records
 from spanscore.store.database import Database
 from spanscore.store.schema import GIVEN, agent_traces, marks, otel_traces
 from spanscore.store.schema import scores as stored
-from spanscore.store.stored_rows import chunks, has_uid, is_of, key, matching, put_rows
+from spanscore.store.stored_rows import chunks, has_uid, is_of, key, matching, put_rows, read_scores
 
 SubjectState: TypeAlias = Literal["stored", "not_stored", "ambiguous"]
 """Whether the trace or session that a score names is there: `ambiguous` where its id stands for
@@ -173,12 +173,12 @@ def _row(connection: Connection, tenant: str, uid: str) -> Any:
 
 
 def _there(connection: Connection, tenant: str, uids: Sequence[str]) -> dict[str, Evaluation]:
-    found: list[Evaluation] = []
+    found: dict[str, Evaluation] = {}
     for some in chunks(sorted(set(uids))):
         wanted = GIVEN, *has_uid(connection, some), *is_of(stored, tenant)
-        for record in connection.execute(select(stored.c.record).where(*wanted)).scalars():
-            found += records.undamaged(records.decode_evaluation, record)
-    return {x.uid: x for x in found}
+        rows = connection.execute(select(stored.c.record).where(*wanted))
+        found.update((x.uid, x) for _, x in read_scores(rows))
+    return found
 
 
 def _turns(connection: Connection, tenant: str, ids: Sequence[str]) -> dict[str, list[Turn]]:

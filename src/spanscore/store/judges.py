@@ -11,7 +11,7 @@ from spanscore.model.score import Spending, Standing
 from spanscore.store import connections, records
 from spanscore.store.connections import transaction
 from spanscore.store.schema import judge_answers, marks
-from spanscore.store.stored_rows import chunks, key, put_rows
+from spanscore.store.stored_rows import chunks, key, matching, put_rows
 
 _KEPT_NS: Final = 3 * 86400 * 10**9
 """Longer than this window and the one before, of which each is a day at most."""
@@ -127,8 +127,8 @@ def _standing(rows: Iterable[Row[Any]], began_ns: int, window_ns: int) -> Standi
 def find(connection: Connection, keys: Sequence[str]) -> dict[str, str]:
     """The answers that are kept under any of `keys`, by key."""
     query = select(judge_answers.c.key, judge_answers.c.value)
-    found = (connection.execute(query.where(judge_answers.c.key.in_(x))) for x in chunks(keys))
-    return {row.key: row.value for rows in found for row in rows}
+    rows = matching(connection, query, judge_answers.c.key, keys)
+    return {row.key: row.value for row in rows}
 
 
 def keep(connection: Connection, answers: Mapping[str, str], last_row: int, now_ns: int) -> int:

@@ -27,7 +27,7 @@ from spanscore.store.placement import (
 )
 from spanscore.store.schema import COUNTED, GIVEN, NEWEST, marks, pending
 from spanscore.store.schema import scores as table
-from spanscore.store.stored_rows import chunks, has_uid, key, matching, put_rows
+from spanscore.store.stored_rows import chunks, has_uid, key, matching, put_rows, read_scores
 
 _UNKNOWN = OfTrace()
 _VERDICTS = frozenset({"pass", "fail"})
@@ -286,11 +286,7 @@ def renew_given(connection: Connection, score: Evaluation) -> None:
     """
     query = select(table.c.number, table.c.record).where(table.c.series == _series(score))
     found = connection.execute(query.order_by(table.c.number.desc())).all()
-    of_series = [
-        (row.number, x)
-        for row in found
-        for x in records.undamaged(records.decode_evaluation, row.record)
-    ]
+    of_series = [(row.number, x) for row, x in read_scores(found)]
     _set_current(connection, [row.number for row in found], 0)
     for number, newest in _newest_given(of_series).values():
         dimensions = Dimensions()

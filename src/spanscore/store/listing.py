@@ -20,7 +20,7 @@ from spanscore.store.config import Config
 from spanscore.store.ordering import Order, Place
 from spanscore.store.schema import COUNTED, GIVEN, MEASURED, NEWEST, agent_traces, score_procedures
 from spanscore.store.schema import scores as stored
-from spanscore.store.stored_rows import chunks, key
+from spanscore.store.stored_rows import chunks, key, matching
 
 STORED: Final = "stored_ns"
 """The order of storing."""
@@ -196,14 +196,10 @@ def _scores_of(
     numbers = [row[0] for row in rows]
     wanted = (stored.c.number.in_(numbers), stored.c.stored_ns >= (query.since_ns or 0))
     found = connection.execute(select(stored.c.number, stored.c.record).where(*wanted))
-    texts = {row.number: row.record for row in found}
+    there = {row.number: row for row in found}
     for number in numbers:
-        decoded = _decoded(texts[number]) if number in texts else []
-        yield [x for x in decoded if query.wants(x)]
-
-
-def _decoded(record: str) -> list[Evaluation]:
-    return records.undamaged(records.decode_evaluation, record)
+        decoded = stored_rows.read_scores([there[number]] if number in there else [])
+        yield [x for _, x in decoded if query.wants(x)]
 
 
 def _as_stored(
@@ -334,15 +330,12 @@ def traces(
 
 def turns_of(connection: Connection, trace_id: str, tenant: str = "") -> list[TraceScores]:
     """The agent traces that the id of an agent trace or an OTel trace stands for."""
-    table = agent_traces.c
-    numbers = [
-        row
-        for ids in chunks(lookup.turns(connection, trace_id, tenant))
-        for row in connection.execute(select(table.row).where(table.id.in_(ids))).scalars()
-    ]
+    table, ids = agent_traces.c, lookup.turns(connection, trace_id, tenant)
+    rows = matching(connection, select(table.row), table.id, ids)
+    numbers = sorted(row for (row,) in rows)
     return [
         turn
-        for some in chunks(sorted(numbers))
+        for some in chunks(numbers)
         for found in _with_scores(connection, some, tenant)
         for turn in found
     ]
@@ -393,9 +386,8 @@ def _with_scores(
         for row in connection.execute(wanted.where(agent_traces.c.row.in_(numbers)))
         if may_meet is None or may_meet(row.record)
     }
-    by_trace: dict[str, list[Evaluation]] = {x.id: [] for some in found.values() for x in some}
-    for row in lookup.newest_scores(connection, list(by_trace), [], tenant):
-        by_trace[row.subject_id] += _decoded(row.record)
+    ids = [x.id for some in found.values() for x in some]
+    by_trace = lookup.scores_of_traces(connection, ids, tenant)
     return ([TraceScores(x, by_trace[x.id]) for x in found.get(row, ())] for row in numbers)
 
 
@@ -426,9 +418,8 @@ def pages(
     Raises ConfigError where there is no store, RetryableError or PermanentError where it cannot be
     read.
     """
-    engine = connections.reader(config)
     count, place = 0, None
-    try:
+    with connections.used(connections.reader(config)) as engine:
         while limit is None or count < limit:
             with connections.snapshot(engine) as connection:
                 page = read(connection, place)
@@ -436,8 +427,6 @@ def pages(
             count, place = count + len(page.items), page.next
             if place is None:
                 return
-    finally:
-        engine.dispose()
 
 
 def _fields(kind: Kind, paths: str, within: str = "") -> Fields[Any]:

@@ -259,6 +259,16 @@ def newest_scores(
     return sorted(found, key=itemgetter(0))
 
 
+def scores_of_traces(
+    connection: Connection, ids: Iterable[str], tenant: str | None
+) -> dict[str, list[Evaluation]]:
+    """The newest scores that these agent traces got as they came; damaged ones are left out."""
+    found: dict[str, list[Evaluation]] = {id_: [] for id_ in ids}
+    for row, score in stored_rows.read_scores(newest_scores(connection, list(found), [], tenant)):
+        found[row.subject_id].append(score)
+    return found
+
+
 def read_sessions(
     connection: Connection,
     keys: Sequence[str],

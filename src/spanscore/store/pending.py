@@ -228,15 +228,12 @@ def undelivered(config: Config, exporters: Sequence[str] = ()) -> Iterator[Liste
     Raises ConfigError where `config.url` is none or leads nowhere, RetryableError or PermanentError
     where the store cannot be read.
     """
-    engine = connections.reader(config)
-    try:
+    with connections.used(connections.reader(config)) as engine:
         with connections.snapshot(engine) as connection:
             found = sorted(counts(connection))
         for exporter in found:
             if not exporters or exporter in exporters:
                 yield from _pages(engine, exporter)
-    finally:
-        engine.dispose()
 
 
 def resend(config: Config, exporters: Sequence[str] = ()) -> int:
@@ -257,13 +254,12 @@ def _change(config: Config, exporters: Sequence[str], statement: Any) -> int:
     connections.reader(config).dispose()
     if exporters:
         statement = statement.where(pending.c.name.in_(exporters))
-    engine = connections.connect(config)
-    try:
-        with connections.transaction(engine) as connection:
-            changed: int = connection.execute(statement.where(*_ARE_UNDELIVERED)).rowcount
-            return changed
-    finally:
-        engine.dispose()
+    with (
+        connections.used(connections.connect(config)) as engine,
+        connections.transaction(engine) as connection,
+    ):
+        changed: int = connection.execute(statement.where(*_ARE_UNDELIVERED)).rowcount
+        return changed
 
 
 def _pages(engine: Engine, exporter: str) -> Iterator[Listed]:

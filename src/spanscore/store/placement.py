@@ -6,7 +6,7 @@ What is needed of one is kept beside its record when the first score that may be
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import Column, FromClause, bindparam, delete, exists, func, not_, select, update
 from sqlalchemy.engine import Connection
@@ -152,35 +152,29 @@ def subject(score: Evaluation) -> int:
     return cluster_of(score.tenant, score.scope, subject_of(score))
 
 
-class Unused(NamedTuple):
-    """The ids of contexts, and of tags, that no score has."""
+_KEPT_APART: Final = (
+    (score_contexts.c.id, scores.c.context),
+    (score_tags.c.tags, scores.c.tags),
+)
+"""The ids of what scores have in common, and the columns by which they have it."""
 
-    contexts: Sequence[int] = ()
-    tags: Sequence[int] = ()
 
-
-def unused(connection: Connection) -> Unused:
-    """Some of those that no score has any more; none while there are a thousand or fewer, since to
-    find them takes reading all scores.
+def unused(connection: Connection) -> list[Sequence[int]]:
+    """Some of the contexts and of the tags that no score has any more; none while there are a
+    thousand or fewer, since to find them takes reading all scores.
     """
-    return Unused(
-        _unused(connection, score_contexts.c.id, scores.c.context),
-        _unused(connection, score_tags.c.tags, scores.c.tags),
-    )
+    return [_unused(connection, id_, used) for id_, used in _KEPT_APART]
 
 
-def tidy(connection: Connection, found: Unused) -> None:
+def tidy(connection: Connection, found: Sequence[Sequence[int]]) -> None:
     """Delete the procedures that no score has any more, and what was `found` that none has got
     since.
     """
     has_scores = exists().where(scores.c.procedure == score_procedures.c.id)
     connection.execute(delete(score_procedures).where(not_(has_scores)))
-    tags = _still_unused(connection, found.tags, scores.c.tags)
-    if tags:
-        connection.execute(delete(score_tags).where(among(score_tags.c.tags, tags)))
-    contexts = _still_unused(connection, found.contexts, scores.c.context)
-    if contexts:
-        connection.execute(delete(score_contexts).where(among(score_contexts.c.id, contexts)))
+    for (id_, used), ids in zip(_KEPT_APART, found, strict=False):
+        if left := _still_unused(connection, ids, used):
+            connection.execute(delete(id_.table).where(among(id_, left)))
 
 
 def _unused(connection: Connection, id_: Column[int], used: Column[int]) -> Sequence[int]:
@@ -373,11 +367,7 @@ def naming(connection: Connection, named: Named, changed: int) -> list[tuple[Any
         ):
             given_to = {"response": response_id, "tenant": tenant, "limit": MAX_SCORES}
             found.update((x.number, x) for x in connection.execute(_GIVEN_TO_RESPONSE, given_to))
-    return [
-        (x, score)
-        for x in found.values()
-        for score in records.undamaged(records.decode_evaluation, x.record)
-    ]
+    return list(stored_rows.read_scores(found.values()))
 
 
 def candidates(

@@ -285,7 +285,7 @@ class Damaged:
         if found not in self._met and len(self._met) < _MAX_DAMAGED:
             self._met.add(found)
             _log.error(
-                "the store has a damaged record, which is left out: %s", name or name_of(text)
+                "the store has a damaged record, which is left out: %s", name or name_of(text or "")
             )
 
 

@@ -23,7 +23,7 @@ from spanscore.model.trace import AgentTrace
 from spanscore.store import kept_scores, lookup, ordering, records, stored_rows
 from spanscore.store.ordering import Order
 from spanscore.store.schema import agent_traces, otel_traces, run_items, runs, scores, session_keys
-from spanscore.store.stored_rows import chunks, key, put_rows
+from spanscore.store.stored_rows import chunks, key, matching, put_rows
 
 _ROWS_AT_ONCE = 20
 
@@ -67,20 +67,17 @@ class TargetReads:
 
     def traces(self, ids: Sequence[str]) -> dict[str, AgentTrace]:
         """The agent traces with these ids, in the same order; damaged ones are left out."""
-        found: dict[str, AgentTrace] = {}
-        for some in chunks(ids):
-            query = select(agent_traces.c.id, agent_traces.c.record)
-            for row in self._connection.execute(query.where(agent_traces.c.id.in_(some))):
-                traces = records.undamaged(records.decode_trace, row.record)
-                found.update((row.id, x) for x in traces)
+        query = select(agent_traces.c.id, agent_traces.c.record)
+        found = {
+            row.id: x
+            for row in matching(self._connection, query, agent_traces.c.id, ids)
+            for x in records.undamaged(records.decode_trace, row.record)
+        }
         return {x: found[x] for x in ids if x in found}
 
     def scores(self, tenant: str, ids: Sequence[str]) -> dict[str, list[Evaluation]]:
-        """The newest scores that these agent traces got as they came; damaged ones are left out."""
-        found: dict[str, list[Evaluation]] = {id_: [] for id_ in ids}
-        for row in lookup.newest_scores(self._connection, ids, [], tenant):
-            found[row.subject_id] += records.undamaged(records.decode_evaluation, row.record)
-        return found
+        """As `lookup.scores_of_traces`."""
+        return lookup.scores_of_traces(self._connection, ids, tenant)
 
     def has_trace(
         self, tenant: str, session_key: str, is_wanted: Callable[[AgentTrace], bool]
@@ -99,8 +96,7 @@ class TargetReads:
         found: set[str] = set()
         for column in (agent_traces.c.id, otel_traces.c.trace_id):
             known = select(column).where(*stored_rows.is_of(column.table, tenant))
-            for some in chunks(ids):
-                found.update(self._connection.execute(known.where(column.in_(some))).scalars())
+            found.update(x for (x,) in matching(self._connection, known, column, ids))
         return [x for x in ids if x not in found]
 
     def unknown_sessions(self, tenant: str, ids: Sequence[str]) -> list[str]:
@@ -112,9 +108,8 @@ class TargetReads:
             *stored_rows.is_of(session_keys, tenant),
             *stored_rows.is_of(agent_traces, tenant),
         )
-        for some in chunks(keys):
-            named = scoped.where(session_keys.c.session_id.in_(some)).distinct()
-            found.update(self._connection.execute(named).scalars())
+        named = matching(self._connection, scoped.distinct(), session_keys.c.session_id, keys)
+        found.update(x for (x,) in named)
         return [x for x in ids if key(x) not in found]
 
     def turns(self, tenant: str, ids: Sequence[str]) -> list[str]:

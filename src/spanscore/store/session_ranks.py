@@ -10,7 +10,7 @@ from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.store import lookup, placement, records, stored_rows
 from spanscore.store.schema import agent_traces, scores
-from spanscore.store.stored_rows import chunks, key
+from spanscore.store.stored_rows import chunks, key, scores_at
 
 MAX_HISTORY = 1000
 """Scores of one history at most, those that were stored last."""
@@ -72,11 +72,7 @@ def examples(connection: Connection, tenant: str, numbers: Sequence[int]) -> dic
 
     Those whose records are damaged are left out.
     """
-    found: dict[int, Evaluation] = {}
-    for some in chunks(numbers):
-        query = select(_TABLE.number, _TABLE.record).where(_TABLE.number.in_(some))
-        for number, record in connection.execute(query):
-            found.update((number, x) for x in records.undamaged(records.decode_evaluation, record))
+    found = scores_at(connection, numbers)
     given = {number: x for number, x in found.items() if number < 0}
     turns = placement.turns(connection, given.values(), tenant)
     return found | {number: turns.placed(x) for number, x in given.items()}

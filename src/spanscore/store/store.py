@@ -547,7 +547,7 @@ class Store:
             ):
                 traces += pruned.traces
                 records += pruned.records
-        unused = placement.Unused()
+        unused: list[Sequence[int]] = []
         if records:
             # ahead of the transaction that writes: it may read all scores
             with self._database.reading() as connection:

@@ -106,6 +106,24 @@ def matching(
         yield from connection.execute(query.where(column.in_(some))).all()
 
 
+def read_scores(rows: Iterable[Any]) -> Iterator[tuple[Any, Evaluation]]:
+    """Each of these rows of `scores` with its score; those whose records are damaged are left
+    out.
+    """
+    for row in rows:
+        for score in records.undamaged(records.decode_evaluation, row.record):
+            yield row, score
+
+
+def scores_at(connection: Connection, numbers: Iterable[int]) -> dict[int, Evaluation]:
+    """The scores with these numbers; those whose records are damaged are left out."""
+    rows = matching(connection, _RECORDS, scores.c.number, numbers)
+    return {row.number: score for row, score in read_scores(rows)}
+
+
+_RECORDS = select(scores.c.number, scores.c.record)
+
+
 def put_traces(
     connection: Connection, traces: Sequence[StoredTrace], after_row: int, now_ns: int
 ) -> int:
