@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -49,30 +49,25 @@ class Events:
             raise PermanentError(not_taken)
 
 
+@dataclass(eq=False)
 class Alerts:
-    """The alerts of all monitors. Belongs to one event loop; the store is asked in threads."""
+    """The alerts of all monitors. Belongs to one event loop; the store is asked in threads.
 
-    def __init__(
-        self,
-        alerting: Alerting,
-        notices: AlertNotices,
-        is_there: Callable[[str, str], bool],
-        meter: Meter,
-        clock_ns: Callable[[], int] = time.time_ns,
-        *,
-        events: Events | None = None,
-    ) -> None:
-        """`is_there`: whether a tenant still has a monitor.
+    Raises ConfigError where a file of a receiver's TLS settings cannot be used.
+    """
 
-        Raises ConfigError where a file of a receiver's TLS settings cannot be used.
-        """
-        self._receivers: Mapping[str, AlertReceiver] = alerting.receivers
-        self._connections = _connections(alerting.receivers)
-        self._events = events or Events({}, {})
-        self._notices = notices
-        self._is_there = is_there
-        self._meter = meter
-        self._clock_ns = clock_ns
+    alerting: Alerting
+    notices: AlertNotices
+    is_there: Callable[[str, str], bool]
+    """Whether a tenant still has a monitor."""
+    meter: Meter
+    clock_ns: Callable[[], int] = time.time_ns
+    _: KW_ONLY
+    events: Events
+
+    def __post_init__(self) -> None:
+        self._receivers: Mapping[str, AlertReceiver] = self.alerting.receivers
+        self._connections = _connections(self._receivers)
 
     async def close(self) -> None:
         """Close the connections to all receivers."""
@@ -93,22 +88,22 @@ class Alerts:
 
     async def drop_undeliverable(self) -> None:
         """Forget the alerts whose receiver is gone."""
-        for notice in await asyncio.to_thread(self._notices.due, self._clock_ns()):
+        for notice in await asyncio.to_thread(self.notices.due, self.clock_ns()):
             if notice.receiver not in self._receivers:
                 _log.warning(
                     "%s: an alert of %s is dropped, the receiver is gone",
                     notice.receiver,
                     notice.monitor,
                 )
-                await asyncio.to_thread(self._notices.settle, notice, None)
+                await asyncio.to_thread(self.notices.settle, notice, None)
 
     async def _deliver_to(self, name: str) -> None:
         """Send the alerts that are due to one receiver, one after the other."""
         receiver = self._receivers[name]
-        due = await asyncio.to_thread(self._notices.due, self._clock_ns())
+        due = await asyncio.to_thread(self.notices.due, self.clock_ns())
         for notice in (x for x in due if x.receiver == name):
             if notice.delivered and notice.is_superseded:
-                await asyncio.to_thread(self._notices.settle, notice, None)
+                await asyncio.to_thread(self.notices.settle, notice, None)
                 continue
             try:
                 await self._send(receiver, notice)
@@ -123,11 +118,11 @@ class Alerts:
                     wait_ns / _SECOND,
                 )
                 self._count(notice, "failed")
-                await asyncio.to_thread(self._notices.put_off, notice, self._clock_ns() + wait_ns)
+                await asyncio.to_thread(self.notices.put_off, notice, self.clock_ns() + wait_ns)
             else:
                 self._count(notice, "sent")
                 await asyncio.to_thread(
-                    self._notices.settle, notice, self._again_ns(receiver, notice)
+                    self.notices.settle, notice, self._again_ns(receiver, notice)
                 )
 
     def _again_ns(self, receiver: AlertReceiver, notice: Notice) -> int | None:
@@ -136,15 +131,15 @@ class Alerts:
         """
         if not isinstance(receiver, Alertmanager) or notice.status == "resolved":
             return None
-        if not self._is_there(notice.tenant, notice.monitor):
+        if not self.is_there(notice.tenant, notice.monitor):
             return None
-        return self._clock_ns() + receiver.resend_interval
+        return self.clock_ns() + receiver.resend_interval
 
     async def _send(self, receiver: AlertReceiver, notice: Notice) -> None:
-        now_ns = self._clock_ns()
+        now_ns = self.clock_ns()
         match receiver:
             case OtelEvent():
-                await self._events.send(receiver, notice.record)
+                await self.events.send(receiver, notice.record)
             case Alertmanager():
                 lasts_ns = _ENDS_AFTER * receiver.resend_interval
                 body = monitoring.for_alertmanager(
@@ -157,7 +152,7 @@ class Alerts:
                 await self._connections[notice.receiver].send(body_bytes, headers)
 
     def _count(self, notice: Notice, outcome: str) -> None:
-        self._meter.add(
+        self.meter.add(
             declared.MONITOR_ALERTS, receiver=notice.receiver, status=notice.status, outcome=outcome
         )
 

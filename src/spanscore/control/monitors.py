@@ -128,7 +128,12 @@ class Monitors(Ticking):
         store.read(lambda x: configured_monitors.refuse_taken(x, self._configured))
         self._has_stored_configured = False
         self._alerts = Alerts(
-            alerting, store.notices, self._is_there, meter, clock_ns, events=events
+            alerting,
+            store.notices,
+            self._is_there,
+            meter,
+            clock_ns,
+            events=events or Events({}, {}),
         )
         self.deliver, self.close = self._alerts.deliver, self._alerts.close
         self._monitors: dict[Key, Known] | None = None

@@ -43,18 +43,18 @@ class Loss:
     error: str
 
 
+@dataclass(eq=False)
 class Delivery:
     """A named exporter, with patience."""
 
-    def __init__(
-        self, name: str, exporter: Exporter, retry: RetryOnFailure, surroundings: Surroundings
-    ) -> None:
-        self.name = name
-        self._exporter = exporter
-        self._retry = retry
-        self._around = surroundings
+    name: str
+    exporter: Exporter
+    retry: RetryOnFailure
+    around: Surroundings
+
+    def __post_init__(self) -> None:
         self._unsupported_since_ns: dict[Signal, int] = {}
-        self._complaints = Complaints(surroundings.clock_ns)
+        self._complaints = Complaints(self.around.clock_ns)
 
     async def deliver(
         self,
@@ -72,15 +72,15 @@ class Delivery:
         """
         if self._is_left_out(signal):
             return self._lost(signal, "unsupported", "the backend does not know this signal")
-        backoff = Backoff.begin(self._retry, self._around.clock_ns())
+        backoff = Backoff.begin(self.retry, self.around.clock_ns())
         while True:
             try:
-                not_taken = await self._exporter.send(signal, body, headers)
+                not_taken = await self.exporter.send(signal, body, headers)
             except UndeliveredError as error:
                 is_fault = isinstance(error, FaultError)
-                backoff = backoff.answered(fault=is_fault, now_ns=self._around.clock_ns())
+                backoff = backoff.answered(fault=is_fault, now_ns=self.around.clock_ns())
                 wait_s = backoff.wait_s(
-                    error.requested_wait_s, self._around.chance(), self._around.clock_ns()
+                    error.requested_wait_s, self.around.chance(), self.around.clock_ns()
                 )
                 ends = (at_most_once and error.maybe_delivered) or (is_fault and not patient)
                 if wait_s is None or ends:
@@ -90,7 +90,7 @@ class Delivery:
                     self._about(signal, "not delivered"), f"{error}; will try again"
                 )
                 backoff = backoff.next()
-                await self._around.sleep(wait_s)
+                await self.around.sleep(wait_s)
             except PermanentError as error:
                 return self._refused(signal, error)
             else:
@@ -99,11 +99,11 @@ class Delivery:
 
     async def close(self) -> None:
         """Close the exporter. Calling it again does nothing."""
-        await self._exporter.close()
+        await self.exporter.close()
 
     def _is_left_out(self, signal: Signal) -> bool:
         since_ns = self._unsupported_since_ns.get(signal)
-        return since_ns is not None and self._around.clock_ns() - since_ns < _ASK_AGAIN_NS
+        return since_ns is not None and self.around.clock_ns() - since_ns < _ASK_AGAIN_NS
 
     def _refused(self, signal: Signal, error: PermanentError) -> Loss:
         if not isinstance(error, UnsupportedSignalError):
@@ -112,7 +112,7 @@ class Delivery:
             _log.warning(
                 "%s: not supported there (%s); left out from now on", self._about(signal), error
             )
-        self._unsupported_since_ns[signal] = self._around.clock_ns()
+        self._unsupported_since_ns[signal] = self.around.clock_ns()
         return self._lost(signal, "unsupported", str(error))
 
     def _dropped(self, signal: Signal, error: Exception, reason: str) -> Loss:
@@ -132,13 +132,13 @@ class Delivery:
         return ": ".join((self.name, *what))
 
     def _lost(self, signal: Signal, reason: str, error: str) -> Loss:
-        self._around.meter.add(
+        self.around.meter.add(
             declared.EXPORTER_DROPPED_REQUESTS, exporter=self.name, signal=signal, reason=reason
         )
         return Loss(reason, error)
 
     def _count(self, metric: Declared, signal: Signal) -> None:
-        self._around.meter.add(metric, exporter=self.name, signal=signal)
+        self.around.meter.add(metric, exporter=self.name, signal=signal)
 
 
 MAX_REQUESTED_WAIT_S = 300.0

@@ -47,6 +47,7 @@ class _Lost:
     error: str
 
 
+@dataclass(eq=False)
 class Filing:
     """A named sink and its place in the outbox. Belongs to one event loop.
 
@@ -54,19 +55,17 @@ class Filing:
     again, which replace themselves.
     """
 
-    def __init__(
-        self, name: str, sink: Sink, config: SinkSettings, outbox: Store, around: Surroundings
-    ) -> None:
-        """Reads where the outbox ends now."""
-        self.name = name
-        self._sink = sink
-        self._config = config
-        self._outbox = outbox
-        self._around = around
-        self._complaints = Complaints(around.clock_ns)
+    name: str
+    sink: Sink
+    config: SinkSettings
+    outbox: Store
+    around: Surroundings
+
+    def __post_init__(self) -> None:
+        self._complaints = Complaints(self.around.clock_ns)
         self._news = asyncio.Event()
-        self._latest = outbox.last_seq
-        self._begin = self._read = self._done = self._latest
+        # where the outbox ends now
+        self._latest = self._begin = self._read = self._done = self.outbox.last_seq
         self._in_hand = 0
         self._waiting: dict[int, _Waiting] = {}
         self._lost: list[_Lost] = []
@@ -110,7 +109,7 @@ class Filing:
             # of the store: without it nothing can be filed
             except (RetryableError, PermanentError) as error:
                 self._complaints.complain(f"{self.name}: waits for the store", str(error))
-                await self._around.sleep(1.0)
+                await self.around.sleep(1.0)
             progress()
 
     async def file_again(
@@ -129,24 +128,24 @@ class Filing:
 
     async def close(self) -> None:
         """Close the sink."""
-        await self._sink.close()
+        await self.sink.close()
 
     async def _first_place(self) -> int:
         """Where it goes on; a new sink begins with the scores that come after it was configured."""
         while True:
             try:
-                place = await asyncio.to_thread(self._outbox.cursor, self.name)
+                place = await asyncio.to_thread(self.outbox.cursor, self.name)
                 if place is None:
-                    await asyncio.to_thread(self._outbox.set_cursor, self.name, self._begin)
+                    await asyncio.to_thread(self.outbox.set_cursor, self.name, self._begin)
             except (RetryableError, PermanentError) as error:
                 self._complaints.complain(f"{self.name}: waits for the store", str(error))
-                await self._around.sleep(1.0)
+                await self.around.sleep(1.0)
             else:
                 return self._begin if place is None else place
 
     async def _until_something_is_due(self) -> None:
         while self._read >= self._latest:
-            now_ns = self._around.clock_ns()
+            now_ns = self.around.clock_ns()
             next_ns = min((x.due_ns for x in self._waiting.values()), default=None)
             if next_ns is not None and next_ns <= now_ns:
                 return
@@ -155,7 +154,7 @@ class Filing:
             sleeping = (
                 []
                 if next_ns is None
-                else [asyncio.ensure_future(self._around.sleep((next_ns - now_ns) / 1e9))]
+                else [asyncio.ensure_future(self.around.sleep((next_ns - now_ns) / 1e9))]
             )
             try:
                 await asyncio.wait([news, *sleeping], return_when=asyncio.FIRST_COMPLETED)
@@ -165,7 +164,7 @@ class Filing:
 
     async def _step(self) -> None:
         """File what is new and what is due, and remember how far all is filed."""
-        now_ns = self._around.clock_ns()
+        now_ns = self.around.clock_ns()
         fresh = await self._fresh()
         self._forget_the_replaced_by(fresh.values())
         due = self._due(now_ns) | fresh
@@ -184,7 +183,7 @@ class Filing:
         done = min(self._waiting, default=self._read + 1) - 1
         self._notes += self._undelivered(by_id)
         if done != self._done or self._notes:
-            await asyncio.to_thread(self._outbox.set_cursor, self.name, done, self._notes)
+            await asyncio.to_thread(self.outbox.set_cursor, self.name, done, self._notes)
             self._done, self._notes = done, []
 
     def _undelivered(self, seqs: Mapping[int, int]) -> list[Undelivered]:
@@ -192,7 +191,7 @@ class Filing:
         objects.
         """
         lost, self._lost = self._lost, []
-        now_ns = self._around.clock_ns()
+        now_ns = self.around.clock_ns()
         return [
             Undelivered(self.name, seqs[id(x.evaluation)], (_FORM,), x.reason, x.error, now_ns)
             for x in lost
@@ -205,7 +204,7 @@ class Filing:
         latest = self._latest
         if self._read >= latest:
             return {}
-        found = await asyncio.to_thread(self._outbox.outbox, self._read, _BATCH)
+        found = await asyncio.to_thread(self.outbox.outbox, self._read, _BATCH)
         read = found[-1][0] if found else latest
         self._in_hand, self._read = read - self._read, read
         # a tool shows one score of each name
@@ -228,18 +227,18 @@ class Filing:
 
     def _is_overdue(self, seq: int, now_ns: int) -> bool:
         known = self._waiting.get(seq)
-        return now_ns - (now_ns if known is None else known.since_ns) >= self._config.max_wait
+        return now_ns - (now_ns if known is None else known.since_ns) >= self.config.max_wait
 
     def _wait_for(self, seq: int, evaluation: Evaluation, now_ns: int) -> None:
         """Try again later, at longer and longer intervals, until too many wait."""
         known = self._waiting.get(seq)
-        first_ns = self._config.retry_on_failure.initial_interval
+        first_ns = self.config.retry_on_failure.initial_interval
         since_ns, wait_ns = (
             (now_ns, first_ns) if known is None else (known.since_ns, known.wait_ns * 2)
         )
-        wait_ns = min(wait_ns, self._config.retry_on_failure.max_interval)
+        wait_ns = min(wait_ns, self.config.retry_on_failure.max_interval)
         self._waiting[seq] = _Waiting(evaluation, since_ns, now_ns + wait_ns, wait_ns)
-        while len(self._waiting) > self._config.max_waiting:
+        while len(self._waiting) > self.config.max_waiting:
             oldest = self._waiting.pop(min(self._waiting))
             self._drop(
                 "too many wait for their spans (max_waiting)", [oldest.evaluation], "max_waiting"
@@ -255,16 +254,16 @@ class Filing:
         What it still fails at after `max_fault_time`, or at once unless `patient`, is taken for the
         cause.
         """
-        backoff = Backoff.begin(self._config.retry_on_failure, self._around.clock_ns())
+        backoff = Backoff.begin(self.config.retry_on_failure, self.around.clock_ns())
         while evaluations:
             try:
-                missing = await self._sink.file(evaluations, final=final)
+                missing = await self.sink.file(evaluations, final=final)
             except UnsupportedSignalError as error:
                 self._complaints.complain(f"{self.name}: takes no scores", str(error))
-                await self._around.sleep(_ASK_AGAIN_S)
+                await self.around.sleep(_ASK_AGAIN_S)
             except UndeliveredError as error:
                 is_fault = isinstance(error, FaultError)
-                backoff = backoff.answered(fault=is_fault, now_ns=self._around.clock_ns())
+                backoff = backoff.answered(fault=is_fault, now_ns=self.around.clock_ns())
                 if not (is_fault and not patient) and await self._try_again(backoff, error):
                     backoff = backoff.next()
                 elif is_fault:
@@ -282,13 +281,13 @@ class Filing:
     async def _try_again(self, backoff: Backoff, error: UndeliveredError) -> bool:
         """Wait as long as it takes; False: it is not to be tried again."""
         wait_s = backoff.wait_s(
-            error.requested_wait_s, self._around.chance(), self._around.clock_ns()
+            error.requested_wait_s, self.around.chance(), self.around.clock_ns()
         )
         if wait_s is None:
             return False
-        self._around.meter.add(declared.EXPORTER_FAILED_SENDS, exporter=self.name, signal="scores")
+        self.around.meter.add(declared.EXPORTER_FAILED_SENDS, exporter=self.name, signal="scores")
         self._complaints.complain(f"{self.name}: scores not filed", f"{error}; will try again")
-        await self._around.sleep(wait_s)
+        await self.around.sleep(wait_s)
         return True
 
     async def _without_the_refused(
@@ -311,7 +310,7 @@ class Filing:
         if self._complaints.is_over(f"{self.name}: scores not filed"):
             _log.info("%s: filing scores again", self.name)
         if count:
-            self._around.meter.add(declared.EXPORTER_SENT_SCORES, count, exporter=self.name)
+            self.around.meter.add(declared.EXPORTER_SENT_SCORES, count, exporter=self.name)
 
     def _drop(self, why: str, evaluations: Sequence[Evaluation], reason: str) -> None:
         if not evaluations:
@@ -322,6 +321,6 @@ class Filing:
             f"{self.name}: scores not filed for good",
             f"{summary}; `spanscore scores --undelivered` lists them",
         )
-        self._around.meter.add(
+        self.around.meter.add(
             declared.EXPORTER_DROPPED_SCORES, len(evaluations), exporter=self.name, reason=reason
         )

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Protocol
 
 from spanscore.assemble.assembler import Cut, Sessions, WorkQueue
@@ -126,41 +126,29 @@ def _holds_nothing(job: ReadJob, read: Read) -> bool:
     return not read.traces and read.fragment is None
 
 
+@dataclass(eq=False)
 class Finishing:
-    """Finishes batches of cut traces, for ever. Belongs to one event loop.
+    """Finishes batches of cut traces, for ever. Belongs to one event loop."""
 
-    `holds_back` may be set before the first batch.
-    """
+    scheduler: TurnScheduler
+    scoring: Scoring
+    spans: Spans
+    sessions: Sessions
+    """Hear of each agent trace that was committed."""
+    meter: Meter
+    _: KW_ONLY
+    reading: JobReading
+    suspects: WorkQueue[ReadJob]
+    """Get the jobs of batches on which worker processes died, for `one_by_one`."""
+    precedence: Precedence | None = None
+    """Of requests, to which scoring gives way."""
+    clock_ns: Callable[[], int] = time.time_ns
+    holds_back: HoldsBack | None = None
+    """May be set before the first batch."""
 
-    def __init__(
-        self,
-        scheduler: TurnScheduler,
-        scoring: Scoring,
-        spans: Spans,
-        sessions: Sessions,
-        meter: Meter,
-        *,
-        reading: JobReading,
-        suspects: WorkQueue[ReadJob],
-        precedence: Precedence | None = None,
-        clock_ns: Callable[[], int] = time.time_ns,
-    ) -> None:
-        """`sessions` hear of each agent trace that was committed.
-
-        `suspects` get the jobs of batches on which worker processes died, for `one_by_one`.
-        Scoring gives way to requests by `precedence`.
-        """
-        self.holds_back: HoldsBack | None = None
-        self._scheduler = scheduler
-        self._scoring = scoring
-        self._spans = spans
-        self._sessions = sessions
-        self._meter = meter
-        self._reading = reading
-        self._suspects = suspects
-        self._precedence = precedence or Precedence()
-        self._clock_ns = clock_ns
-        self._without_genai = WithoutGenai(spans)
+    def __post_init__(self) -> None:
+        self._precedence = self.precedence or Precedence()
+        self._without_genai = WithoutGenai(self.spans)
 
     async def batch(self, jobs: Sequence[ReadJob]) -> None:
         """Finish a batch; where that fails, each by itself, and what fails by itself is put
@@ -170,18 +158,18 @@ class Finishing:
             suspects = await self._finish(jobs)
         except Exception as error:  # noqa: BLE001 - one trace must not stop the server, nor stop it again at every start
             if len(jobs) > 1:
-                for job in filter(self._scheduler.is_current, jobs):  # others were held back
+                for job in filter(self.scheduler.is_current, jobs):  # others were held back
                     await self.batch([job])
                 return
             self._abandon(jobs[0], error)
         else:
             if suspects:
-                await self._suspects.fill(lambda: suspects)
+                await self.suspects.fill(lambda: suspects)
 
     async def one_by_one(self, jobs: Sequence[ReadJob]) -> None:
         """Finish jobs of which one may end worker processes, each as soon as it is read."""
         started_s = time.monotonic()
-        async for job, read in self._reading.read_one_by_one(jobs):
+        async for job, read in self.reading.read_one_by_one(jobs):
             try:
                 await self._score([self._result(job, read)], started_s)
             except Exception as error:  # noqa: BLE001 - as above
@@ -196,12 +184,12 @@ class Finishing:
         unread, to_read = list[ReadJob](), list[ReadJob]()
         for job in jobs:
             (to_read if any(cut.genai for cut in job.cuts) else unread).append(job)
-        self._meter.add(declared.TRACES_WITHOUT_GENAI, len(unread))
+        self.meter.add(declared.TRACES_WITHOUT_GENAI, len(unread))
         results = [ReadResult(job) for job in unread]
         started_s = time.monotonic()
-        found = await self._reading.read(to_read) if to_read else {}
+        found = await self.reading.read(to_read) if to_read else {}
         unread += [job for job, read in found.items() if _holds_nothing(job, read)]
-        await self._without_genai.note([x.cuts[0] for x in unread], self._clock_ns())
+        await self._without_genai.note([x.cuts[0] for x in unread], self.clock_ns())
         results += [self._result(job, read) for job, read in found.items()]
         await self._score(results, started_s)
         return [job for job in to_read if job not in found]
@@ -210,15 +198,15 @@ class Finishing:
         """Evaluate and commit what was read, from `started_s` on, but for what waits."""
         if not results:
             return
-        rebuilt = await self._scoring.patiently(self._new, results)
-        now_ns = self._clock_ns()
-        rebuilt = [x for x in rebuilt if not self._scheduler.hold_back(x.result, now_ns)]
+        rebuilt = await self.scoring.patiently(self._new, results)
+        now_ns = self.clock_ns()
+        rebuilt = [x for x in rebuilt if not self.scheduler.hold_back(x.result, now_ns)]
         finished = [self._with_held_back(x) for x in await self._all_evaluated(rebuilt)]
         while not await self._commit(finished):
             finished = await self._anew(finished)
         self._let_go(finished)
-        self._meter.add(declared.TRACES_FINISHED, sum(len(x.result.job.cuts) for x in finished))
-        self._meter.observe(declared.EVALUATIONS_DURATION, time.monotonic() - started_s)
+        self.meter.add(declared.TRACES_FINISHED, sum(len(x.result.job.cuts) for x in finished))
+        self.meter.observe(declared.EVALUATIONS_DURATION, time.monotonic() - started_s)
 
     async def _commit(self, finished: Sequence[_Finished]) -> bool:
         """Keep traces and scores; False: another server has kept some of the traces meanwhile.
@@ -228,7 +216,7 @@ class Finishing:
         traces = [stored for x in finished for stored in x.traces]
         evaluations = [evaluation for x in finished for evaluation in x.evaluations]
         try:
-            await self._scoring.commit(
+            await self.scoring.commit(
                 traces, evaluations, left_over=[id_ for one in finished for id_ in one.left_over]
             )
         except ConflictError:
@@ -242,7 +230,7 @@ class Finishing:
 
     async def _anew(self, finished: Sequence[_Finished]) -> list[_Finished]:
         """The same, evaluated as the revisions that follow what another server has kept."""
-        new = await self._scoring.patiently(self._new, [x.result for x in finished])
+        new = await self.scoring.patiently(self._new, [x.result for x in finished])
         evaluated = await self._all_evaluated(new)
         return [
             replace(now, held_back=before.held_back)
@@ -253,12 +241,12 @@ class Finishing:
         """All is committed: others may be read now, sessions go on, and spans that were held back
         leave.
         """
-        now_ns = self._clock_ns()
+        now_ns = self.clock_ns()
         for one in finished:
-            self._scheduler.finished(one.result.job, now_ns)
+            self.scheduler.finished(one.result.job, now_ns)
         for key in [stored.trace.session_key for x in finished for stored in x.traces]:
             if key is not None:
-                self._sessions.push(key, now_ns)
+                self.sessions.push(key, now_ns)
         if self.holds_back is None:
             self._forget(*(x.result.job for x in finished))
             return
@@ -270,7 +258,7 @@ class Finishing:
         still need them.
         """
         cuts = [cut for job in jobs for cut in job.cuts]
-        self._spans.finish(cuts, parts=[cut for cut in cuts if self._scheduler.is_part(cut)])
+        self.spans.finish(cuts, parts=[cut for cut in cuts if self.scheduler.is_part(cut)])
 
     def _new(self, found: Sequence[ReadResult]) -> list[_Finished]:
         """The agent traces in what was read that were not evaluated just so before.
@@ -279,12 +267,12 @@ class Finishing:
         """
         traces = [trace for result in found for trace in result.traces]
         first = {id_: made for result in found for id_, made in result.first_scores.items()}
-        new = {stored.trace.id: stored for stored in self._scoring.new(traces, first)}
+        new = {stored.trace.id: stored for stored in self.scoring.new(traces, first)}
         return [
             _Finished(
                 result,
                 [new[trace.id] for trace in result.traces if trace.id in new],
-                self._scoring.left_over(result.job.cuts, result.traces),
+                self.scoring.left_over(result.job.cuts, result.traces),
             )
             for result in found
         ]
@@ -301,9 +289,9 @@ class Finishing:
     def _abandon(self, job: ReadJob, error: Exception) -> None:
         """Put a job aside, and be done with it."""
         self._give_up(job, error)
-        self._scheduler.finished(job, self._clock_ns())
+        self.scheduler.finished(job, self.clock_ns())
         self._forget(job)
-        self._meter.add(declared.TRACES_FINISHED, len(job.cuts))
+        self.meter.add(declared.TRACES_FINISHED, len(job.cuts))
 
     def _give_up(self, job: ReadJob, error: Exception) -> None:
         for cut in job.cuts:
@@ -311,14 +299,14 @@ class Finishing:
             _log.error(
                 message, exc_info=error, extra={"trace_id": cut.trace_id, "tenant": cut.tenant}
             )
-            self._meter.add(declared.TRACES_QUARANTINED)
+            self.meter.add(declared.TRACES_QUARANTINED)
             whose = f" of tenant {cut.tenant}" if cut.tenant else ""
-            self._spans.put_aside(
+            self.spans.put_aside(
                 cut, f"trace {cut.trace_id}{whose} cannot be scored: {reason(error)}"
             )
 
     async def _all_evaluated(self, rebuilt: Sequence[_Finished]) -> list[_Finished]:
-        self._scoring.begin(stored for x in rebuilt for stored in x.traces)
+        self.scoring.begin(stored for x in rebuilt for stored in x.traces)
         return await asyncio.gather(*map(self._evaluated, rebuilt))
 
     async def _evaluated(self, finished: _Finished) -> _Finished:
@@ -326,7 +314,7 @@ class Finishing:
         for stored in finished.traces:
             await self._precedence.give_way()
             first = finished.result.first_scores.get(stored.trace.id)
-            evaluations += await self._scoring.evaluate_new(stored, first)
+            evaluations += await self.scoring.evaluate_new(stored, first)
         return replace(finished, evaluations=evaluations)
 
     def _with_held_back(self, finished: _Finished) -> _Finished:

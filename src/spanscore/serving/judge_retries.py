@@ -5,7 +5,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from spanscore import metrics
 from spanscore.config import Settings
@@ -50,38 +50,29 @@ class ConfiguredMetrics:
         return self.models.get(rubric.NAME if rubric.is_rubric(metric) else metric, self.of_judge)
 
 
+@dataclass(eq=False)
 class Rescoring:
     """Asks again, some traces at a time, and says how it went. Belongs to one event loop."""
 
-    def __init__(
-        self,
-        config: AskAgain,
-        configured: ConfiguredMetrics,
-        trials: Trials | None,
-        scoring: Scoring,
-        store: Store,
-        meter: Meter,
-        *,
-        session_due: Callable[[str], None],
-        clock_ns: Callable[[], int] = time.time_ns,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-    ) -> None:
-        """`session_due` is called with the key of a session that is to be evaluated again."""
-        self._config = config
-        self._configured = configured
-        self._trials = trials
-        self._scoring = scoring
-        self._store = store
-        self._meter = meter
-        self._session_due = session_due
-        self._clock_ns = clock_ns
-        self._sleep = sleep
+    config: AskAgain
+    configured: ConfiguredMetrics
+    trials: Trials | None
+    scoring: Scoring
+    store: Store
+    meter: Meter
+    _: KW_ONLY
+    session_due: Callable[[str], None]
+    """Called with the key of a session that is to be evaluated again."""
+    clock_ns: Callable[[], int] = time.time_ns
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
         self._answers_since_ns = 0
         self._answered: set[tuple[str, str]] = set()
         self._sessions: set[str] = set()
         self._logged_ns = 0
         self._left = 0
-        meter.watch(declared.EVALUATIONS_UNANSWERED, lambda: self._left)
+        self.meter.watch(declared.EVALUATIONS_UNANSWERED, lambda: self._left)
 
     async def run(self) -> None:
         """Ask again for ever.
@@ -92,38 +83,38 @@ class Rescoring:
         while True:
             try:
                 if is_new:
-                    await self._scoring.patiently(self._store.make_due, "budget", self._clock_ns())
+                    await self.scoring.patiently(self.store.make_due, "budget", self.clock_ns())
                     is_new = False
                 await self.once()
             except Exception:  # noqa: BLE001 - what is missing can wait, the server cannot
                 _log.exception("what got no answer cannot be asked again now")
-            await self._sleep(_EVERY_S)
+            await self.sleep(_EVERY_S)
 
     async def once(self) -> None:
         """Ask again for some of what is due."""
-        now_ns = self._clock_ns()
-        self._left = await self._scoring.patiently(self._store.count_unanswered)
+        now_ns = self.clock_ns()
+        self._left = await self.scoring.patiently(self.store.count_unanswered)
         if self._left:
             await self._ask_for_due(now_ns)
-            self._left = await self._scoring.patiently(self._store.count_unanswered)
+            self._left = await self.scoring.patiently(self.store.count_unanswered)
         self._log_left(now_ns)
 
     async def _ask_for_due(self, now_ns: int) -> None:
         await self._give_up(now_ns)
         await self._note_answers(now_ns)
-        rows = await self._scoring.patiently(self._store.unanswered, now_ns, _LOOKED_AT)
+        rows = await self.scoring.patiently(self.store.unanswered, now_ns, _LOOKED_AT)
         await self._ask(await self._askable(rows, now_ns), now_ns)
 
     async def _give_up(self, now_ns: int) -> None:
-        config = self._config
-        given_up = await self._scoring.patiently(
-            self._store.give_up,
+        config = self.config
+        given_up = await self.scoring.patiently(
+            self.store.give_up,
             before_ns=now_ns - config.max_age,
             max_tries=config.max_tries,
             keep=config.max_waiting,
         )
         if given_up:
-            self._meter.add(declared.EVALUATIONS_ASKED_AGAIN, given_up, outcome="given_up")
+            self.meter.add(declared.EVALUATIONS_ASKED_AGAIN, given_up, outcome="given_up")
             _log.warning(
                 "%d scores that got no answer are given up, by the bounds of evaluation.ask_again",
                 given_up,
@@ -131,35 +122,35 @@ class Rescoring:
 
     async def _note_answers(self, now_ns: int) -> None:
         """Where a model has begun to answer, what waits for a judge need wait no longer."""
-        since_ns = 0 if self._trials is None else self._trials.answers_since_ns
+        since_ns = 0 if self.trials is None else self.trials.answers_since_ns
         if since_ns > self._answers_since_ns:
             self._answers_since_ns = since_ns
-            await self._scoring.patiently(self._store.make_due, "judge", now_ns)
+            await self.scoring.patiently(self.store.make_due, "judge", now_ns)
 
     async def _askable(self, rows: Sequence[Unanswered], now_ns: int) -> list[Unanswered]:
         """Those of `rows` that may be answered now; the others are put off, or forgotten where
         nobody wants them.
         """
-        unwanted = [x for x in rows if not self._configured.has(x.metric)]
+        unwanted = [x for x in rows if not self.configured.has(x.metric)]
         hopeless = [x for x in rows if x not in unwanted and not self._may_be_answered(x)]
         if unwanted:
-            await self._scoring.patiently(self._store.forget, unwanted)
+            await self.scoring.patiently(self.store.forget, unwanted)
         if hopeless:
-            await self._scoring.patiently(self._store.put_off, hopeless, now_ns + _PUT_OFF_NS)
+            await self.scoring.patiently(self.store.put_off, hopeless, now_ns + _PUT_OFF_NS)
         return [x for x in rows if x not in unwanted and x not in hopeless]
 
     def _may_be_answered(self, row: Unanswered) -> bool:
         if row.cause == "embedding":
             return True
-        return self._trials is not None and self._trials.may_answer(
-            self._configured.models_of(row.metric)
+        return self.trials is not None and self.trials.may_answer(
+            self.configured.models_of(row.metric)
         )
 
     async def _ask(self, rows: Sequence[Unanswered], now_ns: int) -> None:
         by_subject: defaultdict[tuple[ScopeKind, str], list[Unanswered]] = defaultdict(list)
         for row in rows:
             by_subject[row.scope, row.subject_id].append(row)
-        most = max(1, round(self._config.per_minute * _EVERY_S / 60))
+        most = max(1, round(self.config.per_minute * _EVERY_S / 60))
         await asyncio.gather(*(self._ask_one(x, now_ns) for x in list(by_subject.values())[:most]))
 
     async def _ask_one(self, rows: Sequence[Unanswered], now_ns: int) -> None:
@@ -171,9 +162,9 @@ class Rescoring:
         later = [x for x in rows if _runs_with_session(x.metric)]
         now = [x for x in rows if x not in later]
         if later:
-            trace = await self._scoring.patiently(self._store.trace, subject_id, tenant=None)
+            trace = await self.scoring.patiently(self.store.trace, subject_id, tenant=None)
             if trace is None or trace.session_key is None:
-                await self._scoring.patiently(self._store.forget, later)
+                await self.scoring.patiently(self.store.forget, later)
             else:
                 await self._with_session(trace.session_key, later, now_ns)
         if now:
@@ -181,27 +172,27 @@ class Rescoring:
 
     async def _with_session(self, session_id: str, rows: Sequence[Unanswered], now_ns: int) -> None:
         """Have a session evaluated again, with what is missing of it and of its traces."""
-        await self._scoring.patiently(self._store.put_off, rows, now_ns + _PUT_OFF_NS)
+        await self.scoring.patiently(self.store.put_off, rows, now_ns + _PUT_OFF_NS)
         self._evaluate_again(session_id)
 
     def _evaluate_again(self, session_id: str) -> None:
         """Have a session evaluated again as if it had gone on."""
         self._sessions.add(session_id)
-        self._session_due(session_id)
+        self.session_due(session_id)
 
     async def _of_trace(self, trace_id: str, rows: Sequence[Unanswered]) -> None:
         try:
-            found = await self._scoring.complete(trace_id, [x.metric for x in rows])
+            found = await self.scoring.complete(trace_id, [x.metric for x in rows])
         except Exception:  # noqa: BLE001 - one trace must not stop the server
             _log.exception("a trace cannot be evaluated again", extra={"trace_id": trace_id})
             found = None
         if found is None:
-            await self._scoring.patiently(self._store.forget, rows)
+            await self.scoring.patiently(self.store.forget, rows)
             return
         outcomes = {"answered": len(found), "unanswered": len(rows) - len(found)}
         for outcome, count in outcomes.items():
             if count:
-                self._meter.add(declared.EVALUATIONS_ASKED_AGAIN, count, outcome=outcome)
+                self.meter.add(declared.EVALUATIONS_ASKED_AGAIN, count, outcome=outcome)
         self._answered.update((trace_id, x.metric) for x in found)
         for key in {x.session_key or x.session_id for x in found} - {None}:
             self._evaluate_again(str(key))

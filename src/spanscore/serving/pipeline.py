@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -410,6 +411,7 @@ _BATCH = 64
 """Requests whose scores are committed together."""
 
 
+@dataclass(eq=False)
 class ScoreIntake:
     """Has the requests wait that may hold scores of others, until these are in the store.
 
@@ -417,25 +419,20 @@ class ScoreIntake:
     one event loop.
     """
 
-    def __init__(
-        self,
-        requests: Backlog,
-        keep: Callable[[Sequence[Evaluation]], Awaitable[Sequence[Evaluation]]],
-        meter: Meter,
-        *,
-        session_scope: Sequence[str],
-    ) -> None:
-        """`keep` puts scores into the store and returns those of them that are new."""
-        self._requests = requests
-        self._keep = keep
-        self._meter = meter
-        self._session_scope = session_scope
+    requests: Backlog
+    keep: Callable[[Sequence[Evaluation]], Awaitable[Sequence[Evaluation]]]
+    """Puts scores into the store and returns those of them that are new."""
+    meter: Meter
+    _: KW_ONLY
+    session_scope: Sequence[str]
+
+    def __post_init__(self) -> None:
         self._rows: asyncio.Queue[int] = asyncio.Queue()
 
     def offer(self, row: int, body: bytes) -> None:
         """Take up a request, by its row and its protobuf, if it may hold such scores."""
         if received_scores.may_hold(body):
-            self._requests.hold(row)
+            self.requests.hold(row)
             self._rows.put_nowait(row)
 
     async def run(self) -> None:
@@ -448,7 +445,7 @@ class ScoreIntake:
             if scores:
                 await self._commit(scores)
             for row in rows:
-                self._requests.let_go(row)
+                self.requests.let_go(row)
                 self._rows.task_done()
 
     async def finish(self) -> None:
@@ -457,7 +454,7 @@ class ScoreIntake:
 
     async def _commit(self, scores: Sequence[Evaluation]) -> None:
         try:
-            new = await self._keep(scores)
+            new = await self.keep(scores)
         except Exception:  # noqa: BLE001 - what the store refuses for good must not stop the server
             # one that cannot be stored costs no others, which may be of other senders
             if len(scores) > 1:
@@ -470,7 +467,7 @@ class ScoreIntake:
                 "a score that others gave, %r, cannot be stored", lost.metric, extra=about
             )
             return
-        count_external(self._meter, new)
+        count_external(self.meter, new)
 
     def _read(self, rows: Iterable[int]) -> list[Evaluation]:
         """The scores in these requests. Runs in a thread."""
@@ -478,8 +475,8 @@ class ScoreIntake:
 
     def _read_one(self, row: int) -> list[Evaluation]:
         try:
-            loaded = self._requests.load_request(row, received_scores.may_hold)
-            return received_scores.read_external(*loaded, session_scope=self._session_scope)
+            loaded = self.requests.load_request(row, received_scores.may_hold)
+            return received_scores.read_external(*loaded, session_scope=self.session_scope)
         except Exception:  # noqa: BLE001 - the same request would stop the server at each start
             _log.exception("the scores in a request cannot be read, and are left out")
             return []
