@@ -14,7 +14,7 @@ from spanscore.control.item_lists import RunContext
 from spanscore.control.run_items import Work
 from spanscore.errors import InputError
 from spanscore.specs import whole
-from spanscore.store.runs import Booked, OpenRun, Run, RunState, RunTables
+from spanscore.store.runs import OpenRun, Run, RunState, RunTables
 
 _log = logging.getLogger(__name__)
 
@@ -179,11 +179,9 @@ class ActiveRuns(RunContext):
     async def _begin(self, run_id: str) -> None:
         self._beginning = run_id
 
-        def start(current: Run) -> Run:
-            if current.state not in {"PENDING", "RUNNING"}:
-                return current
-            first_ns = current.progress.started_ns or self.clock_ns()
-            return current.noting("RUNNING", started_ns=first_ns)
+        def start(run: Run) -> Run:
+            first_ns = run.progress.started_ns or self.clock_ns()
+            return run.noting("RUNNING", ("PENDING", "RUNNING"), started_ns=first_ns)
 
         begun = await self.change(run_id, start)
         if begun is None or begun.state != "RUNNING":
@@ -193,14 +191,9 @@ class ActiveRuns(RunContext):
             return
         try:
             spec = whole(begun.spec, ids)
-            book = partial(self._write_booked, run_id)
-            measurer = self.measurers.of(spec, begun.progress.spent, book)
-        except InputError as error:  # the configuration has changed since it was created
-            await self._fail(begun, str(error))
-            return
-        except Exception as error:  # noqa: BLE001 - such as an option that a metric of a user's own cannot take
-            _log.exception("run %s cannot begin", begun.id)
-            await self._fail(begun, f"{type(error).__name__}: {error}")
+            measurer = self.measurers.of(spec, begun.progress.spent, partial(self.book, run_id))
+        except Exception as error:  # noqa: BLE001 - the configuration has changed, or a metric of a user's own cannot take an option
+            await self._fail(begun, error)
             return
         work = Work(self, begun, spec, measurer)
         done, count = begun.progress.items - begun.progress.left, begun.progress.items
@@ -214,14 +207,8 @@ class ActiveRuns(RunContext):
                 state = await work.work_off()
             if state is not None:
                 _log.info("run %s: %s", run.id, state.lower())
-        except InputError as error:
-            _log.error("run %s cannot go on: %s", run.id, error)
-            await self._fail(run, str(error))
         except Exception as error:  # noqa: BLE001 - one run must not stop the others, nor itself at every start
-            _log.exception("run %s cannot go on", run.id)
-            while isinstance(error, ExceptionGroup):  # of what several tasks raised, the first
-                error = error.exceptions[0]
-            await self._fail(run, f"{type(error).__name__}: {error}")
+            await self._fail(run, error)
         finally:
             await self._book(run.id, work)
             self._active.pop(run.id, None)
@@ -234,19 +221,14 @@ class ActiveRuns(RunContext):
         except Exception:  # noqa: BLE001 - the run ends all the same
             _log.exception("run %s: what its last calls may have cost cannot be stored", run_id)
 
-    async def _write_booked(self, run_id: str, booked: Callable[[], Booked | None]) -> None:
-        """Store what is booked at the moment of the transaction."""
-        await self.ask(
-            self.store.write_runs, lambda x: x.finish(run_id, (), self.clock_ns(), booked)
-        )
-
-    async def _fail(self, run: Run, reason: str) -> None:
-        def fail(current: Run) -> Run:
-            if current.state != "RUNNING":
-                return current
-            return current.noting("FAILED", ended_ns=self.clock_ns(), reason=reason)
-
-        await self.change(run.id, fail)
+    async def _fail(self, run: Run, error: Exception) -> None:
+        while isinstance(error, ExceptionGroup):  # of what several tasks raised, the first
+            error = error.exceptions[0]
+        is_bug = not isinstance(error, InputError)
+        _log.error("run %s cannot go on: %s", run.id, error, exc_info=error if is_bug else None)
+        reason = f"{type(error).__name__}: {error}" if is_bug else str(error)
+        ended = {"ended_ns": self.clock_ns(), "reason": reason}
+        await self.change(run.id, lambda x: x.noting("FAILED", ("RUNNING",), **ended))
 
 
 _EVERY_S: Final = 0.05

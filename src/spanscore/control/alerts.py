@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -61,8 +60,7 @@ class Alerts:
     is_there: Callable[[str, str], bool]
     """Whether a tenant still has a monitor."""
     meter: Meter
-    clock_ns: Callable[[], int] = time.time_ns
-    _: KW_ONLY
+    clock_ns: Callable[[], int]
     events: Events
 
     def __post_init__(self) -> None:

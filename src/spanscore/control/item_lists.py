@@ -22,7 +22,7 @@ from spanscore.scoring import Scoring
 from spanscore.specs import Sampling, TargetSpec, TraceFilter
 from spanscore.store import records
 from spanscore.store.listing import TraceScores
-from spanscore.store.runs import Run, RunTables
+from spanscore.store.runs import Booked, Run, RunTables
 from spanscore.store.store import Store, StoredTrace
 from spanscore.store.stored_rows import IMPORTED, key
 
@@ -60,6 +60,12 @@ class RunContext:
             self.store.write_runs, lambda x: x.change(run_id, self.clock_ns(), change)
         )
         return found
+
+    async def book(self, run_id: str, booked: Callable[[], Booked | None]) -> None:
+        """Store what of a run's budget is booked at the moment of the transaction."""
+        await self.ask(
+            self.store.write_runs, lambda x: x.finish(run_id, (), self.clock_ns(), booked)
+        )
 
 
 class Page(NamedTuple):

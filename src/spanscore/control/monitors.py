@@ -127,14 +127,9 @@ class Monitors(Ticking):
         self._configured = configured_monitors.configured(configured, runs)
         store.read(lambda x: configured_monitors.refuse_taken(x, self._configured))
         self._has_stored_configured = False
-        self._alerts = Alerts(
-            alerting,
-            store.notices,
-            self._is_there,
-            meter,
-            clock_ns,
-            events=events or Events({}, {}),
-        )
+        events = events or Events({}, {})
+        notices, is_there = store.notices, self._is_there
+        self._alerts = Alerts(alerting, notices, is_there, meter, clock_ns, events)
         self.deliver, self.close = self._alerts.deliver, self._alerts.close
         self._monitors: dict[Key, Known] | None = None
         self._changes = 0

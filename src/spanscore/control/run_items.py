@@ -18,7 +18,7 @@ from spanscore.metrics import SessionMetric
 from spanscore.model.score import Evaluation, Failure, JudgeUsage, Score, Skip
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.specs import RunSpec
-from spanscore.store.runs import Finished, Item, Run, RunState, RunTables, Tallied
+from spanscore.store.runs import Booked, Finished, Item, Run, RunState, RunTables, Tallied
 from spanscore.store.stored_rows import NO_TEXT, key
 
 _MAX_ERROR = 500
@@ -378,18 +378,20 @@ class Work(ItemScoring):
     async def _commit_all(self, worked: Sequence[Worked]) -> None:
         finished = [x.finished for x in worked]
         found = [evaluation for x in worked for evaluation in x.evaluations]
-        await self.context.scoring.commit([], found, also=partial(self._finish, finished))
-
-    def _finish(self, finished: Sequence[Finished], tables: RunTables) -> None:
         now_ns = self.context.clock_ns()
-        tables.finish(self.run.id, finished, now_ns, lambda: self.measurer.booked)
+        await self.context.scoring.commit(
+            [], found, also=lambda x: x.finish(self.run.id, finished, now_ns, self._booked)
+        )
+
+    def _booked(self) -> Booked | None:
+        return self.measurer.booked
 
     async def book(self) -> None:
         """Write what of the budget is booked where a call was paid of which nothing was committed,
         or given up.
         """
         if self.measurer.booked is not None:
-            await self.context.ask(self.context.store.write_runs, partial(self._finish, ()))
+            await self.context.book(self.run.id, self._booked)
 
     async def _end_state(self) -> RunState | None:
         """Write that the run has come to its end: it failed where no item came out, or nothing was
@@ -397,13 +399,11 @@ class Work(ItemScoring):
         """
 
         def ended(run: Run) -> Run:
-            if run.state != "RUNNING":
-                return run
-            progress = run.progress
+            progress, now_ns = run.progress, self.context.clock_ns()
             none_came_out = progress.failed and not progress.done
             has_failed = none_came_out or not progress.scores.scored
             state: RunState = "FAILED" if has_failed else "SUCCEEDED"
-            return run.noting(state, ended_ns=self.context.clock_ns(), reason=_why(run))
+            return run.noting(state, ("RUNNING",), ended_ns=now_ns, reason=_why(run))
 
         found = await self.context.change(self.run.id, ended)
         return None if found is None else found.state

@@ -1,7 +1,7 @@
 """Evaluation runs in the store: targets, progress, and items."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -291,8 +291,14 @@ class Run:
         """Whether it goes on only where somebody asks for that."""
         return self.state in ENDED
 
-    def noting(self, state: RunState | None = None, **progress: Any) -> "Run":
-        """The run with its progress changed, and in a `state` where one is given."""
+    def noting(
+        self, state: RunState | None = None, of: Collection[str] = (), **progress: Any
+    ) -> "Run":
+        """The run with its progress changed, and in a `state` where one is given; as it is where it
+        is in none of the states `of`, if there are any.
+        """
+        if of and self.state not in of:
+            return self
         changed = replace(self.progress, **progress)
         return replace(self, state=state or self.state, progress=changed)
 
