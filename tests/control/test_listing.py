@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from spanscore.control import item_lists
-from spanscore.control.item_lists import every_page, refuse_unknown
+from spanscore.control.item_lists import Targeted
 from spanscore.errors import InputError, NotFoundError
 from spanscore.model.options import read_spec
 from spanscore.model.score import Evaluation, Evaluator, Score
@@ -15,7 +15,9 @@ LATE = 2**62
 
 
 def named(server, stored_by_ns=LATE, **target):
-    pages = every_page(server.store, "", read_spec(TargetSpec, target), stored_by_ns=stored_by_ns)
+    pages = Targeted(server.store, "", read_spec(TargetSpec, target)).every_page(
+        stored_by_ns=stored_by_ns
+    )
     return [subject for page in pages for subject in page]
 
 
@@ -72,16 +74,20 @@ def test_a_session_of_which_some_was_stored_before_is_named(server, traces, sql)
 
 def test_unknown_sessions_are_found_by_id_and_key(server, traces):
     server.keep(traces(2, session_id="s", session_key=lambda n: ("a:s", "b:s")[n]))
-    refuse_unknown(server.store, "", TargetSpec(scope="session", session_ids=("s", "b:s")))
+    Targeted(
+        server.store, "", TargetSpec(scope="session", session_ids=("s", "b:s"))
+    ).refuse_unknown()
     with pytest.raises(NotFoundError, match=r"2 of the sessions are not stored .*: 'c:s', 'x'"):
-        refuse_unknown(server.store, "", TargetSpec(scope="session", session_ids=("s", "c:s", "x")))
+        Targeted(
+            server.store, "", TargetSpec(scope="session", session_ids=("s", "c:s", "x"))
+        ).refuse_unknown()
 
 
 def test_a_page_ends_where_its_records_reach_so_many_bytes(server, traces, monkeypatch):
     ids = server.keep(traces(5, service_name="shop"))
     monkeypatch.setattr(item_lists, "_MAX_BYTES", 1)
     target = read_spec(TargetSpec, {"filter": {"service": "shop"}})
-    pages = list(every_page(server.store, "", target, stored_by_ns=LATE))
+    pages = list(Targeted(server.store, "", target).every_page(stored_by_ns=LATE))
     assert pages == [[x] for x in sorted(ids)] + [[]]
 
 

@@ -12,8 +12,7 @@ from functools import partial
 from typing import Final, Generic, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
-from spanscore.control import item_lists
-from spanscore.control.item_lists import Drawing, RunContext
+from spanscore.control.item_lists import Drawing, RunContext, Targeted
 from spanscore.control.measurer import Measurer
 from spanscore.control.run_sources import Reading
 from spanscore.errors import InputError, RetryableError
@@ -154,7 +153,7 @@ class Estimating:
 
     def _estimated(self, tenant: str, spec: RunSpec, limit: Limit) -> Estimated:
         measurer = self._context.measurers.of(spec)
-        item_lists.refuse_unknown(self._store, tenant, spec.target)
+        Targeted(self._store, tenant, spec.target).refuse_unknown()
         if spec.target.source is None:
             stored = self._drawn(tenant, spec.target, limit)
             plans = [self._of_stored(tenant, spec, measurer, x) for x in limit.each(stored.kept)]
@@ -178,10 +177,8 @@ class Estimating:
 
     def _drawn(self, tenant: str, target: TargetSpec, limit: Limit) -> "Lowest[str]":
         lowest = Lowest[str](target.sampling)
-        pages = item_lists.every_page(
-            self._store, tenant, target, stored_by_ns=self._context.clock_ns()
-        )
-        for page in limit.each(pages):
+        named, now_ns = Targeted(self._store, tenant, target), self._context.clock_ns()
+        for page in limit.each(named.every_page(stored_by_ns=now_ns)):
             lowest.candidates += len(page)
             for subject in filter(target.sampling.is_in_share, page):
                 lowest.add(subject, subject.__str__)

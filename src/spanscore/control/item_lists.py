@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from spanscore.control.measurer import Measurers
 from spanscore.control.run_sources import Reading, Sources
@@ -75,121 +75,147 @@ class Page(NamedTuple):
     next: str | None
 
 
-def refuse_unknown(store: Store, tenant: str, target: TargetSpec) -> None:
-    """Raise NotFoundError where a tenant has not all that a target names by its ids; a source is
-    not asked. Blocks.
-    """
-    if target.source is not None:
-        return
-    if target.trace_ids:
-        ids = [id_.lower() for id_ in target.trace_ids]
-        what, unknown = "traces", store.read_runs(lambda x: x.unknown_traces(tenant, ids))
-    elif target.session_ids:
-        what, unknown = (
-            "sessions",
-            store.read_runs(lambda x: x.unknown_sessions(tenant, target.session_ids)),
+Rows: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Targeted:
+    """What a target names of what a tenant has. Methods block."""
+
+    store: Store
+    tenant: str
+    target: TargetSpec
+
+    def refuse_unknown(self) -> None:
+        """Raise NotFoundError where a tenant has not all that a target names by its ids; a source
+        is not asked.
+        """
+        if self.target.source is not None:
+            return
+        ids = [id_.lower() for id_ in self.target.trace_ids]
+        what, read = "traces", partial(RunTables.unknown_traces, tenant=self.tenant, ids=ids)
+        if not ids:
+            ids, what = list(self.target.session_ids), "sessions"
+            read = partial(RunTables.unknown_sessions, tenant=self.tenant, ids=ids)
+        if ids and (unknown := self.store.read_runs(read)):
+            some = ", ".join(map(repr, unknown[:_SHOWN]))
+            more = " and others" if len(unknown) > _SHOWN else ""
+            raise NotFoundError(
+                f"{len(unknown)} of the {what} are not stored (retention may have deleted them):"
+                f" {some}{more}"
+            )
+
+    def page(self, cursor: str, *, stored_by_ns: int, rows: Rows | None = None) -> Page:
+        """What follows `cursor`, "" at the beginning, of all that is named, before a sample is
+        taken.
+
+        Where there are `rows`, without ids, only traces with rows above the first up to the second,
+        and their sessions.
+        """
+        if self.target.trace_ids or self.target.session_ids:
+            return self._of_ids(int(cursor or 0))
+        if self.target.scope == "session":
+            return self._of_sessions(cursor, stored_by_ns, rows)
+        rows = rows and (int(cursor or rows[0]), rows[1])
+        places = self.store.read_runs(
+            lambda x: x.places(self.tenant, cursor, _TRACES, stored_by_ns=stored_by_ns, rows=rows)
         )
-    else:
-        return
-    if unknown:
-        some = ", ".join(map(repr, unknown[:_SHOWN])) + (
-            " and others" if len(unknown) > _SHOWN else ""
+        has_conditions = self.target.filter not in (None, TraceFilter()) or self.target.where
+        if has_conditions:
+            totals_bytes = accumulate((x.size_bytes for x in places), initial=0)
+            places = [
+                x for x, before in zip(places, totals_bytes, strict=False) if before < _MAX_BYTES
+            ]
+        subjects = [x.id for x in places]
+        if has_conditions:
+            subjects = self._that_meet(subjects)
+        return Page(subjects, places[-1].place if places else None)
+
+    def _that_meet(self, ids: Sequence[str]) -> list[str]:
+        """The ids of the traces that meet the target's filter, and its condition, which may be on
+        their scores.
+        """
+        condition, wanted = self.target.condition(), self.target.filter or TraceFilter()
+        found = self.store.read_runs(lambda x: x.traces(ids))
+        traces = {id_: x for id_, x in found.items() if wanted.accepts(x)}
+        if condition is None:
+            return list(traces)
+        scores = self.store.read_runs(lambda x: x.scores(self.tenant, list(traces)))
+        return [
+            id_
+            for id_, trace in traces.items()
+            if condition.matches(TraceScores(trace, scores[id_]))
+        ]
+
+    def has_newer(self, row: int) -> bool:
+        """Whether a trace of what is named was stored or changed after a row."""
+        is_named = bool(self.target.trace_ids or self.target.session_ids)
+        rows = None if is_named else (row, _LAST)
+        return any(
+            subjects and (not is_named or self._is_newer(subjects, row))
+            for subjects in self.every_page(stored_by_ns=_LAST, rows=rows)
         )
-        raise NotFoundError(
-            f"{len(unknown)} of the {what} are not stored (retention may have deleted them): {some}"
+
+    def _is_newer(self, subjects: Sequence[str], row: int) -> bool:
+        are_sessions = self.target.scope == "session"
+        return self.store.monitors.read(
+            lambda tables: tables.has_newer(self.tenant, subjects, row, are_sessions=are_sessions)
         )
 
+    def every_page(self, *, stored_by_ns: int, rows: Rows | None = None) -> Iterator[list[str]]:
+        """All that is named, in pages."""
+        cursor: str | None = ""
+        while cursor is not None:
+            found = self.page(cursor, stored_by_ns=stored_by_ns, rows=rows)
+            cursor = found.next
+            yield found.subjects
 
-def page(
-    store: Store,
-    tenant: str,
-    target: TargetSpec,
-    cursor: str,
-    *,
-    stored_by_ns: int,
-    rows: tuple[int, int] | None = None,
-) -> Page:
-    """What follows `cursor`, "" at the beginning, of all that `target` names, before a sample is
-    taken. Blocks.
+    def digest(self) -> str:
+        """The same as long as the same traces or sessions are named."""
+        found = hashlib.sha256()
+        for subjects in self.every_page(stored_by_ns=_LAST):
+            for subject in subjects:
+                found.update(subject.encode("utf-8", "surrogatepass") + b"\0")
+        return found.hexdigest()
 
-    Where there are `rows`, without ids, only traces with rows above the first up to the second, and
-    their sessions.
-    """
-    if target.trace_ids or target.session_ids:
-        return _of_ids(store, tenant, target, int(cursor or 0))
-    if target.scope == "session":
-        return _of_sessions(store, tenant, target, cursor, stored_by_ns, rows)
-    rows = rows and (int(cursor or rows[0]), rows[1])
-    places = store.read_runs(
-        lambda x: x.places(tenant, cursor, _TRACES, stored_by_ns=stored_by_ns, rows=rows)
-    )
-    has_conditions = target.filter not in (None, TraceFilter()) or target.where
-    if has_conditions:
-        totals_bytes = accumulate((x.size_bytes for x in places), initial=0)
-        places = [x for x, before in zip(places, totals_bytes, strict=False) if before < _MAX_BYTES]
-    subjects = [x.id for x in places]
-    if has_conditions:
-        subjects = _that_meet(store, tenant, target, subjects)
-    return Page(subjects, places[-1].place if places else None)
+    def _of_ids(self, start: int) -> Page:
+        ids = list(dict.fromkeys(self.target.trace_ids or self.target.session_ids))
+        some = ids[start : start + _IDS]
 
+        if self.target.trace_ids:
+            read = RunTables.turns
+        else:
+            read = (
+                RunTables.sessions
+                if self.target.scope == "session"
+                else RunTables.turns_of_sessions
+            )
+        found = self.store.read_runs(lambda x: read(x, self.tenant, some))
+        end = start + len(some)
+        return Page(list(dict.fromkeys(found)), str(end) if end < len(ids) else None)
 
-def _that_meet(store: Store, tenant: str, target: TargetSpec, ids: Sequence[str]) -> list[str]:
-    """The ids of the traces that meet the target's filter, and its condition, which may be on their
-    scores.
-    """
-    condition, wanted = target.condition(), target.filter or TraceFilter()
-    found = store.read_runs(lambda x: x.traces(ids))
-    traces = {id_: x for id_, x in found.items() if wanted.accepts(x)}
-    if condition is None:
-        return list(traces)
-    scores = store.read_runs(lambda x: x.scores(tenant, list(traces)))
-    return [
-        id_ for id_, trace in traces.items() if condition.matches(TraceScores(trace, scores[id_]))
-    ]
-
-
-def has_newer(store: Store, tenant: str, target: TargetSpec, row: int) -> bool:
-    """Whether a trace of what `target` names was stored or changed after a row. Blocks."""
-    is_named = bool(target.trace_ids or target.session_ids)
-    rows = None if is_named else (row, _LAST)
-    return any(
-        subjects and (not is_named or _is_newer(store, tenant, target, subjects, row))
-        for subjects in every_page(store, tenant, target, stored_by_ns=_LAST, rows=rows)
-    )
-
-
-def _is_newer(
-    store: Store, tenant: str, target: TargetSpec, subjects: Sequence[str], row: int
-) -> bool:
-    are_sessions = target.scope == "session"
-    return store.monitors.read(
-        lambda tables: tables.has_newer(tenant, subjects, row, are_sessions=are_sessions)
-    )
-
-
-def every_page(
-    store: Store,
-    tenant: str,
-    target: TargetSpec,
-    *,
-    stored_by_ns: int,
-    rows: tuple[int, int] | None = None,
-) -> Iterator[list[str]]:
-    """All that `target` names of what a tenant has, in pages. Blocks."""
-    cursor: str | None = ""
-    while cursor is not None:
-        found = page(store, tenant, target, cursor, stored_by_ns=stored_by_ns, rows=rows)
-        cursor = found.next
-        yield found.subjects
-
-
-def digest(store: Store, tenant: str, target: TargetSpec) -> str:
-    """The same as long as `target` names the same traces or sessions. Blocks."""
-    found = hashlib.sha256()
-    for subjects in every_page(store, tenant, target, stored_by_ns=_LAST):
-        for subject in subjects:
-            found.update(subject.encode("utf-8", "surrogatepass") + b"\0")
-    return found.hexdigest()
+    def _of_sessions(self, cursor: str, stored_by_ns: int, rows: Rows | None) -> Page:
+        keys = self.store.read_runs(
+            lambda x: x.session_keys(
+                self.tenant, cursor, _SESSIONS, stored_by_ns=stored_by_ns, rows=rows
+            )
+        )
+        accepted = keys
+        if self.target.filter is not None and self.target.filter != TraceFilter():
+            has_trace = partial(
+                RunTables.has_trace, tenant=self.tenant, is_wanted=self.target.filter.accepts
+            )
+            accepted = [
+                key for key in keys if self.store.read_runs(partial(has_trace, session_key=key))
+            ]
+        condition = self.target.condition()
+        if condition is not None:  # one at a time: a session may be large
+            accepted = [
+                key
+                for key in accepted
+                if any(map(condition.matches, self.store.sessions([key], tenant=self.tenant)))
+            ]
+        return Page(accepted, keys[-1] if len(keys) == _SESSIONS else None)
 
 
 def add(tables: RunTables, run: Run, sampling: Sampling, found: Page, now_ns: int) -> Run | None:
@@ -210,44 +236,6 @@ def add(tables: RunTables, run: Run, sampling: Sampling, found: Page, now_ns: in
         )
 
     return tables.change(run.id, now_ns, listed)
-
-
-def _of_ids(store: Store, tenant: str, target: TargetSpec, start: int) -> Page:
-    ids = list(dict.fromkeys(target.trace_ids or target.session_ids))
-    some = ids[start : start + _IDS]
-
-    if target.trace_ids:
-        read = RunTables.turns
-    else:
-        read = RunTables.sessions if target.scope == "session" else RunTables.turns_of_sessions
-    found = store.read_runs(lambda x: read(x, tenant, some))
-    end = start + len(some)
-    return Page(list(dict.fromkeys(found)), str(end) if end < len(ids) else None)
-
-
-def _of_sessions(
-    store: Store,
-    tenant: str,
-    target: TargetSpec,
-    cursor: str,
-    stored_by_ns: int,
-    rows: tuple[int, int] | None,
-) -> Page:
-    keys = store.read_runs(
-        lambda x: x.session_keys(tenant, cursor, _SESSIONS, stored_by_ns=stored_by_ns, rows=rows)
-    )
-    accepted = keys
-    if target.filter is not None and target.filter != TraceFilter():
-        has_trace = partial(RunTables.has_trace, tenant=tenant, is_wanted=target.filter.accepts)
-        accepted = [key for key in keys if store.read_runs(partial(has_trace, session_key=key))]
-    condition = target.condition()
-    if condition is not None:  # one at a time: a session may be large
-        accepted = [
-            key
-            for key in accepted
-            if any(map(condition.matches, store.sessions([key], tenant=tenant)))
-        ]
-    return Page(accepted, keys[-1] if len(keys) == _SESSIONS else None)
 
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from spanscore.control import item_lists
-from spanscore.control.item_lists import Page, RunContext, SourceListing
+from spanscore.control.item_lists import Page, RunContext, SourceListing, Targeted
 from spanscore.control.measurer import Measurer
 from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS, Overrides
 from spanscore.evaluation.outcomes import cause_of, superseding
@@ -300,12 +300,11 @@ class Work(ItemScoring):
             found = await self._from_source.list()
             self.run = found or run
             return found is not None
+        targeted = Targeted(self.context.store, run.tenant, target)
         while run.progress.cursor is not None and not self._is_ending:
             await self._give_way()
-            read = partial(
-                item_lists.page, self.context.store, run.tenant, target, run.progress.cursor
-            )
-            page = await self.context.ask(read, stored_by_ns=run.created_ns, rows=run.progress.rows)
+            read = partial(targeted.page, run.progress.cursor, rows=run.progress.rows)
+            page = await self.context.ask(read, stored_by_ns=run.created_ns)
 
             def add(tables: RunTables, run: Run = run, page: Page = page) -> Run | None:
                 return item_lists.add(tables, run, target.sampling, page, self.context.clock_ns())

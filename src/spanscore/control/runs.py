@@ -4,12 +4,10 @@ import asyncio
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
-from spanscore.control import item_lists
 from spanscore.control.active_runs import ActiveRuns
 from spanscore.control.estimates import Estimated, Estimating
-from spanscore.control.item_lists import stored
+from spanscore.control.item_lists import Rows, Targeted, stored
 from spanscore.errors import ExistsError, NotFoundError, StateError, shortened
 from spanscore.model.options import read_spec
 from spanscore.model.trace import AgentTrace
@@ -36,7 +34,6 @@ MAX_UNFINISHED = 1000
 
 _SHOWN_CHARS = 80
 _UNFINISHED: tuple[RunState, ...] = ("PENDING", "RUNNING", "PAUSED")
-Rows: TypeAlias = tuple[int, int]
 
 _ID_BYTES = 7  # a page token has it as a number of 64 bits
 
@@ -87,7 +84,7 @@ class Runs(ActiveRuns):
         it names.
         """
         self.refuse_impossible(tenant, spec)
-        await in_thread(item_lists.refuse_unknown, self.store, tenant, spec.target)
+        await in_thread(Targeted(self.store, tenant, spec.target).refuse_unknown)
 
     def refuse_impossible(self, tenant: str, spec: RunSpec) -> None:
         """Raise InputError where no such run can be as the server is configured, whatever is

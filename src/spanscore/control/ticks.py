@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from spanscore import monitoring
-from spanscore.control import item_lists
+from spanscore.control.item_lists import Targeted
 from spanscore.control.runs import Runs
 from spanscore.errors import InputError, PermanentError, RetryableError, StateError
 from spanscore.model.json import dumps
@@ -296,9 +296,8 @@ class Ticking:
         of_any, named = run.run_spec(""), ""
         start, measured = self.runs.starting(known.tenant, spec), self.runs.measurers.digest(of_any)
         if run.only_if_changed and run.target.where:  # what it is about depends on scores
-            named = await asyncio.to_thread(
-                item_lists.digest, self.runs.store, known.tenant, run.target
-            )
+            targeted = Targeted(self.runs.store, known.tenant, run.target)
+            named = await asyncio.to_thread(targeted.digest)
         return _Starting(run, start, measured, named)
 
     async def _has_changed(self, known: Known, starting: _Starting) -> bool:
@@ -317,8 +316,8 @@ class Ticking:
             return True
         if last.state == "CANCELLED" or _has_failed(last):
             return True
-        asked = (self.runs.store, known.tenant, starting.run.run_spec("").target)
-        return await asyncio.to_thread(item_lists.has_newer, *asked, stored.until_row)
+        targeted = Targeted(self.runs.store, known.tenant, starting.run.run_spec("").target)
+        return await asyncio.to_thread(targeted.has_newer, stored.until_row)
 
     def _apply(self, starting: _Starting) -> None:
         """Have the runs go on as was written."""
