@@ -4,16 +4,23 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.export.config import OtlpConfig, RetryOnFailure
 from spanscore.export.port import Exporter, FaultError, UndeliveredError, UnsupportedSignalError
 from spanscore.model.span import Headers
 from spanscore.otlp.signal import Signal
+from spanscore.store.store import Store
 from spanscore.telemetry import Complaints, Declared, Meter, declared
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_NO_STORE = "export waits for the store"
+_WAIT_FOR_REPAIR_S = 60.0
 
 _ASK_AGAIN_NS = 10 * 60 * 10**9
 """After this long a signal that a backend did not support is tried once more: a 404 can be a
@@ -31,6 +38,42 @@ class Surroundings:
     sleep: Callable[[float], Awaitable[object]]
     chance: Callable[[], float]
     meter: Meter
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Gets what the store answers, however long it takes; `sleep` takes seconds."""
+
+    complaints: Complaints
+    sleep: Callable[[float], Awaitable[object]]
+
+    async def get(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What `ask` gives, once it raises neither RetryableError nor PermanentError."""
+        while True:
+            try:
+                answer = await ask()
+            except (RetryableError, PermanentError) as error:
+                self.complaints.complain(_NO_STORE, str(error), level=logging.ERROR)
+                await self.sleep(
+                    error.retry_after_s if isinstance(error, RetryableError) else _WAIT_FOR_REPAIR_S
+                )
+            else:
+                self.complaints.is_over(_NO_STORE)
+                return answer
+
+    async def ask(self, ask: Callable[..., T], *arguments: Any) -> T:
+        """As `get`, of what blocks."""
+        return await self.get(partial(asyncio.to_thread, ask, *arguments))
+
+
+async def first_place(patience: Patience, outbox: Store, name: str, begin: int) -> int:
+    """Where an exporter goes on; a new one begins with the scores that come after it was
+    configured.
+    """
+    place = await patience.ask(outbox.cursor, name)
+    if place is None:
+        await patience.ask(outbox.set_cursor, name, begin)
+    return begin if place is None else place
 
 
 @dataclass(frozen=True, slots=True)

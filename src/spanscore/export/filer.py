@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.export.config import SinkSettings
-from spanscore.export.delivery import Backoff, Surroundings
+from spanscore.export.delivery import Backoff, Patience, Surroundings, first_place
 from spanscore.export.port import (
     FaultError,
     Sink,
@@ -98,7 +98,8 @@ class Filing:
 
     async def run(self, progress: Callable[[], None]) -> None:
         """File until cancelled; `progress` is called whenever something was filed."""
-        self._read = self._done = await self._first_place()
+        patience = Patience(self._complaints, self.around.sleep)
+        self._read = self._done = await first_place(patience, self.outbox, self.name, self._begin)
         self._in_hand = 0
         self._waiting.clear()
         while True:
@@ -129,19 +130,6 @@ class Filing:
     async def close(self) -> None:
         """Close the sink."""
         await self.sink.close()
-
-    async def _first_place(self) -> int:
-        """Where it goes on; a new sink begins with the scores that come after it was configured."""
-        while True:
-            try:
-                place = await asyncio.to_thread(self.outbox.cursor, self.name)
-                if place is None:
-                    await asyncio.to_thread(self.outbox.set_cursor, self.name, self._begin)
-            except (RetryableError, PermanentError) as error:
-                self._complaints.complain(f"{self.name}: waits for the store", str(error))
-                await self.around.sleep(1.0)
-            else:
-                return self._begin if place is None else place
 
     async def _until_something_is_due(self) -> None:
         while self._read >= self._latest:

@@ -7,16 +7,22 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from google.protobuf.message import Message
 
-from spanscore.errors import PermanentError, RetryableError
 from spanscore.export import batches, events
 from spanscore.export.batches import Batch, Batches
 from spanscore.export.config import Config, GrpcConfig, HttpConfig, NetworkConfig
-from spanscore.export.delivery import Delivery, Forwarding, Surroundings, forward_to_all
+from spanscore.export.delivery import (
+    Delivery,
+    Forwarding,
+    Patience,
+    Surroundings,
+    first_place,
+    forward_to_all,
+)
 from spanscore.export.filer import Filing
 from spanscore.export.port import Exporter, Sink
 from spanscore.model.score import Evaluation, Undelivered
@@ -26,35 +32,6 @@ from spanscore.store.locks import Leadership
 from spanscore.store.store import Store
 from spanscore.telemetry import Complaints, Meter, declared
 from spanscore.threads import Turns
-
-T = TypeVar("T")
-
-_NO_STORE = "export waits for the store"
-_WAIT_FOR_REPAIR_S = 60.0
-
-
-class Patience:
-    """`get` gives what the store answers, however long it takes."""
-
-    def __init__(self, complaints: Complaints, sleep: Callable[[float], Awaitable[object]]) -> None:
-        """`sleep` takes seconds."""
-        self._complaints = complaints
-        self._sleep = sleep
-
-    async def get(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """What `ask` gives, once it raises neither RetryableError nor PermanentError."""
-        while True:
-            try:
-                answer = await ask()
-            except (RetryableError, PermanentError) as error:
-                self._complaints.complain(_NO_STORE, str(error), level=logging.ERROR)
-                await self._sleep(
-                    error.retry_after_s if isinstance(error, RetryableError) else _WAIT_FOR_REPAIR_S
-                )
-            else:
-                self._complaints.is_over(_NO_STORE)
-                return answer
-
 
 _BATCH = 64
 
@@ -85,7 +62,7 @@ class Resending:
 
     async def look(self) -> None:
         """Count what is undelivered, and begin to send again what is asked for."""
-        found = await self._patience.get(partial(asyncio.to_thread, self._outbox.undelivered))
+        found = await self._patience.ask(self._outbox.undelivered)
         self.counts = {name: count for name, (count, _) in found.items()}
         for name, (_, is_requested) in found.items():
             if is_requested and name in self._requested:
@@ -112,14 +89,10 @@ class Resending:
             await self._requested[name].wait()
             self._requested[name].clear()
             sent, still = 0, 0
-            while rows := await self._patience.get(
-                partial(asyncio.to_thread, self._outbox.to_send_again, name, _BATCH)
-            ):
+            while rows := await self._patience.ask(self._outbox.to_send_again, name, _BATCH):
                 failed = await again(rows)
                 seqs = [note.seq for note, _, _ in rows]
-                await self._patience.get(
-                    partial(asyncio.to_thread, self._outbox.settle, name, seqs, failed)
-                )
+                await self._patience.ask(self._outbox.settle, name, seqs, failed)
                 sent, still = sent + len(rows) - len(failed), still + len(failed)
             if sent or still:
                 _log.info(
@@ -382,8 +355,7 @@ class Sender:
 
     async def _take_up_news(self) -> None:
         """Send what other servers have put into the outbox, too."""
-        newest = partial(asyncio.to_thread, self._outbox.newest_seq)
-        self._note_latest(await self._patience.get(newest))
+        self._note_latest(await self._patience.ask(self._outbox.newest_seq))
 
     async def _lasting(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do `work`, which ends only by a fault nobody foresaw, from its place in the outbox on,
@@ -397,7 +369,7 @@ class Sender:
             await self._around.sleep(60.0)
 
     async def _export(self, delivery: Delivery) -> None:
-        cursor = await self._first_cursor(delivery.name)
+        cursor = await first_place(self._patience, self._outbox, delivery.name, self._begin)
         counts = events.CumulativeCounts(self._around.clock_ns())
         while True:
             self._cursors[delivery.name] = cursor
@@ -412,7 +384,7 @@ class Sender:
             )
             self._count(delivery.name, batch, lost)
             cursor = batch.last_seq
-            await self._remember(delivery.name, cursor, lost)
+            await self._patience.ask(self._outbox.set_cursor, delivery.name, cursor, lost)
             # Remembered before it is counted: after a crash a batch may be missing from the
             # histogram, but never twice.
             if self._config.emit.metrics and "metrics" in signals:
@@ -423,21 +395,6 @@ class Sender:
                         "metrics", counted, part.headers, at_most_once=True
                     ):
                         counts.add(part.evaluations, now_ns)
-
-    async def _first_cursor(self, name: str) -> int:
-        """Where this exporter goes on; a new one begins with the scores that come after it was
-        configured.
-        """
-        cursor = await self._patience.get(partial(asyncio.to_thread, self._outbox.cursor, name))
-        if cursor is None:
-            cursor = self._begin
-            await self._remember(name, cursor)
-        return cursor
-
-    async def _remember(self, name: str, cursor: int, lost: Sequence[Undelivered] = ()) -> None:
-        await self._patience.get(
-            partial(asyncio.to_thread, self._outbox.set_cursor, name, cursor, lost)
-        )
 
     async def _wait_for_more(self, cursor: int) -> None:
         """Until there are scores after `cursor`, and either a batch full of them or the flush
