@@ -132,10 +132,7 @@ class ActiveRuns(RunContext):
         await self._expire()
         unfinished: list[OpenRun] = await self.ask(self.store.read_runs, RunTables.unfinished)
         if self.store.is_shared:
-            # paused, cancelled or deleted on another server
-            going = {x.id for x in unfinished if x.state not in _ERASES}
-            for run_id in self._active.keys() - going:
-                self.end(run_id)
+            self._end_where_another_server_did(unfinished)
         idle = [x for x in unfinished if x.id not in self._active]
         waiting = [x for x in idle if x.state not in _ERASES]
         self._give_way({x.tenant for x in waiting})
@@ -148,6 +145,12 @@ class ActiveRuns(RunContext):
                 with_scores = _ERASES[run.state]
                 steps = self._delete_steps(run.id, self.ask, with_scores=with_scores)
                 await self._take_up_one(run, steps)
+
+    def _end_where_another_server_did(self, unfinished: Sequence[OpenRun]) -> None:
+        """End the work on runs that were paused, cancelled or deleted on another server."""
+        going = {x.id for x in unfinished if x.state not in _ERASES}
+        for run_id in self._active.keys() - going:
+            self.end(run_id)
 
     def _give_way(self, waiting: Collection[str]) -> None:
         """Where all places are taken and a tenant has none, have one that has several free its
