@@ -180,16 +180,11 @@ class Targeted:
 
     def _of_ids(self, start: int) -> Page:
         ids = list(dict.fromkeys(self.target.trace_ids or self.target.session_ids))
-        some = ids[start : start + _IDS]
-
-        if self.target.trace_ids:
-            read = RunTables.turns
-        else:
-            read = (
-                RunTables.sessions
-                if self.target.scope == "session"
-                else RunTables.turns_of_sessions
-            )
+        some, read = ids[start : start + _IDS], RunTables.turns
+        if self.target.session_ids and self.target.scope == "session":
+            read = RunTables.sessions
+        elif self.target.session_ids:
+            read = RunTables.turns_of_sessions
         found = self.store.read_runs(lambda x: read(x, self.tenant, some))
         end = start + len(some)
         return Page(list(dict.fromkeys(found)), str(end) if end < len(ids) else None)
