@@ -8,9 +8,6 @@ import functools
 import importlib.util
 import logging
 import os
-import sys
-from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from spanscore.errors import ConfigError
@@ -32,22 +29,6 @@ else:
 
     np = _Numpy()
     NDArray = Any
-
-
-def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package whose names are in the modules of `homes`.
-
-    A module is imported when the first of its names is used, in whichever thread that is.
-    """
-
-    def find(name: str) -> Any:
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        item = getattr(import_module(homes[name]), name)
-        setattr(sys.modules[package], name, item)  # found directly from now on
-        return item
-
-    return find
 
 
 _HOW_TO_INSTALL = "pip install 'spanscore[judge]'"
@@ -98,7 +79,6 @@ def load_litellm() -> Any:
 __all__ = [
     "NDArray",
     "has_litellm",
-    "lazy_names",
     "load_litellm",
     "np",
     "require_litellm",
