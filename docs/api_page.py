@@ -107,6 +107,8 @@ def code(module: ModuleType, name: str) -> str:
         return _class(node)
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return "\n".join(_function(x) for x in _with_overloads(home.body, node))
+    if isinstance(node, ast.Assign) and _text(node.value) == f"waiting({name}_async)":
+        return code(module, f"{name}_async").replace(f"async def {name}_async", f"def {name}")
     return _text(node)
 
 

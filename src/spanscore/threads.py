@@ -10,11 +10,12 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
+from functools import partial, wraps
 from typing import Any, Final, Generic, NamedTuple, ParamSpec, Self, TypeVar, overload
 
 ResultT = TypeVar("ResultT")
 FactT = TypeVar("FactT")
+AskedP = ParamSpec("AskedP")
 
 
 class cached_property(Generic[FactT]):  # noqa: N801 - it is used as a decorator
@@ -102,6 +103,17 @@ def waited_for(work: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
     return _in_a_thread(work)
 
 
+def waiting(function: Callable[AskedP, Coroutine[Any, Any, ResultT]]) -> Callable[AskedP, ResultT]:
+    """A coroutine function for callers who wait for it; its name is without `_async`."""
+
+    @wraps(function)
+    def calling(*args: AskedP.args, **kwargs: AskedP.kwargs) -> ResultT:
+        return waited_for(lambda: function(*args, **kwargs))
+
+    calling.__name__ = function.__name__.removesuffix("_async")
+    return calling
+
+
 def _in_a_thread(work: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
     """As `waited_for`; an interrupt of the waiting thread, as a notebook's stop button is, ends the
     work as well.
@@ -135,7 +147,6 @@ def _in_a_thread(work: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
 
 
 AnswerT = TypeVar("AnswerT")
-AskedP = ParamSpec("AskedP")
 
 
 class Turns:

@@ -153,5 +153,5 @@ def test_of_too_many_spans_the_rest_is_counted(captures, tracer, monkeypatch):
 
 def test_a_span_without_ids_disturbs_nothing(captures):
     with captures.running() as capture:
-        captures.ended(ReadableSpan("no context"))
+        captures.on_end(ReadableSpan("no context"))
     assert names(capture) == []

@@ -14,7 +14,7 @@ CREDENTIALS = {"user": "me", "password": "secret"}
 
 
 @pytest.fixture
-def ask(backend):
+def ask(backend, monkeypatch):
     """Call it to GET from a backend that answers with these statuses in turn; gives the answer and
     the waits.
     """
@@ -37,11 +37,12 @@ def ask(backend):
                 chance=lambda: 0.5,
             )
             try:
-                return await http.get("/x", {"a": "1"}, max_bytes=max_bytes)
+                return await http.get("/x", {"a": "1"})
             finally:
                 await http.close()
 
         backend.answer = answer
+        monkeypatch.setattr("spanscore.sources.http.MAX_TRACE_BYTES", max_bytes)
         return asyncio.run(run()), waits
 
     return asked

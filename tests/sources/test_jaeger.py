@@ -180,7 +180,7 @@ def test_of_a_larger_trace_the_first_spans_are_read(backend, jaeger, make_span, 
 def test_of_a_longer_answer_the_beginning_is_read(
     backend, jaeger, make_span, read, monkeypatch, v3
 ):
-    monkeypatch.setattr(source, "MAX_TRACE_BYTES", 20_000)
+    monkeypatch.setattr("spanscore.sources.http.MAX_TRACE_BYTES", 20_000)
     jaeger([make_span(1, x) for x in range(1, 1000)], v3=v3)
     [found] = read(f"jaeger://127.0.0.1:{backend.port}?trace_id=1")
     assert 10 < len(found.spans) < 200

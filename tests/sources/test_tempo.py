@@ -121,7 +121,7 @@ def test_a_trace_that_tempo_calls_partial_is_truncated(backend, tempo, make_span
 def test_of_a_longer_answer_the_beginning_is_read_as_json(
     backend, tempo, make_span, read, monkeypatch
 ):
-    monkeypatch.setattr(source, "MAX_TRACE_BYTES", 20_000)
+    monkeypatch.setattr("spanscore.sources.http.MAX_TRACE_BYTES", 20_000)
     tempo([make_span(1, x) for x in range(1, 1000)])
     [found] = read(f"tempo://127.0.0.1:{backend.port}?trace_id=1")
     assert 10 < len(found.spans) < 200

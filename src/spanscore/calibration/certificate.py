@@ -76,9 +76,8 @@ class Certificate:
         """What `to_json` gave; None of None."""
         if data is None:
             return None
-        inputs = data["inputs"] and Inputs(
-            tuple(data["inputs"]["limits"]), data["inputs"]["counts"]
-        )
+        given = data["inputs"]
+        inputs = given and Inputs(tuple(given["limits"]), given["counts"])
         table, effects = Confusion(**data["confusion"]), tuple(data["design_effects"])
         return cls(**{**data, "confusion": table, "design_effects": effects, "inputs": inputs})
 

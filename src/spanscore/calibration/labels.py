@@ -63,9 +63,7 @@ def read_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
     Empty cells are left out. Raises InputError where there is no row, or one is broken.
     """
-    return _rows(
-        path, ("label", "value", "score"), ("trace_id", "session_id", "metric", "label", "value")
-    )
+    return _rows(path, ("label", "value", "score"), (*_KEYS[:4], "value"))
 
 
 def _rows(
@@ -86,11 +84,9 @@ def _rows(
         raise InputError(f"{path}: the file is empty; {_HOW}")
     if text.lstrip().startswith("["):
         raise InputError(f"{path}:1: a JSON array; write one JSON object a line")
-    return (
-        _json_lines(path, text)
-        if text.lstrip().startswith("{")
-        else _table(path, text, needed, columns)
-    )
+    if text.lstrip().startswith("{"):
+        return _json_lines(path, text)
+    return _table(path, text, needed, columns)
 
 
 def label_of(
@@ -106,24 +102,12 @@ def label_of(
     value, is_grade = None if passed is None else float(passed), False
     if score.value is not None and pass_from is not None:
         value = float(reaches(score.value, pass_from))
-    elif (
-        score.value is not None
-        and passed is None
-        and score.metric == metric
-        and score.scale is not None
-    ):
+    elif passed is None and score.metric == metric and score.scale is not None:
         value, is_grade = score.value, True
     if value is None:
         return None
-    return Label(
-        score.subject_id,
-        score.scope == "session",
-        metric,
-        value,
-        by.author or by.name,
-        number,
-        is_grade,
-    )
+    is_session, who = score.scope == "session", by.author or by.name
+    return Label(score.subject_id, is_session, metric, value, who, number, is_grade)
 
 
 def _decoded(content: bytes) -> str:
@@ -162,11 +146,8 @@ def _table(
                 f"{path}:1: no column {' or '.join(needed)}; columns are {', '.join(columns)}"
             )
         for row in rows:
-            if fields := {
-                key: value
-                for key, x in zip(headings, row, strict=False)
-                if key and (value := x.strip())
-            }:
+            cells = zip(headings, map(str.strip, row), strict=False)
+            if fields := {key: value for key, value in cells if key and value}:
                 yield rows.line_num, _numbers(fields)
     except csv.Error as error:
         raise InputError(f"{path}:{rows.line_num}: not CSV ({error})") from None
@@ -186,23 +167,15 @@ def _label(path: Path, number: int, fields: Mapping[str, Any], metric: str | Non
             " none"
         )
     value, is_grade = _value(where, fields)
-    annotator = str(fields.get("annotator") or "").strip()
-    return Label(
-        trace.lower() or session,
-        not trace,
-        named or metric or "",
-        value,
-        annotator,
-        number,
-        is_grade,
-    )
+    who = str(fields.get("annotator") or "").strip()
+    of, subject = named or metric or "", trace.lower() or session
+    return Label(subject, not trace, of, value, who, number, is_grade)
 
 
 def _value(where: str, fields: Mapping[str, Any]) -> tuple[float, bool]:
     """What the label says, and whether that is a grade."""
-    label, score = (
-        None if fields.get(key) == "" else fields.get(key) for key in ("label", "score")
-    )
+    given = {key: x for key, x in fields.items() if x != ""}
+    label, score = given.get("label"), given.get("score")
     if label is None and score is None:
         raise InputError(f"{where}: no label and no score; {_HOW}")
     if label is None:
@@ -304,23 +277,13 @@ class Matched:
         scored = (*(x.verdict for x in self.pairs), *self.others)
         sessions = {name: x.session_id for x in scored if not x.is_session for name in x.names}
         found = []
-        busiest = sorted(self.annotators, key=lambda name: (-len(self.annotators[name]), name))[
-            :_MAX_ANNOTATORS
-        ]
-        for one, other in combinations(sorted(busiest), 2):
+        by_labels = sorted(self.annotators, key=lambda name: (-len(self.annotators[name]), name))
+        for one, other in combinations(sorted(by_labels[:_MAX_ANNOTATORS]), 2):
             a, b = self.annotators[one], self.annotators[other]
             if both := sorted(a.keys() & b.keys()):
-                clusters = [sessions.get(x) or x for x in both]
-                repeat = len(set(clusters)) < len(clusters)
-                found.append(
-                    (
-                        one,
-                        other,
-                        [a[x] for x in both],
-                        [b[x] for x in both],
-                        clusters if repeat else None,
-                    )
-                )
+                named = [sessions.get(x) or x for x in both]
+                clusters = named if len(set(named)) < len(named) else None
+                found.append((one, other, [a[x] for x in both], [b[x] for x in both], clusters))
         return found
 
 
@@ -351,9 +314,8 @@ def match(
         everything = dict.fromkeys(x for scored in of_metric[metric].values() for x in scored)
         for judge in dict.fromkeys(x.judge for x in everything):
             by_name = {key: x[0] for key, x in of_metric[metric].items() if x[0].judge == judge}
-            found.append(
-                _matched(path, judge, own, by_name, [x for x in everything if x.judge == judge])
-            )
+            of_judge = [x for x in everything if x.judge == judge]
+            found.append(_matched(path, judge, own, by_name, of_judge))
     return found
 
 
@@ -388,11 +350,8 @@ def _why_ambiguous(scored: Sequence[Verdict]) -> str:
             "it holds several turns; name the turn by its agent trace id, and give the telemetry to"
             " score"
         )
-    how = (
-        "by several judges"
-        if len({x.judge for x in scored}) > 1
-        else "in several runs, or for several cases"
-    )
+    of_judges = len({x.judge for x in scored}) > 1
+    how = "by several judges" if of_judges else "in several runs, or for several cases"
     return f"{how}; give scores of which one is of it"
 
 
@@ -436,17 +395,10 @@ def _matched(
             pairs.append(Pair(mean if is_graded else float(majority), majority, verdicts[key]))
     paired = {x.verdict.unit for x in pairs}
     others = [x for x in everything if x.unit not in paired and x.passed is not None]
-    return Matched(
-        judge, pairs, others, is_graded, tied, unscored, _passes_by_annotator(labels, judge)
-    )
-
-
-def _passes_by_annotator(labels: Sequence[Label], judge: Judge) -> dict[str, dict[str, bool]]:
-    """By the annotator's name whether each subject passes."""
     people: defaultdict[str, dict[str, bool]] = defaultdict(dict)
     for label in labels:
         people[label.annotator or "unnamed"][label.subject] = _passes(label, judge)
-    return people
+    return Matched(judge, pairs, others, is_graded, tied, unscored, people)
 
 
 def _require_threshold(path: Path, judge: Judge, labels: Sequence[Label]) -> None:
@@ -459,8 +411,6 @@ def _require_threshold(path: Path, judge: Judge, labels: Sequence[Label]) -> Non
 
 
 def _passes(label: Label, judge: Judge) -> bool:
-    return (
-        reaches(label.value, judge[6])
-        if label.is_grade and judge[6] is not None
-        else label.value == 1
-    )
+    if label.is_grade and judge[6] is not None:
+        return reaches(label.value, judge[6])
+    return label.value == 1

@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from spanscore.calibration.certificate import Certificate
 from spanscore.calibration.labels import Matched, Pair
@@ -41,6 +42,7 @@ from spanscore.stats import (
 _SCHEMA = "spanscore.calibration/1"
 _MAX_UNITS = 100_000
 _Found = TypeVar("_Found")
+_Asked: TypeAlias = tuple[str, Callable[[], Estimate]]
 _JUDGE = ("metric", "name", "version", "model", "prompt_hash", "embedding", "threshold")
 
 
@@ -74,14 +76,12 @@ class Calibration:
 
     def to_json(self) -> dict[str, Any]:
         """As it is stored."""
-        counts = {name: getattr(self.confusion, name) for name in Confusion.__dataclass_fields__}
-        judge = dict(zip(_JUDGE, self.judge, strict=True))
         labels = {"passing": [x for x, passes in self.labelled.items() if passes]}
         labels["failing"] = [x for x, passes in self.labelled.items() if not passes]
         return {
             "schema": _SCHEMA,
-            "judge": judge,
-            "confusion": counts,
+            "judge": dict(zip(_JUDGE, self.judge, strict=True)),
+            "confusion": asdict(self.confusion),
             "design_effects": list(self.design_effects),
             "made_at_ns": self.made_at_ns,
             **labels,
@@ -98,15 +98,9 @@ class Calibration:
         labelled = dict.fromkeys(data["passing"], True) | dict.fromkeys(data["failing"], False)
         effects = tuple(data.get("design_effects", (1.0, 1.0)))
         table, certificate = Confusion(**data["confusion"]), data.get("certificate")
-        return cls(
-            judge,
-            table,
-            data["made_at_ns"],
-            labelled,
-            effects,
-            Certificate.from_json(certificate),
-            tuple(data.get("used", ())),
-        )
+        made_at_ns, used = data["made_at_ns"], tuple(data.get("used", ()))
+        own = Certificate.from_json(certificate)
+        return cls(judge, table, made_at_ns, labelled, effects, own, used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,51 +161,33 @@ def measures(matched: Matched, level: float) -> list[Measure]:
     """Everything that the labels show about the judge, and the pass rates with them, in the order
     to print it.
     """
-    labels, scores = [x.passes for x in matched.pairs], [x.verdict.value for x in matched.pairs]
-    verdicts = [bool(x.verdict.passed) for x in matched.pairs]
-    clusters = clusters_of([x.verdict for x in matched.pairs])
-    measures: list[tuple[str, Callable[[], Estimate]]] = [
-        ("agreement", lambda: _share(matched, lambda _: True, "there are no labels", level)),
-        (
-            "Cohen's kappa",
-            _unweighted(matched, lambda: kappa(labels, verdicts, level=level, clusters=clusters)),
-        ),
-        ("sensitivity", lambda: _share(matched, lambda x: x.passes, "no label says pass", level)),
-        (
-            "specificity",
-            lambda: _share(matched, lambda x: not x.passes, "no label says fail", level),
-        ),
-        (
-            "precision",
-            lambda: _share(
-                matched, lambda x: bool(x.verdict.passed), "the judge passed nothing", level
-            ),
-        ),
-    ]
-    if len({x.verdict.value for x in matched.pairs} | {x.value for x in matched.others}) > 2:
-        best = partial(
-            best_threshold, labels, scores, level=level, bounds=_bounds(matched), clusters=clusters
-        )
-        measures += [
-            (
-                "AUC",
-                _unweighted(matched, lambda: auc(labels, scores, level=level, clusters=clusters)),
-            ),
-            ("best threshold", _unweighted(matched, best)),
-            ("threshold of most agreement", _unweighted(matched, partial(best, by="agreement"))),
-        ]
-    measures += list(_rates(matched, level))
-    for one, other, a, b, of_each in matched.annotator_pairs():
-        measures.append(
-            (
-                f"agreement of {one} and {other}",
-                partial(agreement, a, b, level=level, clusters=of_each),
-            )
-        )
-        measures.append(
-            (f"kappa of {one} and {other}", partial(kappa, a, b, level=level, clusters=of_each))
-        )
-    return [_measured(name, ask) for name, ask in measures]
+    asked = (*_agreement(matched, level), *_rates(matched, level), *_annotators(matched, level))
+    return [_measured(name, ask) for name, ask in asked]
+
+
+def _agreement(matched: Matched, level: float) -> Iterator[_Asked]:
+    """How the judge agrees with people."""
+    verdicts = [x.verdict for x in matched.pairs]
+    labels, scores = [x.passes for x in matched.pairs], [x.value for x in verdicts]
+    passed, share = [bool(x.passed) for x in verdicts], partial(_share, matched, level)
+    given: dict[str, Any] = {"level": level, "clusters": clusters_of(verdicts)}
+    yield "agreement", partial(share, lambda _: True, "there are no labels")
+    yield "Cohen's kappa", _unweighted(matched, partial(kappa, labels, passed, **given))
+    yield "sensitivity", partial(share, lambda x: x.passes, "no label says pass")
+    yield "specificity", partial(share, lambda x: not x.passes, "no label says fail")
+    yield "precision", partial(share, lambda x: bool(x.verdict.passed), "the judge passed nothing")
+    if len({*scores, *(x.value for x in matched.others)}) > 2:
+        best = partial(best_threshold, labels, scores, bounds=_bounds(matched), **given)
+        yield "AUC", _unweighted(matched, partial(auc, labels, scores, **given))
+        yield "best threshold", _unweighted(matched, best)
+        yield "threshold of most agreement", _unweighted(matched, partial(best, by="agreement"))
+
+
+def _annotators(matched: Matched, level: float) -> Iterator[_Asked]:
+    """How people agree with each other."""
+    for one, other, a, b, clusters in matched.annotator_pairs():
+        for name, of in (("agreement", agreement), ("kappa", kappa)):
+            yield f"{name} of {one} and {other}", partial(of, a, b, level=level, clusters=clusters)
 
 
 def unsure(matched: Matched, level: float, most_wrong: float) -> Unsure:
@@ -223,18 +199,17 @@ def unsure(matched: Matched, level: float, most_wrong: float) -> Unsure:
         raise NotEstimableError("the judge has no threshold")
     threshold, verdicts = matched.judge[-1], [x.verdict for x in matched.pairs]
 
-    def found() -> Unsure:
-        return unsure_scores(
-            [x.passes for x in matched.pairs],
-            [x.value for x in verdicts],
-            threshold=threshold,
-            bounds=_bounds(matched),
-            most_wrong=most_wrong,
-            level=level,
-            clusters=clusters_of(verdicts),
-        )
-
-    return _unweighted(matched, found)()
+    ask = partial(
+        unsure_scores,
+        [x.passes for x in matched.pairs],
+        [x.value for x in verdicts],
+        threshold=threshold,
+        bounds=_bounds(matched),
+        most_wrong=most_wrong,
+        level=level,
+        clusters=clusters_of(verdicts),
+    )
+    return _unweighted(matched, ask)()
 
 
 def _unweighted(matched: Matched, ask: Callable[[], _Found]) -> Callable[[], _Found]:
@@ -251,7 +226,7 @@ def _unweighted(matched: Matched, ask: Callable[[], _Found]) -> Callable[[], _Fo
 
 
 def _share(
-    matched: Matched, is_of: Callable[[Pair], bool], why_none: str, level: float
+    matched: Matched, level: float, is_of: Callable[[Pair], bool], why_none: str
 ) -> Estimate:
     """The share on which the judge is right, of the pairs that are meant."""
     own = [x for x in matched.pairs if is_of(x)]
@@ -291,7 +266,7 @@ def _design_effects(matched: Matched) -> tuple[float, float]:
     return effects[0], effects[1]
 
 
-def _rates(matched: Matched, level: float) -> Iterator[tuple[str, Callable[[], Estimate]]]:
+def _rates(matched: Matched, level: float) -> Iterator[_Asked]:
     """The pass rate by people, by the judge, and by both together."""
     labelled, others = [x.verdict for x in matched.pairs], list(matched.others)
     labels, table = [float(x.passes) for x in matched.pairs], _weighed(matched)
@@ -303,43 +278,34 @@ def _rates(matched: Matched, level: float) -> Iterator[tuple[str, Callable[[], E
             "pass rate corrected, unlabelled",
             lambda: corrected_rate(*counted(others), table, level=level, design_effects=effects),
         )
-    yield (
-        "pass rate prediction-powered, all",
-        _unweighted(
-            matched, lambda: _powered(matched, labels, passing(labelled), passing(others), level)
-        ),
-    )
+    powered = partial(_powered, labelled, others, level)
+    rate = partial(powered, labels, passing(labelled), passing(others))
+    yield "pass rate prediction-powered, all", _unweighted(matched, rate)
     if matched.is_graded:
         grades, scores = [x.label for x in matched.pairs], [x.value for x in labelled]
         rest, bounds, clusters = [x.value for x in others], _bounds(matched), clusters_of(labelled)
-        yield (
-            "grade, judge less people",
-            _unweighted(
-                matched,
-                lambda: paired_difference(
-                    grades, scores, level=level, bounds=bounds, clusters=clusters
-                ),
-            ),
+        less = partial(
+            paired_difference, grades, scores, level=level, bounds=bounds, clusters=clusters
         )
-        yield (
-            "mean grade prediction-powered, all",
-            _unweighted(matched, lambda: _powered(matched, grades, scores, rest, level, bounds)),
-        )
+        yield "grade, judge less people", _unweighted(matched, less)
+        mean = partial(powered, grades, scores, rest, bounds)
+        yield "mean grade prediction-powered, all", _unweighted(matched, mean)
 
 
 def _powered(
-    matched: Matched,
+    labelled: Sequence[Verdict],
+    rest: Sequence[Verdict],
+    level: float,
     labels: Sequence[float],
     scores: Sequence[float],
     others: Sequence[float],
-    level: float,
     bounds: tuple[float, float] = (0, 1),
 ) -> Estimate:
     """The prediction-powered mean, clustered by sessions.
 
     The labels must be drawn as the others were.
     """
-    clusters, n = clusters_of([*(x.verdict for x in matched.pairs), *matched.others]), len(labels)
+    clusters, n = clusters_of([*labelled, *rest]), len(labels)
     of_each = (clusters[:n], clusters[n:]) if clusters else None
     return prediction_powered_mean(
         labels, scores, others, level=level, clusters=of_each, bounds=bounds
@@ -395,13 +361,10 @@ def growth(matched: Matched, given_ns: Mapping[str, int], level: float) -> list[
     count = min(_MAX_POINTS, len(order))
     found = []
     for n in sorted({round(len(order) * step / count) for step in range(1, count + 1)}):
-        first = replace(
-            matched, pairs=[matched.pairs[x] for x in order[:n]], others=(), annotators={}
-        )
-        by_name = {x.name: x for x in measures(first, level)}
-        found.append(
-            Point(labelled_ns(order[n - 1]), n, by_name["agreement"], by_name["Cohen's kappa"])
-        )
+        pairs = [matched.pairs[x] for x in order[:n]]
+        first = replace(matched, pairs=pairs, others=(), annotators={})
+        of_judge, its_kappa = (_measured(*x) for x in islice(_agreement(first, level), 2))
+        found.append(Point(labelled_ns(order[n - 1]), n, of_judge, its_kappa))
     return found
 
 
@@ -421,13 +384,9 @@ class PassRate:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON has it."""
-        corrected = None if self.corrected is None else self.corrected.to_json()
-        return {
-            "metric": self.metric,
-            "judged": self.judged.to_json(),
-            "corrected": corrected,
-            "note": self.note,
-        }
+        corrected = self.corrected and self.corrected.to_json()
+        rates = {"judged": self.judged.to_json(), "corrected": corrected}
+        return {"metric": self.metric, **rates, "note": self.note}
 
 
 def pass_rates(
@@ -450,17 +409,14 @@ def _pass_rate(
     judged = estimated(passing(verdicts), verdicts, level)
     of_metric = [x for x in calibrations if x.judge[0] == judge[0]]
     found = next((x for x in of_metric if x.judge == judge), None)
-    if found is None:
-        return PassRate(judge[0], judged, None, _not_applied(judge, of_metric))
-    try:
-        corrected, on = _corrected(judged, verdicts, found, level)
-    except NotEstimableError as reason:
-        return PassRate(
-            judge[0], judged, None, f"not corrected by the {_described(found)}: {reason}"
-        )
-    return PassRate(
-        judge[0], judged, corrected, f"{on}; {corrected.note}" if corrected.note else on
-    )
+    corrected, note = None, _not_applied(judge, of_metric)
+    if found is not None:
+        try:
+            corrected, note = _corrected(judged, verdicts, found, level)
+            note += f"; {corrected.note}" if corrected.note else ""
+        except NotEstimableError as reason:
+            note = f"not corrected by the {_described(found)}: {reason}"
+    return PassRate(judge[0], judged, corrected, note)
 
 
 def _corrected(
@@ -474,14 +430,8 @@ def _corrected(
     among = [x for x in verdicts if x.unit in found.labelled]
     if 2 * len(among) >= len(found.labelled) and len(among) > 1 and weights_of(verdicts) is None:
         rest = [x for x in verdicts if x.unit not in found.labelled]
-        clusters = clusters_of([*among, *rest])
-        powered = prediction_powered_mean(
-            [float(found.labelled[x.unit]) for x in among],
-            passing(among),
-            passing(rest),
-            level=level,
-            clusters=(clusters[: len(among)], clusters[len(among) :]) if clusters else None,
-        )
+        labels = [float(found.labelled[x.unit]) for x in among]
+        powered = _powered(among, rest, level, labels, passing(among), passing(rest))
         return powered, f"{_described(found)}, {len(among)} of them of these; prediction-powered"
     corrected = corrected_rate(
         *counted(verdicts), found.confusion, level=level, design_effects=found.design_effects
@@ -490,10 +440,8 @@ def _corrected(
 
 
 def _described(found: Calibration) -> str:
-    return (
-        f"calibration of {found.date}, {found.confusion.n:.0f}"
-        f" label{'s' * (found.confusion.n != 1)}"
-    )
+    n = found.confusion.n
+    return f"calibration of {found.date}, {n:.0f} label{'s' * (n != 1)}"
 
 
 def _not_applied(judge: Judge, of_metric: Sequence[Calibration]) -> str:

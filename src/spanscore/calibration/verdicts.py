@@ -53,11 +53,9 @@ class Verdict:
     @property
     def unit(self) -> str:
         """What was scored, the same in all files and runs: several turns can share a trace."""
-        return (
-            f"session {self.session_id}"
-            if self.is_session
-            else f"trace {self.trace_id}/{self.span_id}"
-        )
+        if self.is_session:
+            return f"session {self.session_id}"
+        return f"trace {self.trace_id}/{self.span_id}"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,14 +93,7 @@ class Verdict:
         low, high = (_number(x) for x in score["scale"])
         if not low < high:
             raise ValueError(f"the scale {low:g}..{high:g} has no width")
-        named = (
-            score["metric"],
-            by["name"],
-            by["version"],
-            by["model"],
-            by["prompt_hash"],
-            by["embedding"],
-        )
+        facts = (by[x] for x in ("name", "version", "model", "prompt_hash", "embedding"))
         share = _number(score.get("sampling") or 1.0)
         if not 0 < share <= 1:
             raise ValueError(f"sampling {share:g} is no share above 0, up to 1")
@@ -110,7 +101,7 @@ class Verdict:
         if passed is None and threshold is not None:
             passed = reaches(value, _number(threshold))
         return cls(
-            judge=(*named, None if threshold is None else _number(threshold)),
+            judge=(score["metric"], *facts, None if threshold is None else _number(threshold)),
             trace_id=str(score["trace_id"]),
             session_id=score["session_id"],
             is_session=score["scope"] == "session",
@@ -139,10 +130,7 @@ def clusters_of(verdicts: Sequence[Verdict]) -> list[str] | None:
     sessions = [x.session_id for x in verdicts if x.session_id is not None and not x.is_session]
     if len(set(sessions)) == len(sessions):
         return None
-    return [
-        x.unit if x.session_id is None or x.is_session else f"session {x.session_id}"
-        for x in verdicts
-    ]
+    return [x.unit if x.session_id is None else f"session {x.session_id}" for x in verdicts]
 
 
 def weights_of(verdicts: Sequence[Verdict]) -> list[float] | None:
@@ -160,13 +148,8 @@ def estimated(
     """The mean of what `verdicts` have as `values`, weighted by their shares, clustered by their
     sessions.
     """
-    return mean(
-        values,
-        level=level,
-        weights=weights_of(verdicts),
-        clusters=clusters_of(verdicts),
-        bounds=bounds,
-    )
+    weights, clusters = weights_of(verdicts), clusters_of(verdicts)
+    return mean(values, level=level, weights=weights, clusters=clusters, bounds=bounds)
 
 
 def passing(verdicts: Sequence[Verdict]) -> list[float]:

@@ -9,7 +9,7 @@ from spanscore.judge.passages import MAX_TURNS, Numbers, Step, ordered
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, ModelCall, RequestedCall, ToolCall
 from spanscore.report import rows
-from spanscore.report.results import Case, Joined, Scored, Trial, as_json, figure, join
+from spanscore.report.results import Case, Joined, Scored, Trial, as_json, join, shown
 from spanscore.report.rows import Turn
 from spanscore.report.texts import Texts
 
@@ -87,33 +87,24 @@ def linked(
     return [x for x in parts if x]
 
 
-def finding_places(
+def findings(
     metric: str, metadata: Mapping[str, Any], resolve: Resolve
-) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The calls that a check's findings, or a judge's verdicts of single calls, name, each with
-    what it says of it.
+) -> Iterator[dict[str, Any]]:
+    """What a check's findings, or a judge's verdicts of single calls, say beside those calls: the
+    place, the metric, whether it speaks against the call, and the text.
     """
     for name, word in (("findings", "call"), ("verdicts", "step")):
-        items = metadata.get(name)
-        for item in items if isinstance(items, Sequence) and not isinstance(items, str) else ():
-            if not isinstance(item, Mapping) or not isinstance(item.get("call"), int):
-                continue
-            place = resolve(word, item["call"])
+        for item in _listed(metadata.get(name)):
+            call = item.get("call") if isinstance(item, Mapping) else None
+            place = resolve(word, call) if isinstance(call, int) else None
             if place is not None:
-                yield place, _explained(metric, item)
-
-
-def _explained(metric: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    """A note beside a call: the metric, whether it speaks against the call, and the text."""
-    is_fine = item.get("verdict") == "yes"
-    text = str(item.get("text") or item.get("reason") or "")
-    argument = item.get("argument")
-    return {
-        "metric": metric,
-        "ok": is_fine,
-        "text": text,
-        **({"argument": str(argument)} if argument else {}),
-    }
+                yield {
+                    **place.to_json(),
+                    "metric": metric,
+                    "ok": item.get("verdict") == "yes",
+                    "text": str(item.get("text") or item.get("reason") or ""),
+                    **({"argument": str(x)} if (x := item.get("argument")) else {}),
+                }
 
 
 def _placed(
@@ -162,6 +153,9 @@ MAX_STEPS = 4_000
 _MAX_CHARS = 1_500_000
 _MAX_TOOLS, _MAX_HISTORY, _MAX_DOCUMENTS = 500, 500, 200
 _SHOWN_ELSEWHERE = {"threshold", "success"}
+_TEXTS = ("args", "result", "error", "text", "reasoning")
+_BARE = ("n", "kind", "name", "at", "took")
+_BY = ("kind", "name", "version", "model", "embedding")
 _MS = 1e6
 
 
@@ -180,9 +174,8 @@ class Numbered:
         """
         steps = tuple(ordered(trace, numbers or Numbers()))
         of_number = {x.number: row for row, x in enumerate(steps) if x.number}
-        return cls(
-            steps, of_number, {x.place: row for row, x in enumerate(steps) if x.kind == "tool"}
-        )
+        of_call = {x.place: row for row, x in enumerate(steps) if x.kind == "tool"}
+        return cls(steps, of_number, of_call)
 
     def resolve(self, word: str, number: int) -> Place | None:
         """The row of a step by the judge's number, or of a tool call by its place from 1 on."""
@@ -198,11 +191,9 @@ def turn_details(trace: AgentTrace, scores: Sequence[Scored], texts: Texts) -> d
     numbered = Numbered.of(trace)
     texts = texts.within(_MAX_CHARS, 2 * len(numbered.steps) + 2 * len(trace.history or ()) + 10)
     rows = [_row(trace, x, texts) for x in numbered.steps]
-    texts_shown = [
-        *_texts_of(rows),
-        texts.text(trace.user_input) or "",
-        texts.text(trace.final_output) or "",
-    ]
+    said = [texts.text(x) or "" for x in (trace.user_input, trace.final_output)]
+    texts_shown = [*(row[x] for row in rows for x in _TEXTS if x in row), *said]
+    trial = trace.trial
     found = {
         "id": trace.id,
         "traces": list(trace.trace_ids),
@@ -228,9 +219,7 @@ def turn_details(trace: AgentTrace, scores: Sequence[Scored], texts: Texts) -> d
         "dialects": list(trace.dialects),
         "unread": trace.unread_spans,
         "calls": None if trace.tool_calls is None else len(trace.tool_calls),
-        "trial": None
-        if trace.trial is None
-        else [trace.trial.suite, trace.trial.run, trace.trial.case],
+        "trial": None if trial is None else [trial.suite, trial.run, trial.case],
         "steps": _shortened(rows),
         "scores": [score(x, numbered.resolve, texts, texts_shown) for x in scores],
     }
@@ -249,8 +238,14 @@ def score(
     facts = {name: value for name, value in metadata.items() if name not in _SHOWN_ELSEWHERE}
     evidence = Evidence()  # which the next three add to, in the order in which it is shown
     reason = linked(texts.text(str(data.get("reason") or "")) or "", resolve, evidence)
-    spoken = _prose(facts, resolve, texts, evidence)
-    notes = _notes(scored.metric, metadata, resolve, texts, evidence)
+    spoken = {
+        name: linked(texts.text(value) or "", resolve, evidence, has_quotes=False)
+        for name, value in facts.items()
+        if isinstance(value, str) and name != "user_input"
+    }
+    notes = list(_notes(scored.metric, metadata, resolve, texts, evidence))
+    quotes = list(evidence.quotes) if texts_shown is None else quotes_in(evidence, texts_shown)
+    revision = data.get("revision") or 1
     found = {
         "metric": scored.metric,
         "source": scored.source,
@@ -265,59 +260,25 @@ def score(
         "error": (data.get("error") or {}).get("type"),
         "reason": reason,
         "spoken": spoken,
-        "facts": {
-            name: texts.value(value) for name, value in facts.items() if not isinstance(value, str)
-        },
+        "facts": {k: texts.value(x) for k, x in facts.items() if not isinstance(x, str)},
         "places": [place.to_json() for place in evidence.places],
         "notes": notes,
-        "quotes": _quotes(evidence, texts_shown),
-        "by": _by(evaluator),
+        "quotes": quotes,
+        "by": {name: evaluator[name] for name in _BY if evaluator.get(name)},
         "cost": (data.get("usage") or {}).get("cost_usd"),
-        "revision": _revision(data),
+        "revision": revision if revision > 1 else None,
     }
     return {name: value for name, value in found.items() if value not in (None, [], {})}
 
 
-def _prose(
-    facts: Mapping[str, Any], resolve: Any, texts: Texts, evidence: Evidence
-) -> dict[str, Any]:
-    """The texts among a score's facts, in parts."""
-    return {
-        name: linked(texts.text(value) or "", resolve, evidence, has_quotes=False)
-        for name, value in facts.items()
-        if isinstance(value, str) and name != "user_input"
-    }
-
-
 def _notes(
     metric: str, metadata: Mapping[str, Any], resolve: Any, texts: Texts, evidence: Evidence
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     """What a check found at places of the turn."""
-    notes: list[dict[str, Any]] = []
-    for place, finding in finding_places(metric, metadata, resolve):
-        note = {**place.to_json(), **finding}
-        note["text"] = texts.text(note["text"])
-        linked(note["text"], resolve, evidence)
-        notes.append(note)
-    return notes
-
-
-def _quotes(evidence: Evidence, texts_shown: Sequence[str] | None) -> list[Any]:
-    if texts_shown is None:
-        return list(evidence.quotes)
-    return quotes_in(evidence, texts_shown)
-
-
-def _by(evaluator: Mapping[str, Any]) -> dict[str, Any]:
-    """What gave a score."""
-    names = ("kind", "name", "version", "model", "embedding")
-    return {name: evaluator[name] for name in names if evaluator.get(name)}
-
-
-def _revision(data: Mapping[str, Any]) -> int | None:
-    """The revision of a score, if it is not the first."""
-    revision = data.get("revision") or 1
-    return revision if revision > 1 else None
+    for finding in findings(metric, metadata, resolve):
+        text = texts.text(finding["text"]) or ""
+        linked(text, resolve, evidence)
+        yield {**finding, "text": text}
 
 
 def _row(trace: AgentTrace, step: Step, texts: Texts) -> dict[str, Any]:
@@ -353,6 +314,7 @@ def _called(call: ToolCall, agent: str | None, texts: Texts) -> dict[str, Any]:
 
 def _answered(call: ModelCall, trace: AgentTrace, texts: Texts) -> dict[str, Any]:
     is_final = call.text is not None and call.text == trace.final_output
+    tokens = [call.input_tokens, call.output_tokens]
     return {
         "kind": "model",
         "name": _line(call.model, texts) or "model",
@@ -361,9 +323,7 @@ def _answered(call: ModelCall, trace: AgentTrace, texts: Texts) -> dict[str, Any
         "final": is_final or None,
         "reasoning": texts.text(call.reasoning),
         "asked": [_requested(x, texts) for x in call.tool_calls[:50]],
-        "tokens": [call.input_tokens, call.output_tokens]
-        if call.input_tokens or call.output_tokens
-        else None,
+        "tokens": tokens if any(tokens) else None,
         "span": call.span_id,
         "times": (call.started_ns, call.ended_ns),
     }
@@ -385,18 +345,8 @@ def _shortened(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     half = MAX_STEPS // 2
     if len(rows) <= MAX_STEPS:
         return rows
-    bare = [
-        {name: x[name] for name in ("n", "kind", "name", "at", "took") if name in x}
-        for x in rows[half:-half]
-    ]
+    bare = ({name: x[name] for name in _BARE if name in x} for x in rows[half:-half])
     return [*rows[:half], *({**x, "bare": True} for x in bare), *rows[-half:]]
-
-
-def _texts_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for row in rows:
-        yield from (
-            row[name] for name in ("args", "result", "error", "text", "reasoning") if name in row
-        )
 
 
 def _tools(trace: AgentTrace, texts: Texts) -> list[dict[str, Any]] | None:
@@ -463,7 +413,7 @@ def case(
         "status": found.status,
         "reasons": [texts.text(x) for x in found.reasons[:_MAX_REASONS]],
         "detail": texts.text(found.detail),
-        "figures": [figure(x) for x in found.figures],
+        "figures": list(map(shown, found.figures)),
         "trials": [_trial(x, rows_of, own, texts) for x in found.trials],
     }
 

@@ -8,16 +8,14 @@ from typing import Any, TypeAlias
 
 from spanscore.report import details, rows
 from spanscore.report.results import (
-    Change,
     Comparison,
-    Difference,
     Joined,
     Results,
     by_metric,
     estimate_of,
-    figure,
     join,
     passing_turns,
+    shown,
 )
 from spanscore.report.rows import Turn
 from spanscore.report.texts import Chunks, Texts
@@ -79,7 +77,7 @@ def blocks(
     index: Row = {"schema": SCHEMA, "version": version("spanscore"), "name": results.name}
     index["started"] = _started(results)
     index["turn_rate"] = estimate_of(passing_turns([(x.state, x.key) for x in run.turns]))
-    index["figures"] = [figure(x) for x in results.figures]
+    index["figures"] = list(map(shown, results.figures))
     index["cases"] = yield from _cases(results, run, chunks, texts)
     index |= yield from _listed(run, chunks, texts)
     if comparison is not None:
@@ -103,12 +101,9 @@ def _cases(
     found = []
     for case in sorted(results.cases, key=lambda x: _CASE_ORDER.index(x.status)):
         detail = details.case(case, rows_of, own, texts)
-        row = {
-            "name": detail["name"],
-            "status": case.status,
-            "trials": [x.status for x in case.trials],
-        }
-        found.append({**row, "figures": detail["figures"], "at": chunks.add(detail)})
+        row = {name: detail[name] for name in ("name", "status", "figures")}
+        row["trials"] = [x.status for x in case.trials]
+        found.append({**row, "at": chunks.add(detail)})
         yield from chunks.written()
     return found
 
@@ -223,35 +218,10 @@ def comparison_of(found: Comparison, texts: Texts) -> dict[str, Any]:
     return {
         "baseline": found.baseline,
         "verdict": found.verdict,
-        "differences": [_difference(x) for x in found.differences],
-        "changes": [_change(x, texts) for x in found.changes[:_MAX_CHANGES]],
+        "differences": list(map(shown, found.differences)),
+        "changes": [shown(x) | {"name": texts.line(x.name)} for x in found.changes[:_MAX_CHANGES]],
         "more_changes": max(0, len(found.changes) - _MAX_CHANGES),
         "only_in_baseline": [texts.line(x) for x in found.only_in_baseline[:_MAX_NAMES]],
         "only_in_own": [texts.line(x) for x in found.only_in_own[:_MAX_NAMES]],
         "remarks": [texts.text(x) for x in found.remarks],
-    }
-
-
-def _difference(found: Difference) -> dict[str, Any]:
-    return {
-        "name": found.name,
-        "counted": found.counted,
-        "baseline": estimate_of(found.baseline),
-        "own": estimate_of(found.own),
-        "difference": estimate_of(found.difference),
-        "verdict": found.verdict,
-        "unit": found.unit,
-        "regression": found.regression,
-        "note": found.note,
-    }
-
-
-def _change(found: Change, texts: Texts) -> dict[str, Any]:
-    return {
-        "name": texts.line(found.name),
-        "baseline": found.baseline,
-        "own": found.own,
-        "measure": found.measure,
-        "values": None if found.values is None else list(found.values),
-        "verdict": found.verdict,
     }

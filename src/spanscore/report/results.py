@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from spanscore.calibration import Verdict as JudgedVerdict
 from spanscore.calibration import estimated, passing
@@ -141,12 +141,7 @@ class Comparison:
     remarks: tuple[str, ...] = ()
 
 
-_STATUSES: Mapping[str, Status] = {
-    "pass": "pass",
-    "fail": "fail",
-    "error": "error",
-    "unmatched": "unmatched",
-}
+_STATUSES: Mapping[str, Status] = {x: x for x in get_args(Status) if x != "skipped"}
 _LEVEL = 0.95
 
 
@@ -200,16 +195,10 @@ def _of_case(case: Mapping[str, Any]) -> Iterator[Figure]:
         return
     for name, sign in (("pass_at_k", "@"), ("pass_pow_k", "^")):
         if case.get(name) is not None:
-            low, high = case.get(f"{name}_ci_low"), case.get(f"{name}_ci_high")
-            interval = (
-                None if low is None or high is None else Interval(float(low), float(high), _LEVEL)
-            )
-            estimate = Estimate(
-                float(case[name]), int(case["n"]), interval, str(case["statistics"])
-            )
-            yield Figure(
-                name=f"pass{sign}{case['k']}", estimate=estimate, note=str(case["statistics"])
-            )
+            interval = _interval(case.get(f"{name}_ci_low"), case.get(f"{name}_ci_high"))
+            how = str(case["statistics"])
+            estimate = Estimate(float(case[name]), int(case["n"]), interval, how)
+            yield Figure(name=f"pass{sign}{case['k']}", estimate=estimate, note=how)
 
 
 def _whole(overall: Mapping[str, Any]) -> Iterator[Figure]:
@@ -221,12 +210,8 @@ def _whole(overall: Mapping[str, Any]) -> Iterator[Figure]:
             yield Figure(name=title, estimate=_estimate(overall[name]))
     for name, sign in (("pass_at_k", "@"), ("pass_pow_k", "^")):
         if overall.get(name):
-            found = overall[name]
-            yield Figure(
-                name=f"pass{sign}{overall['k']} over cases",
-                estimate=_estimate(found),
-                note=found["statistics"],
-            )
+            title, note = f"pass{sign}{overall['k']} over cases", overall[name]["statistics"]
+            yield Figure(name=title, estimate=_estimate(overall[name]), note=note)
     for rate in overall.get("corrected_pass_rates") or ():
         if rate["corrected"]:
             name = f"{rate['metric']}: pass rate, corrected"
@@ -238,18 +223,15 @@ def _whole(overall: Mapping[str, Any]) -> Iterator[Figure]:
 
 def _estimate(found: Mapping[str, Any]) -> Estimate:
     """The inverse of `Estimate.to_json`."""
-    low, high = found["low"], found["high"]
-    interval = (
-        None if low is None else Interval(float(low), float(high), float(found["level"] or _LEVEL))
-    )
-    return Estimate(
-        float(found["value"]),
-        int(found["n"]),
-        interval,
-        str(found["method"]),
-        None,
-        found["note"] or "",
-    )
+    interval = _interval(found["low"], found["high"], found["level"] or _LEVEL)
+    value, n, method = float(found["value"]), int(found["n"]), str(found["method"])
+    return Estimate(value, n, interval, method, None, found["note"] or "")
+
+
+def _interval(low: Any, high: Any, level: Any = _LEVEL) -> Interval | None:
+    if low is None or high is None:
+        return None
+    return Interval(float(low), float(high), float(level))
 
 
 FAIL, ERROR, PASS, UNSCORED = "fail", "error", "pass", "none"
@@ -286,13 +268,8 @@ class Scored:
             passed = {"pass": True, "fail": False}.get(raw.label or "", raw.passed)
             return cls(raw, raw.metric, raw.status, passed, raw.evaluator.source)
         source = (raw.get("evaluator") or {}).get("source")
-        return cls(
-            raw,
-            str(raw["metric"]),
-            str(raw["status"]),
-            _passed(raw),
-            None if source is None else str(source),
-        )
+        named = None if source is None else str(source)
+        return cls(raw, str(raw["metric"]), str(raw["status"]), _passed(raw), named)
 
     @property
     def name(self) -> tuple[str, str | None]:
@@ -409,13 +386,8 @@ def _where(raw: Score) -> tuple[str, str, str, tuple[str, str]]:
     if isinstance(raw, Evaluation):
         session = raw.subject_id if raw.scope == "session" else ""
         return raw.scope, raw.subject_id, session, (raw.target.trace_id, raw.target.span_id)
-    session = str(raw["session_key"] or "")
-    return (
-        str(raw["scope"]),
-        str(raw["subject_id"]),
-        session,
-        (str(raw["trace_id"]), str(raw["span_id"])),
-    )
+    scope, subject, session = (str(raw[x] or "") for x in ("scope", "subject_id", "session_key"))
+    return scope, subject, session, (str(raw["trace_id"]), str(raw["span_id"]))
 
 
 def _identity(raw: Score) -> tuple[Any, ...]:
@@ -449,30 +421,16 @@ def estimate_of(found: Estimate | None) -> dict[str, Any] | None:
     """An estimate as a page shows it: value, limits, n, and how they were made."""
     if found is None:
         return None
-    low, high = (found.interval.low, found.interval.high) if found.interval else (None, None)
-    how = {
-        "method": found.method,
-        "level": found.interval.level if found.interval else None,
-        "note": found.note,
-    }
-    return {
-        "value": found.value,
-        "low": low,
-        "high": high,
-        "n": found.n,
-        **{k: v for k, v in how.items() if v},
-    }
+    given = found.to_json()
+    facts = {x: given[x] for x in ("value", "low", "high", "n")}
+    return facts | {x: given[x] for x in ("method", "level", "note") if given[x]}
 
 
-def figure(found: Figure) -> dict[str, Any]:
-    """A figure as a page shows it."""
-    return {
-        "name": found.name,
-        "note": found.note,
-        "scale": list(found.scale),
-        "unit": found.unit,
-        "estimate": estimate_of(found.estimate),
-    }
+def shown(found: Figure | Difference | Change) -> dict[str, Any]:
+    """The fields of a figure, or of what differs, as a page shows them."""
+    fields = {name: getattr(found, name) for name in found.__dataclass_fields__}
+    estimates = {k: estimate_of(x) for k, x in fields.items() if isinstance(x, Estimate)}
+    return fields | estimates
 
 
 def by_metric(scores: Iterable[Scored]) -> list[dict[str, Any]]:
@@ -485,34 +443,20 @@ def by_metric(scores: Iterable[Scored]) -> list[dict[str, Any]]:
     for scored in scores:
         groups[scored.name].append(scored)
     rows = [{**_row(metric, own), "source": source} for (metric, source), own in groups.items()]
-    return sorted(
-        rows,
-        key=lambda x: (
-            x["source"] is not None,
-            x["failing"] == 0,
-            x["errors"] == 0,
-            x["scored"] == 0,
-        ),
-    )
+    counts = ("failing", "errors", "scored")
+    return sorted(rows, key=lambda x: (x["source"] is not None, *(x[y] == 0 for y in counts)))
 
 
 def passing_turns(states: Sequence[tuple[str, str | None]]) -> Estimate | None:
     """The share of turns that pass among those with a verdict, each given with its session;
     sessions are the units.
     """
-    decided = [
-        (float(found == "pass"), session) for found, session in states if found in {"pass", "fail"}
-    ]
+    decided = [(float(found == PASS), x) for found, x in states if found in {PASS, FAIL}]
     if not decided:
         return None
-    clusters = [
-        f"turn {place}" if session is None else session
-        for place, (_, session) in enumerate(decided)
-    ]
-    are_independent = len(set(clusters)) == len(clusters)
-    return mean(
-        [x for x, _ in decided], level=_LEVEL, clusters=None if are_independent else clusters
-    )
+    clusters = [x or f"turn {place}" for place, (_, x) in enumerate(decided)]
+    clustered = clusters if len(set(clusters)) < len(clusters) else None
+    return mean([x for x, _ in decided], level=_LEVEL, clusters=clustered)
 
 
 def _row(metric: str, own: Sequence[Scored]) -> dict[str, Any]:

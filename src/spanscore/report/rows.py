@@ -1,7 +1,7 @@
 """The rows of turns and sessions, failures first."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -65,13 +65,9 @@ def sessions(found: Iterable[Turn], joined: Joined) -> dict[str, list[Turn]]:
             members[turn.key].append(turn)
     for key in joined.of_session:
         members.setdefault(key, [])
-    return {
-        key: sorted(own, key=_time)
-        for key, own in sorted(
-            members.items(), key=lambda x: _session_urgency(x[1], joined.of_session.get(x[0], []))
-        )
-        if len(own) > 1 or key in joined.of_session
-    }
+    kept = {x: own for x, own in members.items() if len(own) > 1 or x in joined.of_session}
+    order = sorted(kept, key=lambda x: _session_urgency(kept[x], joined.of_session.get(x, [])))
+    return {key: sorted(kept[key], key=_time) for key in order}
 
 
 def session_row(
@@ -93,22 +89,20 @@ def session_row(
 def _counts(
     scores: Sequence[Scored], numbers: Mapping[tuple[str, str | None], int]
 ) -> dict[str, Any]:
+    def named(is_meant: Callable[[Scored], bool]) -> list[int]:
+        return list(dict.fromkeys(numbers[x.name] for x in scores if is_meant(x)))[:_MAX_NAMES]
+
     return {
-        "fails": list(
-            dict.fromkeys(numbers[x.name] for x in scores if x.passed is False and x.source is None)
-        )[:_MAX_NAMES],
-        "errors": list(dict.fromkeys(numbers[x.name] for x in scores if x.status == "failed"))[
-            :_MAX_NAMES
-        ],
+        "fails": named(lambda x: x.passed is False and x.source is None),
+        "errors": named(lambda x: x.status == "failed"),
         "scored": sum(x.status == "scored" for x in scores),
-        "others": list(dict.fromkeys(numbers[x.name] for x in scores if x.source is not None))[
-            :_MAX_NAMES
-        ],
+        "others": named(lambda x: x.source is not None),
     }
 
 
 def _facts(trace: AgentTrace, texts: Texts) -> dict[str, Any]:
     calls = trace.tool_calls or ()
+    tools = [texts.line(x, _NAME_CHARS) for x in dict.fromkeys(x.name for x in calls)]
     return {
         "input": texts.line(trace.user_input, _INPUT_CHARS) if trace.user_input else None,
         "output": texts.line(trace.final_output, _OUTPUT_CHARS) if trace.final_output else None,
@@ -119,19 +113,15 @@ def _facts(trace: AgentTrace, texts: Texts) -> dict[str, Any]:
         "calls": len(calls),
         "models": len(trace.model_calls),
         "call_errors": sum(x.error is not None for x in calls),
-        "tools": [texts.line(x, _NAME_CHARS) for x in dict.fromkeys(x.name for x in calls)][
-            :_MAX_NAMES
-        ],
+        "tools": tools[:_MAX_NAMES],
         "trace": trace.trace_ids[0] if trace.trace_ids else None,
     }
 
 
 def _stray(target: tuple[str, str], scores: Sequence[Scored]) -> Turn:
-    inputs = list(_inputs(scores))
-    session = next(
-        (str(found) for x in scores if (found := as_json(x.raw).get("session_key"))), None
-    )
-    return Turn(":".join(target), None, tuple(scores), session, inputs[0] if inputs else None)
+    keys = (as_json(x.raw).get("session_key") for x in scores)
+    session = next((str(x) for x in keys if x), None)
+    return Turn(":".join(target), None, tuple(scores), session, next(_inputs(scores), None))
 
 
 def _inputs(scores: Iterable[Scored]) -> Iterator[str]:
@@ -142,11 +132,8 @@ def _inputs(scores: Iterable[Scored]) -> Iterator[str]:
 
 
 def _urgency(turn: Turn) -> tuple[Any, ...]:
-    return (
-        ORDER.index(turn.state),
-        -sum(x.passed is False and x.source is None for x in turn.scores),
-        *_time(turn),
-    )
+    failing = sum(x.passed is False and x.source is None for x in turn.scores)
+    return ORDER.index(turn.state), -failing, *_time(turn)
 
 
 def _session_urgency(own: Sequence[Turn], scores: Sequence[Scored]) -> tuple[int, int]:

@@ -43,9 +43,7 @@ class Texts:
 
         None stays None.
         """
-        return (
-            None if value is None else self.text(value if isinstance(value, str) else pretty(value))
-        )
+        return self.text(value if isinstance(value, str | None) else pretty(value))
 
     def line(self, text: str, max_chars: int = _LINE_CHARS) -> str:
         """A text on one line.
@@ -70,9 +68,8 @@ class Texts:
         'city: "Oslo", days: 3'
         """
         if isinstance(value, dict):
-            return self.line(
-                ", ".join(f"{name}: {dumps(x)}" for name, x in list(value.items())[:20]), max_chars
-            )
+            members = (f"{name}: {dumps(x)}" for name, x in list(value.items())[:20])
+            return self.line(", ".join(members), max_chars)
         return "" if value is None else self.line(printed(value), max_chars)
 
 

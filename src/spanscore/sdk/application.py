@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
 from importlib.metadata import version
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from opentelemetry import metrics, trace
 from opentelemetry import trace as trace_globals
@@ -48,19 +48,10 @@ _log = logging.getLogger(__name__)
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 
 
-class Providers(Protocol):
-    """The providers of an application."""
-
-    @property
-    def tracer_provider(self) -> Any: ...  # noqa: D102 # told by the class
-    @property
-    def logger_provider(self) -> Any: ...  # noqa: D102 # told by the class; None: no events are emitted
-
-
 class Application:
     """An `export.port.Exporter` into the providers of this process."""
 
-    def __init__(self, providers: Providers) -> None:
+    def __init__(self, providers: "Attached") -> None:
         """`providers` are asked each time, since the application may set others."""
         self._providers = providers
 
@@ -100,37 +91,31 @@ class Application:
             _in_no_context(logger.emit, _emitted(record))
 
 
-class Histogram:
-    """The histogram `gen_ai.evaluation.score` by the metrics API, for the application's
-    MeterProvider if it has one.
+def histogram() -> Callable[[Sequence[Evaluation]], None]:
+    """Records scores in the histogram `gen_ai.evaluation.score` by the metrics API, for the
+    application's MeterProvider if it has one.
     """
+    meter = metrics.get_meter(SCOPE_NAME, version("spanscore"))
+    about: dict[str, Any] = {
+        "unit": "1",
+        "description": "Scores of evaluations, as a share of their scale.",
+    }
+    try:
+        scores = meter.create_histogram(
+            events.NAME, **about, explicit_bucket_boundaries_advisory=events.BOUNDS
+        )
+    except TypeError:  # older releases take no advice
+        scores = meter.create_histogram(events.NAME, **about)
 
-    def __init__(self) -> None:
-        meter = metrics.get_meter(SCOPE_NAME, version("spanscore"))
-        about: dict[str, Any] = {
-            "unit": "1",
-            "description": "Scores of evaluations, as a share of their scale.",
-        }
-        try:
-            self._scores = meter.create_histogram(
-                events.NAME, **about, explicit_bucket_boundaries_advisory=events.BOUNDS
-            )
-        except TypeError:  # older releases take no advice
-            self._scores = meter.create_histogram(events.NAME, **about)
-
-    def record(self, evaluations: Sequence[Evaluation]) -> None:
-        """Record those that have a value."""
+    def record(evaluations: Sequence[Evaluation]) -> None:
         for evaluation in evaluations:
             if evaluation.value is not None:
-                target = evaluation.target
-                context = trace.set_span_in_context(
-                    NonRecordingSpan(_context(target.trace_id, target.span_id))
-                )
-                value, attributes = (
-                    events.normalised(evaluation),
-                    events.attributes(evaluation),
-                )
-                self._scores.record(value, attributes, context=context)
+                target = _context(evaluation.target.trace_id, evaluation.target.span_id)
+                within = trace.set_span_in_context(NonRecordingSpan(target))
+                value, attributes = events.normalised(evaluation), events.attributes(evaluation)
+                scores.record(value, attributes, context=within)
+
+    return record
 
 
 def span_processors(provider: Any) -> Any:
@@ -155,13 +140,16 @@ def readable(span: Span) -> ReadableSpan:
         [Link(_context(x.trace_id, x.span_id), dict(x.attributes)) for x in span.links],
         SpanKind(max(span.kind - 1, 0)),
         None,
-        Status(StatusCode(span.status_code), span.status_message or None)
-        if span.status_code == StatusCode.ERROR.value
-        else Status(StatusCode(span.status_code)),
+        _status(span),
         span.start_ns,
         span.end_ns,
         InstrumentationScope(span.scope.name, span.scope.version),
     )
+
+
+def _status(span: Span) -> Status:
+    code = StatusCode(span.status_code)
+    return Status(code, (span.status_message or None) if code is StatusCode.ERROR else None)
 
 
 def _emitted(record: LogRecord) -> Any:
@@ -244,20 +232,11 @@ class Attached:
                 " TracerProvider of the OpenTelemetry SDK"
             )
 
-    @property
-    def histogram(self) -> Histogram:
-        """The histogram of scores of this application."""
-        return Histogram()
-
     def attach(self, worker: Worker, closed: Callable[[], object]) -> None:
         """Have the providers hand over what they emit; `closed` is called when they are shut
         down.
         """
-
-        def shut_down() -> None:
-            closed()
-
-        self._processors = Spans(worker, shut_down), Logs(worker)
+        self._processors = Spans(worker, closed), Logs(worker)
         self._attach_spans(self.tracer_provider)
         self._attach_logs(self.logger_provider)
 
@@ -272,18 +251,14 @@ class Attached:
 
     def follow(self) -> None:
         """Go on with the global providers where the application has set others since."""
-        tracer_provider, logger_provider = (
-            trace_globals.get_tracer_provider(),
-            get_logger_provider(),
-        )
+        tracer_provider = trace_globals.get_tracer_provider()
         if self._given_tracer is None and tracer_provider is not self.tracer_provider:
             self.tracer_provider = tracer_provider
             self._attach_spans(tracer_provider)
+        logger_provider = _global_logger_provider()
         if self._given_logger is None and logger_provider is not self.logger_provider:
-            self.logger_provider = (
-                logger_provider if hasattr(logger_provider, "add_log_record_processor") else None
-            )
-            self._attach_logs(self.logger_provider)
+            self.logger_provider = logger_provider
+            self._attach_logs(logger_provider)
 
     def flush(self) -> None:
         """Have the application's processors send what they still hold."""
@@ -350,7 +325,7 @@ _SHUTDOWN_S = 20.0
 class Spans(SpanProcessor):
     """Takes the application's sampled spans. No exception leaves it, whatever a span is."""
 
-    def __init__(self, worker: Worker, closed: Callable[[], None]) -> None:
+    def __init__(self, worker: Worker, closed: Callable[[], object]) -> None:
         """`closed` is called at a shutdown."""
         self._worker = worker
         self._closed = closed
@@ -362,13 +337,8 @@ class Spans(SpanProcessor):
         A session named around it is set on it.
         """
         try:
-            context = span.context
-            if (
-                context is not None
-                and context.trace_flags.sampled
-                and not self._worker.is_own_thread()
-            ):
-                self._worker.started(context)
+            if self._takes(span):
+                self._worker.started(span.context)
                 names = current_names(parent_context)
                 if names.session_id is not None or names.user_id is not None:
                     _name(span, names)
@@ -378,12 +348,7 @@ class Spans(SpanProcessor):
     def on_end(self, span: ReadableSpan) -> None:
         """A span has ended."""
         try:
-            context = span.context
-            if (
-                context is not None
-                and context.trace_flags.sampled
-                and not self._worker.is_own_thread()
-            ):
+            if self._takes(span):
                 self._worker.ended(span)
         except Exception:  # noqa: BLE001, S110 - likewise
             pass
@@ -398,14 +363,16 @@ class Spans(SpanProcessor):
         """Score what is there, and end."""
         self._closed()
 
+    def _takes(self, span: ReadableSpan) -> bool:
+        is_sampled = span.context is not None and span.context.trace_flags.sampled
+        return is_sampled and not self._worker.is_own_thread()
+
 
 def _name(span: SdkSpan, names: Named) -> None:
     """Set the attributes of a session and a user that the span itself does not have."""
     own = span.attributes or {}
     found = named(names.session_id, names.user_id).items()
-    span.set_attributes(
-        {key: value for key, value in found if value is not None and key not in own}
-    )
+    span.set_attributes({key: x for key, x in found if x is not None and key not in own})
 
 
 class Logs(LogRecordProcessor):
@@ -418,9 +385,8 @@ class Logs(LogRecordProcessor):
         """A log record was emitted."""
         try:
             record = log_record.log_record
-            if (
-                record.trace_id or getattr(record, "event_name", None)
-            ) and not self._worker.is_own_thread():
+            is_known = record.trace_id or getattr(record, "event_name", None)
+            if is_known and not self._worker.is_own_thread():
                 self._worker.logged(log_record)
         except Exception:  # noqa: BLE001, S110 - it is the application's, and only a score is at stake
             pass

@@ -17,10 +17,8 @@ import opentelemetry._logs._internal as logs_globals
 from opentelemetry import context as otel_context
 from opentelemetry import trace as otel_trace
 from opentelemetry import trace as trace_globals
-from opentelemetry.context import Context as OtelContext
 from opentelemetry.sdk._logs import LoggerProvider, LogRecordProcessor
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace import Span as SdkSpan
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from spanscore.model.span import LogRecord, Span
@@ -105,7 +103,7 @@ class Capture:
             return Counter(getattr(x.instrumentation_scope, "name", "") for x in self._spans)
 
 
-class Captures:
+class Captures(SpanProcessor, LogRecordProcessor):
     """All work that runs at this moment, and which of it each span belongs to.
 
     May be called from any thread.
@@ -134,7 +132,7 @@ class Captures:
             with self._lock:
                 self._running.pop(capture.number, None)
 
-    def started(self, span: Any, parent_context: otel_context.Context | None) -> None:
+    def on_start(self, span: Any, parent_context: otel_context.Context | None = None) -> None:
         """A span has begun, in the calling context or with `parent_context`."""
         parent = span.parent.span_id if span.parent else None
         number = self._owner(parent_context, parent)
@@ -145,23 +143,25 @@ class Captures:
         if (capture := self._running.get(number)) is not None:
             capture.started(span)
 
-    def ended(self, span: Any) -> None:
+    def on_end(self, span: Any) -> None:
         """A span has ended; one without ids, which nobody began, is of no work."""
         number = self._owners.get(span.context.span_id, _NOBODY) if span.context else _NOBODY
         if (capture := self._running.get(number)) is not None:
             capture.ended(span)
 
-    def logged(self, emitted: Any) -> None:
+    def on_emit(self, log_record: Any) -> None:
         """A log record was emitted. No exception leaves it, whatever the record is."""
         if not self._running:
             return
         try:
-            record = to_log_record(emitted)
+            record = to_log_record(log_record)
         except Exception:  # noqa: BLE001 - it is the application's own, and no test's turn
             return
         span_id = int(record.span_id, 16) if record.span_id else None
         if (capture := self._running.get(self._owner(None, span_id))) is not None:
             capture.logged(record)
+
+    emit = on_emit  # its name in older releases
 
     def _owner(self, given: otel_context.Context | None, parent: int | None) -> int:
         """Whose work it is: by the context, else by the span above it, else that of the only work
@@ -186,42 +186,6 @@ def _in_event_loop() -> bool:
     return True
 
 
-class _Spans(SpanProcessor):
-    """Hands spans on to the captures."""
-
-    def __init__(self, captures: Captures) -> None:
-        self._captures = captures
-
-    def on_start(self, span: SdkSpan, parent_context: OtelContext | None = None) -> None:
-        """A span has begun."""
-        self._captures.started(span, parent_context)
-
-    def on_end(self, span: ReadableSpan) -> None:
-        """A span has ended."""
-        self._captures.ended(span)
-
-
-class _Logs(LogRecordProcessor):
-    """Hands log records on to the captures."""
-
-    def __init__(self, captures: Captures) -> None:
-        self._captures = captures
-
-    def on_emit(self, log_record: Any) -> None:
-        """A log record was emitted."""
-        self._captures.logged(log_record)
-
-    emit = on_emit  # its name in older releases
-
-    def shutdown(self) -> None:
-        """Nothing is left to do."""
-
-    def force_flush(self, timeout_millis: int = 30000) -> bool:
-        """Nothing waits."""
-        del timeout_millis
-        return True
-
-
 class Attached:
     """Captures that see all that any SDK provider of this process emits, whenever and by whom it
     was made.
@@ -234,13 +198,8 @@ class Attached:
         self.captures: Final = Captures()
         self._known: WeakSet[Any] = WeakSet()
         self._lock = threading.Lock()
-        spans, logs = _Spans(self.captures), _Logs(self.captures)
-        self._watch(
-            TracerProvider, lambda provider: TracerProvider.add_span_processor(provider, spans)
-        )
-        self._watch(
-            LoggerProvider, lambda provider: LoggerProvider.add_log_record_processor(provider, logs)
-        )
+        self._watch(TracerProvider, TracerProvider.add_span_processor)
+        self._watch(LoggerProvider, LoggerProvider.add_log_record_processor)
 
     def require_providers(self) -> None:
         """Set a global provider of each kind where there is none, for agents whose tests set up
@@ -259,7 +218,7 @@ class Attached:
     def _own_logger_provider(self) -> LoggerProvider:
         return LoggerProvider(shutdown_on_exit=False)
 
-    def _watch(self, kind: Any, attach: Callable[[Any], None]) -> None:
+    def _watch(self, kind: Any, attach: Callable[[Any, Any], None]) -> None:
         """Attach to each provider of a kind: to those that there are, and to others as soon as they
         are made.
         """
@@ -270,7 +229,7 @@ class Attached:
                 is_new = provider not in self._known
                 self._known.add(provider)
             if is_new:
-                attach(provider)
+                attach(provider, self.captures)
 
         @functools.wraps(made)
         def noticed(provider: Any, *args: Any, **kwargs: Any) -> None:

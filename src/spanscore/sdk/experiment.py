@@ -2,8 +2,8 @@
 
 import asyncio
 import functools
-import html
 import inspect
+import itertools
 import os
 import sys
 import time
@@ -17,10 +17,9 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from spanscore import config as configuration
 from spanscore import dialects, local_files, suites
 from spanscore.config import Settings, explain
-from spanscore.errors import InputError, line_of
+from spanscore.errors import InputError
 from spanscore.judge import Judge, answers_file
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
@@ -29,11 +28,12 @@ from spanscore.rebuild import rebuild_all
 from spanscore.sdk.captures import Capture, attached
 from spanscore.sdk.in_process_settings import Measures, by_name, with_options
 from spanscore.sdk.plain_turn import plain_turn
+from spanscore.sdk.score_report import aligned, counted, cut, estimated, html_table, settings_of
 from spanscore.stats import Estimate, posterior_pass_pow_k, rate
 from spanscore.suites import Case, CaseResult, Run, Suite
 from spanscore.suites.matches import Matched, Recording
 from spanscore.suites.run import Prepared
-from spanscore.threads import waited_for
+from spanscore.threads import waiting
 
 _HEADINGS = ("case", "status", "trials", "pass rate", "95 %", "pass^k", "95 %", "why not")
 _LETTERS = {"pass": "P", "fail": "F", "error": "E"}
@@ -90,31 +90,20 @@ class Experiment:
         report.save(Path(path), of_run(self.to_json(), self.traces))
 
     def __repr__(self) -> str:
-        rows = [_HEADINGS, *map(_cells, self.run.cases)]
-        widths = [max(len(row[x]) for row in rows) for x in range(len(_HEADINGS))]
-        lines = [
-            "  ".join(x.ljust(width) for x, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
+        lines = aligned([_HEADINGS, *map(_cells, self.run.cases)], str.ljust)
         return "\n".join([self._title(), "", *lines])
 
     def _repr_html_(self) -> str:
-        head = _html_row("th", _HEADINGS)
-        rows = "".join(_html_row("td", _cells(x)) for x in self.run.cases)
-        title = html.escape(self._title())
-        return f"<p><b>{title}</b></p><table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+        return html_table(self._title(), _HEADINGS, map(_cells, self.run.cases))
 
     def _title(self) -> str:
         counts = ", ".join(
             f"{self.run.count(x)} {y}" for x, y in _COUNTED.items() if self.run.count(x)
         )
         whole = (
-            f"; trials that pass: {_shown(self.pass_rate)} {_limits(self.pass_rate)}"
-            if self.pass_rate
-            else ""
+            f"; trials that pass: {' '.join(estimated(self.pass_rate))}" if self.pass_rate else ""
         )
-        cases = "1 case" if len(self.run.cases) == 1 else f"{len(self.run.cases)} cases"
-        return f"{self.run.suite.name}: {cases}, {counts}{whole}"
+        return f"{self.run.suite.name}: {counted(len(self.run.cases), 'case')}, {counts}{whole}"
 
 
 _COUNTED = {"pass": "passed", "fail": "failed", "error": "cannot be told"}
@@ -129,33 +118,13 @@ def _cells(case: CaseResult) -> tuple[str, ...]:
     letters = "".join(_LETTERS.get(x.status, "?") for x in case.trials)
     reason = next((x for x in case.reasons), "")
     return (
-        _short(case.case.id, _MAX_CASE_CHARS),
+        cut(case.case.id, _MAX_CASE_CHARS),
         case.status,
         letters,
-        _shown(passing),
-        _limits(passing),
-        _shown(all_of_k),
-        _limits(all_of_k),
-        _short(reason, _MAX_REASON_CHARS),
+        *estimated(passing),
+        *estimated(all_of_k),
+        cut(reason, _MAX_REASON_CHARS),
     )
-
-
-def _shown(estimate: Estimate | None) -> str:
-    return "-" if estimate is None else f"{estimate.value:.2f}"
-
-
-def _limits(estimate: Estimate | None) -> str:
-    if estimate is None or estimate.interval is None:
-        return ""
-    return f"[{estimate.interval.low:.2f}, {estimate.interval.high:.2f}]"
-
-
-def _short(text: str, max_chars: int) -> str:
-    return line_of("".join(x if x.isprintable() else " " for x in text), max_chars)
-
-
-def _html_row(kind: str, cells: Sequence[str]) -> str:
-    return f"<tr>{''.join(f'<{kind}>{html.escape(x)}</{kind}>' for x in cells)}</tr>"
 
 
 Steps: TypeAlias = Callable[[], object]
@@ -177,22 +146,14 @@ def steps(what: str, total: int, *, shown: bool = True) -> Iterator[Steps]:
             task = bar.add_task(what, total=total)
             yield lambda: bar.advance(task)
     else:
-        yield _Lines(what, total)
+        numbers = itertools.count(1)
+        yield lambda: _line(what, next(numbers), total)
 
 
-class _Lines:
-    """Writes a line after each tenth of the steps."""
-
-    def __init__(self, what: str, total: int) -> None:
-        self._what = what
-        self._total = total
-        self._count = 0
-
-    def __call__(self) -> None:
-        """A step is done."""
-        self._count += 1
-        if self._count * _LINES // self._total > (self._count - 1) * _LINES // self._total:
-            print(f"spanscore: {self._what}: {self._count} of {self._total}", file=sys.stderr)  # noqa: T201 - as it says
+def _line(what: str, number: int, total: int) -> None:
+    """Write a line after each tenth of the steps."""
+    if number * _LINES // total > (number - 1) * _LINES // total:
+        print(f"spanscore: {what}: {number} of {total}", file=sys.stderr)  # noqa: T201 - as it says
 
 
 Agent: TypeAlias = Callable[..., Any]
@@ -202,16 +163,6 @@ parameter.
 
 _WAIT_S = 5.0
 _MAX_ERROR_CHARS = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class AgentRun:
-    """One trial of a case: its turns in order, at least one; `error` is what the agent raised."""
-
-    case: Case
-    run_id: str
-    traces: tuple[AgentTrace, ...]
-    error: str | None = None
 
 
 class AgentRuns:
@@ -235,10 +186,10 @@ class AgentRuns:
         self._providers = attached()
         self._providers.require_providers()
 
-    async def all_of(self, cases: Sequence[Case], done: Callable[[], object]) -> list[AgentRun]:
+    async def all_of(self, cases: Sequence[Case], done: Callable[[], object]) -> list[Recording]:
         """A trial for each of `cases`, in their order; `done` is called after each."""
 
-        async def one(case: Case) -> AgentRun:
+        async def one(case: Case) -> Recording:
             async with self._room:
                 run = await self._trial(case)
             done()
@@ -248,7 +199,7 @@ class AgentRuns:
             tasks = [group.create_task(one(x)) for x in cases]
         return [x.result() for x in tasks]
 
-    async def _trial(self, case: Case) -> AgentRun:
+    async def _trial(self, case: Case) -> Recording:
         session_id = uuid.uuid4().hex
         traces: list[AgentTrace] = []
         error: str | None = None
@@ -262,7 +213,8 @@ class AgentRuns:
             if error is not None:
                 break
         origin = Origin(self._suite, self._run_id, case.id, None if error is None else "fail")
-        return AgentRun(case, self._run_id, tuple(replace(x, trial=origin) for x in traces), error)
+        stamped = tuple(replace(x, trial=origin) for x in traces)
+        return Recording(case, stamped, self._run_id, error=error)
 
     async def _answered(self, question: str, session_id: str) -> tuple[Any, str | None]:
         """What the agent answers, or what it raised."""
@@ -314,7 +266,7 @@ the user says.
 _ID_CHARS = 60
 
 
-def experiment(
+async def experiment_async(
     cases: Cases,
     agent: Agent,
     *,
@@ -342,49 +294,16 @@ def experiment(
     `concurrency` is how many trials run at once: more than one only for an agent that can be called
     so. `output` is the file for `spanscore compare`.
 
-    Works in a notebook too. Raises InputError where a case, metric, file or model cannot be used.
-    """
-    return waited_for(
-        lambda: experiment_async(
-            cases,
-            agent,
-            trials=trials,
-            name=name,
-            metrics=metrics,
-            thresholds=thresholds,
-            judge=judge,
-            config=config,
-            concurrency=concurrency,
-            run_id=run_id,
-            output=output,
-            progress=progress,
-        )
-    )
-
-
-async def experiment_async(
-    cases: Cases,
-    agent: Agent,
-    *,
-    trials: int | None = None,
-    name: str | None = None,
-    metrics: Measures = (),
-    thresholds: Mapping[str, float] | None = None,
-    judge: str | Judge | None = None,
-    config: Settings | str | os.PathLike[str] | None = None,
-    concurrency: int = 1,
-    run_id: str | None = None,
-    output: str | os.PathLike[str] | None = None,
-    progress: bool = True,
-) -> Experiment:
-    """What `experiment` does, in the caller's event loop, in which an agent that is a coroutine
-    function then runs.
+    An agent that is a coroutine function runs in the caller's event loop. `experiment` waits for
+    it, also in a notebook. Raises InputError where a case, metric, file or model cannot be used.
     """
     if concurrency < 1:
         raise InputError(f"concurrency {concurrency}: give a whole number from 1 on")
     measured = by_name(metrics)
     suite = _with(_suite(cases, agent), name, trials, measured, thresholds or {})
-    settings = with_options(_settings(config, judge), measured)
+    settings = with_options(settings_of(config), measured)
+    if isinstance(judge, str):
+        settings = settings.model_copy(update={"judge": settings.judge.with_model(judge)})
     own_id, started_ns = run_id or uuid.uuid4().hex, time.time_ns()
     wanted = [case for case in suite.cases for _ in range(suite.trials_of(case))]
     dialects.configure(settings.span_names)
@@ -399,6 +318,10 @@ async def experiment_async(
     if output is not None:
         result.save(output)
     return result
+
+
+experiment = waiting(experiment_async)
+"""Run an agent over cases, and wait for it; see `experiment_async`."""
 
 
 async def _scored(
@@ -481,25 +404,11 @@ def _validated(make: Callable[[Any], Suite], data: Any) -> Suite:
         raise InputError("\n".join(lines)) from None
 
 
-def _settings(
-    config: Settings | str | os.PathLike[str] | None, judge: str | Judge | None
-) -> Settings:
-    if isinstance(config, Settings):
-        settings = config
-    else:
-        settings = configuration.default() if config is None else configuration.load(Path(config))
-    if not isinstance(judge, str):
-        return settings
-    return settings.model_copy(update={"judge": settings.judge.with_model(judge)})
-
-
-def _recordings(ran: Sequence[AgentRun]) -> dict[str, list[Recording]]:
+def _recordings(ran: Sequence[Recording]) -> dict[str, list[Recording]]:
     """The trials of each case. One is a whole session where no other trial has turns in it."""
     sizes = Counter(trace.session_key for x in ran for trace in x.traces)
     found: dict[str, list[Recording]] = {}
     for run in ran:
         is_session = sizes[run.traces[0].session_key] == len(run.traces)
-        found.setdefault(run.case.id, []).append(
-            Recording(run.case, run.traces, run.run_id, is_session, run.error)
-        )
+        found.setdefault(run.case.id, []).append(replace(run, is_session=is_session))
     return found

@@ -96,11 +96,8 @@ def _imports(threads: Collection[int]) -> bool:
     goes on.
     """
     running = sys._current_frames()  # noqa: SLF001 - as faulthandler and profilers do
-    return any(
-        _is_within_import(frame)
-        for thread, frame in running.items()
-        if thread in threads and not _waits_for_us(thread)
-    )
+    ours = [(thread, frame) for thread, frame in running.items() if thread in threads]
+    return any(not _waits_for_us(x) and _is_within_import(frame) for x, frame in ours)
 
 
 def _waits_for_us(thread: int) -> bool:

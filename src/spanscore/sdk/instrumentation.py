@@ -73,23 +73,22 @@ class Instrumentation:
             _log.warning("not all could be scored, or sent, before the process ended")
         return is_done
 
-    def _end_process(self) -> None:
+    def _end_process(self) -> object:
         """Score all that is there and have it sent, where the process ends without its exit
         handlers.
         """
         self.shutdown()
-        self._flush_application()
+        return self._flush_application()
 
-    def _main_thread_ended(self) -> None:
+    def _main_thread_ended(self) -> object:
         """Score what is complete where other threads go on working; else all."""
         if self._worker is None:
-            return
+            return None
         others = [
             x for x in threading.enumerate() if x is not threading.main_thread() and not x.daemon
         ]
         self._worker.flush(self._timeout_s, everything=not others)
-        if is_child():
-            self._flush_application()
+        return self._flush_application() if is_child() else None
 
     def scores(
         self, *, trace_id: str | None = None, session_id: str | None = None
@@ -182,14 +181,13 @@ def instrument(
         _log.info("OTEL_SDK_DISABLED is true: nothing is scored")
         return Instrumentation(None, 0.0)
     _require_models(settings, judge_object)
-    from spanscore.sdk.application import Attached  # noqa: PLC0415 - needs the OpenTelemetry SDK
+    from spanscore.sdk.application import Attached, histogram  # noqa: PLC0415 - needs the OpenTelemetry SDK
 
     needs_exporters = on_scores is None and set(settings.export.exporters) <= {APPLICATION}
     attached = Attached(tracer_provider, logger_provider, needs_exporters=needs_exporters)
     holds_back = _holds_back(attach, settings)
-    scored = _counting(
-        attached.histogram if APPLICATION in settings.export.exporters else None, on_scores
-    )
+    listeners = [histogram()] if APPLICATION in settings.export.exporters else []
+    scored = _handing_on([*listeners, *([on_scores] if on_scores else [])])
     worker = Worker(
         Job(settings, attached.exporters, judge_object, holds_back, scored, attached.follow)
     )
@@ -246,9 +244,8 @@ def _holds_back(attach: str, settings: "Settings") -> Any:
     return scoring_exporter.board
 
 
-def _counting(histogram: Any, on_scores: "Callable[[Sequence[Evaluation]], object] | None") -> Any:
+def _handing_on(listeners: "Sequence[Callable[[Sequence[Evaluation]], object]]") -> Any:
     """A function that hands scores on; what goes wrong there is logged."""
-    listeners = [x for x in (histogram and histogram.record, on_scores) if x]
 
     def scored(evaluations: "Sequence[Evaluation]") -> None:
         for one in listeners:
@@ -279,24 +276,17 @@ def _at_exit() -> None:
     The latter runs before the providers' own handlers, which were registered earlier: the scores
     leave before they do.
     """
-    register_fork(lambda: _current._worker if _current else None, _end_process)  # noqa: SLF001 - its own
+    register_fork(
+        lambda: _current._worker if _current else None,  # noqa: SLF001 - its own
+        lambda: _current and _current._end_process(),  # noqa: SLF001 - likewise
+    )
     atexit.register(lambda: _current and _current.shutdown())
     before_threads_end = getattr(threading, "_register_atexit", None)  # as concurrent.futures does
     if before_threads_end is not None:
         try:
-            before_threads_end(_main_thread_ended)
+            before_threads_end(lambda: _current and _current._main_thread_ended())  # noqa: SLF001 - its own
         except RuntimeError:  # the process is ending already
             return
-
-
-def _main_thread_ended() -> None:
-    if _current is not None:
-        _current._main_thread_ended()  # noqa: SLF001 - its own module
-
-
-def _end_process() -> None:
-    if _current is not None:
-        _current._end_process()  # noqa: SLF001 - its own module
 
 
 _SWITCHES: Final = (CONFIG_VARIABLE, "SPANSCORE_JUDGE_MODEL")
@@ -318,11 +308,8 @@ class Instrumentor:
         """
         if not any(os.environ.get(name) for name in _SWITCHES):
             return
-        given = {
-            name: options[name]
-            for name in ("tracer_provider", "logger_provider")
-            if options.get(name)
-        }
+        providers = ("tracer_provider", "logger_provider")
+        given = {name: options[name] for name in providers if options.get(name)}
         try:
             self._instrumentation = instrument(**given)
         except SpanscoreError as error:

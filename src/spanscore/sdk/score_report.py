@@ -15,7 +15,7 @@ from spanscore.errors import InputError, SpanscoreError, line_of
 from spanscore.judge.port import Judge
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation, Skip
-from spanscore.model.trace import AgentTrace, Session
+from spanscore.model.trace import AgentTrace
 from spanscore.offline import OfflineScoring
 from spanscore.offline.recordings import Recordings
 from spanscore.offline.summary import MetricSummary, summaries
@@ -24,7 +24,7 @@ from spanscore.sdk.in_process_settings import Measures, by_name, with_options
 from spanscore.sdk.plain_turn import of_texts
 from spanscore.sources import place
 from spanscore.stats import Estimate
-from spanscore.threads import waited_for
+from spanscore.threads import waiting
 
 _MAX_FAILING = 20
 _MAX_REASON_CHARS = 240
@@ -108,12 +108,12 @@ class Report:
 
     def __repr__(self) -> str:
         shown = [_cells(x) for x in self._shown()]
-        lines = [self._title(), *(["", *_aligned([_HEADINGS, *shown])] if shown else [])]
+        lines = [self._title(), *(["", *aligned([_HEADINGS, *shown])] if shown else [])]
         width = max(shutil.get_terminal_size((120, 24)).columns, 60)
         if failing := self.failing:
             lines += ["", f"failing: {len(failing):,} of {len(self.evaluations):,}"]
             lines += [
-                _cut(f"  {_subject(x)}  {_verdict(x)}  {x.reason}", width)
+                cut(f"  {_subject(x)}  {_verdict(x)}  {x.reason}", width)
                 for x in failing[:_MAX_FAILING]
             ]
             if len(failing) > _MAX_FAILING:
@@ -121,15 +121,10 @@ class Report:
         return "\n".join([*lines, *(["", *self._remarks()] if self._remarks() else [])])
 
     def _repr_html_(self) -> str:
-        rows = "".join(_html_row("td", _cells(x)) for x in self._shown())
-        parts = [f"<p><b>{html.escape(self._title())}</b></p>"]
-        if rows:
-            parts.append(
-                f"<table><thead>{_html_row('th', _HEADINGS)}</thead><tbody>{rows}</tbody></table>"
-            )
+        parts = [html_table(self._title(), _HEADINGS, map(_cells, self._shown()))]
         if failing := self.failing:
             listed = "".join(
-                _html_row("td", (_subject(x), _verdict(x), _cut(x.reason, _MAX_REASON_CHARS)))
+                _html_row("td", (_subject(x), _verdict(x), cut(x.reason, _MAX_REASON_CHARS)))
                 for x in failing[:_MAX_FAILING]
             )
             parts.append(
@@ -142,11 +137,7 @@ class Report:
     def _shown(self) -> list[MetricSummary]:
         """The metrics that were measured: not those for which no model is configured."""
         without = self._not_set_up()
-        return [
-            x
-            for name, x in self.metrics.items()
-            if x.skipped < x.scored + x.skipped or name not in without
-        ]
+        return [x for name, x in self.metrics.items() if x.scored or name not in without]
 
     def _not_set_up(self) -> dict[str, str]:
         """By metric why nothing could be measured, where no judge or embedding is configured."""
@@ -157,8 +148,8 @@ class Report:
 
     def _title(self) -> str:
         sessions = len({x.session_key for x in self.traces if x.session_key is not None})
-        counts = (_counted(len(self.traces), "trace"), _counted(sessions, "session"))
-        return f"{', '.join(counts)}, {_counted(len(self.evaluations), 'score')}"
+        counts = (counted(len(self.traces), "trace"), counted(sessions, "session"))
+        return f"{', '.join(counts)}, {counted(len(self.evaluations), 'score')}"
 
     def _remarks(self) -> list[str]:
         reasons: dict[str, list[str]] = {}
@@ -227,27 +218,38 @@ def _cells(summary: MetricSummary) -> tuple[str, ...]:
     labelled = summary.passed + summary.failing
     return (
         summary.metric,
-        *_estimated(summary.mean),
+        *estimated(summary.mean),
         str(summary.mean.n) if summary.mean else "-",
         f"{summary.passed:,} of {labelled:,}" if labelled else "-",
-        *_estimated(summary.pass_rate),
+        *estimated(summary.pass_rate),
         f"{summary.skipped:,}" if summary.skipped else "-",
         f"{summary.failed:,}" if summary.failed else "-",
     )
 
 
-def _estimated(estimate: Estimate | None) -> tuple[str, str]:
+def estimated(estimate: Estimate | None) -> tuple[str, str]:
+    """An estimate and its limits as cells."""
     if estimate is None:
         return "-", ""
     limits = estimate.interval
     return f"{estimate.value:.2f}", f"[{limits.low:.2f}, {limits.high:.2f}]" if limits else ""
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows as lines, the first column to the left, the others to the right."""
+def aligned(
+    rows: Sequence[Sequence[str]], others: Callable[[str, int], str] = str.rjust
+) -> list[str]:
+    """The rows as lines, the first column to the left, the others to the right or as it says."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    aligned = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
-    return ["  ".join(cells).rstrip() for cells in aligned]
+    filled = ([row[0].ljust(widths[0]), *map(others, row[1:], widths[1:])] for row in rows)
+    return ["  ".join(cells).rstrip() for cells in filled]
+
+
+def html_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """The title, and the rows under their headings, where there are any."""
+    body = "".join(_html_row("td", x) for x in rows)
+    head = _html_row("th", headings)
+    table = f"<table><thead>{head}</thead><tbody>{body}</tbody></table>" if body else ""
+    return f"<p><b>{html.escape(title)}</b></p>{table}"
 
 
 def _html_row(tag: str, cells: Sequence[str]) -> str:
@@ -266,11 +268,12 @@ def _verdict(evaluation: Evaluation) -> str:
     return f"{evaluation.metric} {value}"
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """A count with its noun."""
     return f"1 {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
     """`text` on one line, cut to `width` with an ellipsis; what a terminal might obey is shown as
     its escape.
     """
@@ -288,7 +291,7 @@ Recorded: TypeAlias = (
 """
 
 
-def evaluate(
+async def evaluate_async(
     traces: Recorded,
     *,
     metrics: Measures | None = None,
@@ -296,8 +299,8 @@ def evaluate(
     threshold: float | None = None,
     config: Settings | PathLike | None = None,
 ) -> Report:
-    """Score recorded agent traces and their sessions, and wait for the scores; also inside a
-    running event loop.
+    """Score recorded agent traces and their sessions; `evaluate` waits for the scores, also inside
+    a running event loop.
 
     `traces` is a file or folder of OTLP, the URL of a backend's stored traces, several of these,
     what `spanscore.load` gives, agent traces, or texts without spans: `{"input": ..., "output":
@@ -311,27 +314,10 @@ def evaluate(
     threshold cannot be; ConfigError for the configuration; RetryableError where a backend cannot be
     reached. An error of a judge is no exception: it is an evaluation that failed.
     """
-    return waited_for(
-        lambda: evaluate_async(
-            traces, metrics=metrics, judge=judge, threshold=threshold, config=config
-        )
-    )
-
-
-async def evaluate_async(
-    traces: Recorded,
-    *,
-    metrics: Measures | None = None,
-    judge: str | Judge | None = None,
-    threshold: float | None = None,
-    config: Settings | PathLike | None = None,
-) -> Report:
-    """What `evaluate` does, for whoever has an event loop and other things to do in it
-    meanwhile.
-    """
     model = judge if isinstance(judge, str) else None
     named = None if metrics is None else by_name(metrics)
-    settings = with_options(_settings(config, model), named or {})
+    settings = with_options(settings_of(config), named or {})
+    settings = settings.model_copy(update={"judge": settings.judge.or_model(model)})
     scoring = OfflineScoring.prepared(
         settings,
         metrics=named,
@@ -343,24 +329,25 @@ async def evaluate_async(
     found: list[AgentTrace] = []
     evaluations: list[Evaluation] = []
     recorded = _recorded(traces, settings, notes.append)
-    batches, given = (
-        ([recorded], _nothing)
-        if isinstance(recorded, list)
-        else (recorded.batches(), recorded.given.of)
-    )
-    async for scored in scoring.run(batches, given):
+    async for scored in scoring.run(
+        [recorded] if isinstance(recorded, list) else recorded.batches(),
+        (lambda _: ()) if isinstance(recorded, list) else recorded.given.of,
+    ):
         if isinstance(scored.subject, AgentTrace):
             found.append(scored.subject)
         evaluations += scored.evaluations
     return Report(tuple(found), tuple(evaluations), tuple(notes))
 
 
-def _settings(config: Settings | PathLike | None, model: str | None) -> Settings:
+evaluate = waiting(evaluate_async)
+"""Score recorded agent traces, and wait for the scores; see `evaluate_async`."""
+
+
+def settings_of(config: Settings | PathLike | None) -> Settings:
+    """The settings that a caller gives, or has in a file; else the defaults."""
     if isinstance(config, Settings):
-        settings = config
-    else:
-        settings = configuration.default() if config is None else configuration.load(Path(config))
-    return settings.model_copy(update={"judge": settings.judge.or_model(model)})
+        return config
+    return configuration.default() if config is None else configuration.load(Path(config))
 
 
 def _recorded(
@@ -385,8 +372,3 @@ def _recorded(
         )
     places = [place(x) if isinstance(x, str) else Path(x) for x in given]
     return Recordings(places, scope, note, attributes=attributes, stitch_off=stitch_off)
-
-
-def _nothing(_subject: Session) -> Sequence[Evaluation]:
-    """What others gave where only agent traces are known."""
-    return ()

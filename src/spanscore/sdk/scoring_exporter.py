@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import WeakSet
 
 from opentelemetry.sdk.trace import ReadableSpan
@@ -136,8 +136,7 @@ class _Waiting:
     since_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Spot:
+class _Spot(NamedTuple):
     """A span that has not left yet, or not even come: its scores leave on it."""
 
     trace_id: str
@@ -242,8 +241,9 @@ class Board:
         named = trace_id.hex()
         with self._lock:
             ids = self._ended.pop(named, set())
-            found = [_Spot(named, x) for x in ids if self.is_open and (named, x) not in self._left]
-            self._taken.update((x.trace_id, x.span_id) for x in found)
+            spots = [_Spot(named, x) for x in ids]
+            found = [x for x in spots if self.is_open and x not in self._left]
+            self._taken.update(found)
             return found
 
     def release(
@@ -264,7 +264,7 @@ class Board:
                 found = {x.span_id: by_span[x.span_id] for x in held if x.span_id in by_span}
                 self._scored.setdefault(trace_id, {}).update(found)
             _trim(self._scored)
-            self._taken.difference_update((x.trace_id, x.span_id) for x in held)
+            self._taken.difference_update(held)
             self._released.notify_all()
         for exporter in list(_exporters):
             for trace_id in traces:

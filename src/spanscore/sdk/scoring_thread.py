@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, 
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from spanscore.sdk.forks import no_fork
 from spanscore.sdk.otel_spans import to_log_record, to_span
@@ -53,34 +53,10 @@ class Job:
     follow: Callable[[], None] = lambda: None
 
 
-class Queue(Protocol):
-    """What waits for the thread."""
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing more is taken in."""
-        ...
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing waits."""
-        ...
-
-    def take(self) -> tuple[list[Any], list[Any], list[Any], list[int]]:
-        """Some of what waits: ended spans, log records, begun spans, and the traces of which
-        something was dropped.
-        """
-        ...
-
-    def ended_early(self) -> None:
-        """The thread has ended by itself: nothing is scored any more."""
-        ...
-
-
 class ScoringThread:
     """Takes in what waits in a queue, and scores it."""
 
-    def __init__(self, job: Job, queue: Queue) -> None:
+    def __init__(self, job: Job, queue: "Worker") -> None:
         self._job = job
         self._queue = queue
         self.thread = threading.Thread(target=self._run, name="spanscore", daemon=True)
@@ -399,7 +375,9 @@ class Worker:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._is_closed = False
+        self.is_closed = False
+        """Whether nothing more is taken in."""
+
         self._reset()
 
     def _reset(self) -> None:
@@ -408,7 +386,9 @@ class Worker:
         self._logged: deque[Any] = deque()
         self._lost: deque[int] = deque(maxlen=QUEUE_SIZE)
         self._starting = threading.Lock()
-        self._running: ScoringThread | None = None
+        self.running: ScoringThread | None = None
+        """The thread's side; None before the first span."""
+
         self.dropped = 0
         self._logged_s = 0.0
 
@@ -417,13 +397,8 @@ class Worker:
 
         What the parent had open is left as it is, and never closed here.
         """
-        _of_parents.append(self._running)
+        _of_parents.append(self.running)
         self._reset()
-
-    @property
-    def running(self) -> ScoringThread | None:
-        """The thread's side; None before the first span."""
-        return self._running
 
     def started(self, context: Any) -> None:
         """A span has begun."""
@@ -431,32 +406,28 @@ class Worker:
 
     def ended(self, span: Any) -> None:
         """A span has ended."""
-        if self._is_closed:
-            return
-        if len(self._ended) >= QUEUE_SIZE:
-            self._drop(span.context.trace_id)
-            return
-        self._ended.append(span)
-        running = self._running
-        if running is None:
-            self.start()
-        elif len(self._ended) == QUEUE_SIZE // 4:
-            running.wake()
+        self._put(self._ended, span, span.context.trace_id)
 
     def logged(self, record: Any) -> None:
         """A log record was emitted."""
-        if self._is_closed:
+        self._put(self._logged, record, record.log_record.trace_id)
+
+    def _put(self, waiting: deque[Any], item: Any, trace_id: int | None) -> None:
+        if self.is_closed:
             return
-        if len(self._logged) >= QUEUE_SIZE:
-            self._drop(record.log_record.trace_id)
+        if len(waiting) >= QUEUE_SIZE:
+            self._drop(trace_id)
             return
-        self._logged.append(record)
-        if self._running is None:
+        waiting.append(item)
+        running = self.running
+        if running is None:
             self.start()
+        elif len(waiting) == QUEUE_SIZE // 4:
+            running.wake()
 
     def start(self) -> None:
         """Start the thread, if it does not run yet; never where a fork was torn."""
-        if self._is_closed:
+        if self.is_closed:
             return
         if no_fork.is_torn:
             _log.warning(
@@ -466,7 +437,7 @@ class Worker:
             self.close()
             return
         with self._starting:
-            if self._running is not None:
+            if self.running is not None:
                 return
             running = ScoringThread(self._job, self)
             try:
@@ -474,12 +445,12 @@ class Worker:
             except RuntimeError:  # the interpreter is ending
                 self.close()
                 return
-            self._running = running
+            self.running = running
 
     @property
     def own_threads(self) -> Collection[int]:
         """The ids of the thread, and of those that work for it."""
-        running = self._running
+        running = self.running
         return running.own_threads if running is not None else ()
 
     def is_own_thread(self) -> bool:
@@ -494,7 +465,7 @@ class Worker:
 
         With `everything`, what is not complete and open sessions are scored as they are.
         """
-        running = self._running
+        running = self.running
         if running is None or self.is_own_thread():
             return True
         deadline_s = time.monotonic() + timeout_s
@@ -508,11 +479,11 @@ class Worker:
 
         Idempotent.
         """
-        if self._is_closed:
+        if self.is_closed:
             return True
         is_done = self.flush(timeout_s, everything=True)
         self.close()
-        running = self._running
+        running = self.running
         if running is not None and not self.is_own_thread():
             running.stop()
             running.thread.join(1.0)
@@ -521,7 +492,7 @@ class Worker:
 
     def close(self) -> None:
         """Take in nothing more."""
-        self._is_closed = True
+        self.is_closed = True
         self.dropped += len(self._ended) + len(self._logged)
         self._ended.clear()
         self._logged.clear()
@@ -544,11 +515,6 @@ class Worker:
         ended = _some(self._ended, _TAKEN_AT_ONCE)
         logged = _some(self._logged, _TAKEN_AT_ONCE)
         return ended, logged, _some(self._started, QUEUE_SIZE), _some(self._lost, QUEUE_SIZE)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing more is taken in."""
-        return self._is_closed
 
     @property
     def is_empty(self) -> bool:

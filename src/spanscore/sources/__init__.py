@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from spanscore.errors import InputError
 from spanscore.sources.location import Location, is_url, parse_location, since_default
@@ -25,21 +25,16 @@ __all__ = [
 ]
 
 
-class _Backend(NamedTuple):
-    """Its module, the port that it listens on, and the parameters that only it has."""
-
-    module: str
-    port: int
-    options: Collection[str] = ()
-
-
-_BACKENDS: Final[Mapping[str, _Backend]] = {
-    "clickhouse": _Backend("clickhouse", 8123, ("database", "table", "logs_table")),
-    "jaeger": _Backend("jaeger", 16686),
-    "mlflow": _Backend("mlflow", 5000, ("experiment",)),
-    "phoenix": _Backend("phoenix", 6006, ("project",)),
-    "tempo": _Backend("tempo", 3200),
+_BACKENDS: Final[Mapping[str, tuple[int, Collection[str]]]] = {
+    "clickhouse": (8123, ("database", "table", "logs_table")),
+    "jaeger": (16686, ()),
+    "mlflow": (5000, ("experiment",)),
+    "phoenix": (6006, ("project",)),
+    "tempo": (3200, ()),
 }
+"""By the name of its module the port that a backend listens on, and the parameters that only it
+has.
+"""
 
 
 def place(text: str) -> Path | Location:
@@ -60,9 +55,8 @@ def parse(
     now = now_ns()
     if backend is None:
         return parse_location(text, options=(), port=None, now_ns=now, environ=environ)
-    found = parse_location(
-        text, options=backend.options, port=backend.port, now_ns=now, environ=environ
-    )
+    port, options = backend
+    found = parse_location(text, options=options, port=port, now_ns=now, environ=environ)
     return since_default(found, now - DEFAULT_SINCE_NS)
 
 
@@ -77,6 +71,6 @@ def opened(location: Location) -> Source:
         raise InputError(
             f"{location}: there are {', '.join(sorted(_BACKENDS))}, and protocols of files"
         )
-    module = import_module(f"{__name__}.{_BACKENDS[location.scheme].module}")
+    module = import_module(f"{__name__}.{location.scheme}")
     made: Source = module.Source(location)
     return made

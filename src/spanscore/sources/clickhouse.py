@@ -21,7 +21,7 @@ from spanscore.model.span import (
     Span,
     Value,
 )
-from spanscore.sources.http import CUT, Answer, Http
+from spanscore.sources.http import CUT, Answer, Backend, Http
 from spanscore.sources.location import Location
 from spanscore.sources.port import MAX_TRACE_SPANS, Found, Query, Stored, within
 
@@ -72,28 +72,21 @@ _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "
 """ClickHouse reads the value of a parameter as a field of its format TabSeparated."""
 
 
-class Source:
+class Source(Backend):
     """One ClickHouse; see `port.Source`."""
+
+    title = "ClickHouse"
 
     def __init__(self, location: Location, http: Http | None = None) -> None:
         """Raises InputError where a name of a table is none, or a file of the TLS options cannot be
         used.
         """
-        self._http = http or Http(location.connection, "ClickHouse")
-        self._where = str(location)
+        super().__init__(location, http)
         self._database = location.option("database", "default")
         self._table = _identifier(location, "table", "otel_traces")
         self._logs: str | None = _identifier(location, "logs_table", "otel_logs")
         self._is_json: bool | None = None
         self._settings: Mapping[str, str] = {}
-
-    def pushed(self, query: Query) -> frozenset[str]:
-        """See `port.Source`."""
-        return frozenset(query.conditions)
-
-    def is_exact(self, _query: Query) -> bool:
-        """See `port.Source`."""
-        return True
 
     async def find(self, query: Query) -> AsyncIterator[Found]:
         """See `port.Source`."""
@@ -101,7 +94,7 @@ class Source:
         has_json = bool(query.attributes) and await self._has_json()
         while True:
             statement, parameters = _search(self._table, query, after, has_json=has_json)
-            rows = [row async for row in self._rows(statement, parameters)]
+            rows = list(self._read(await self._ask(statement, parameters)))
             for row in rows:
                 after = int(row["Start"]), str(row["TraceId"])
                 yield Found(after[1].lower().zfill(32), after[0])
@@ -119,10 +112,6 @@ class Source:
         logs = await self._log_records(found)
         truncated = CUT if answer.is_cut else too_many
         return Stored(found.trace_id, first_spans, logs, truncated, (), len(answer.body))
-
-    async def close(self) -> None:
-        """See `port.Source`."""
-        await self._http.close()
 
     async def _has_json(self) -> bool:
         """Whether attributes are in columns of JSON."""
@@ -150,12 +139,6 @@ class Source:
             self._logs = None  # nobody exports log records there
             return []
         return [_log_record(x) for x in self._read(answer)]
-
-    async def _rows(
-        self, statement: str, parameters: Mapping[str, Any]
-    ) -> AsyncIterator[dict[str, Any]]:
-        for row in self._read(await self._ask(statement, parameters)):
-            yield row
 
     async def _ask(
         self, statement: str, parameters: Mapping[str, Any], expected: tuple[int, ...] = ()
@@ -357,12 +340,11 @@ def from_json(
     must not send settings.
     """
     known = types or {}
-    return {
-        name: int(value)
-        if isinstance(value, str) and known.get(name, "").startswith(_INTEGER_TYPES)
-        else value
-        for name, value in _leaves(column)
-    }
+    found = dict(_leaves(column))
+    for name, value in found.items():
+        if isinstance(value, str) and known.get(name, "").startswith(_INTEGER_TYPES):
+            found[name] = int(value)
+    return found
 
 
 def _leaves(column: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import errno
+import itertools
 import json
 import logging
 import os
@@ -12,6 +13,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
 import aiohttp
@@ -20,9 +22,10 @@ from google.protobuf.message import Message
 from spanscore import retry
 from spanscore.errors import InputError, RetryableError
 from spanscore.model.json import loads
+from spanscore.model.span import Value
 from spanscore.otlp import check, codec
-from spanscore.sources.location import Connection
-from spanscore.sources.port import MAX_TRACE_BYTES, Stored, within
+from spanscore.sources.location import Connection, Location
+from spanscore.sources.port import MAX_TRACE_BYTES, Query, Stored, within
 
 _log = logging.getLogger(__name__)
 
@@ -44,10 +47,6 @@ class Answer:
     body: bytes
     content_type: str
     is_cut: bool = False
-
-    def json(self) -> Any:
-        """The body as JSON. Raises ValueError where it is none."""
-        return loads(self.body)
 
 
 class Http:
@@ -83,12 +82,9 @@ class Http:
         *,
         headers: Mapping[str, str] | None = None,
         expected: tuple[int, ...] = (),
-        max_bytes: int = MAX_TRACE_BYTES,
     ) -> Answer:
         """The answer to a GET; see `ask`."""
-        return await self.ask(
-            "GET", path, query=query, headers=headers, expected=expected, max_bytes=max_bytes
-        )
+        return await self.ask("GET", path, query=query, headers=headers, expected=expected)
 
     async def ask(
         self,
@@ -99,32 +95,29 @@ class Http:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
         expected: tuple[int, ...] = (),
-        max_bytes: int = MAX_TRACE_BYTES,
     ) -> Answer:
-        """The answer, once it is 2xx or `expected`; of one that is longer than `max_bytes` only the
-        beginning.
+        """The answer, once it is 2xx or `expected`; of one that is longer than MAX_TRACE_BYTES only
+        the beginning.
 
         `body` is sent as JSON, text as it is. 429, 5xx and broken connections are tried again, as
         often as the connection says, after the wait that the backend asks for or longer and longer
         ones. Raises RetryableError when none of that helped, InputError for any other answer.
         """
         tries = self._connection.retries + 1
-        for number in range(tries):
+        sent = {"data" if isinstance(body, str) else "json": body}
+        for number in itertools.count(1):
             try:
-                return await self._once(method, path, query, body, headers, expected, max_bytes)
+                return await self._once(
+                    method, path, expected, {"params": query, "headers": headers, **sent}
+                )
             except RetryableError as error:
-                if number + 1 == tries:
+                if number == tries:
                     tried = f" (tried {tries} times)" if tries > 1 else ""
                     raise RetryableError(f"{error}{tried}") from None
-                backoff_s = retry.backoff_s(number + 1, _FIRST_WAIT_S, self._chance())
+                backoff_s = retry.backoff_s(number, _FIRST_WAIT_S, self._chance())
                 wait_s = max(error.retry_after_s, backoff_s)
-                _log.info(
-                    "%s; trying again in %.1f s (%d of %d tries done)",
-                    error,
-                    wait_s,
-                    number + 1,
-                    tries,
-                )
+                what = "%s; trying again in %.1f s (%d of %d tries done)"
+                _log.info(what, error, wait_s, number, tries)
                 await self._sleep(wait_s)
         raise AssertionError("unreachable")
 
@@ -135,36 +128,20 @@ class Http:
             self._session = None
 
     async def _once(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, Any] | None,
-        body: Any,
-        headers: Mapping[str, str] | None,
-        expected: tuple[int, ...],
-        max_bytes: int,
+        self, method: str, path: str, expected: tuple[int, ...], sent: Mapping[str, Any]
     ) -> Answer:
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=self._connection.timeout_s)
             self._session = aiohttp.ClientSession(timeout=timeout, headers=self._headers)
-        sent = (
-            {"data": body}
-            if isinstance(body, str | bytes)
-            else {"json": body}
-            if body is not None
-            else {}
-        )
         try:
             async with self._session.request(
                 method,
                 self._connection.base_url + path,
-                params=query,
-                headers=headers,
                 ssl=self._tls,
                 allow_redirects=False,  # credentials go where the user said, and nowhere else
                 **sent,
             ) as response:
-                content, is_cut = await _read(response, max_bytes)
+                content, is_cut = await _read(response, MAX_TRACE_BYTES)
                 found = Answer(response.status, content, response.content_type, is_cut)
                 if response.status // 100 != 2 and response.status not in expected:
                     raise self._error(path, found, response.headers)
@@ -178,12 +155,9 @@ class Http:
         return f"{self._backend} at {self._connection.base_url}{path}"
 
     def _error(self, path: str, answer: Answer, headers: Mapping[str, str]) -> Exception:
-        answered = " ".join(answer.body[: _MAX_SHOWN_CHARS * 2].decode(errors="replace").split())[
-            :_MAX_SHOWN_CHARS
-        ]
-        what = (
-            f"{self._where(path)} answered HTTP {answer.status}{': ' if answered else ''}{answered}"
-        )
+        begins = answer.body[: _MAX_SHOWN_CHARS * 2].decode(errors="replace").split()
+        answered = f": {' '.join(begins)[:_MAX_SHOWN_CHARS]}" if begins else ""
+        what = f"{self._where(path)} answered HTTP {answer.status}{answered}"
         if answer.status == 429 or (answer.status // 100 == 5 and answer.status != 501):
             wait_s = retry.retry_after_s(headers.get("Retry-After"), time.time_ns()) or 0.0
             return RetryableError(what, retry_after_s=min(wait_s, _MAX_WAIT_S))
@@ -242,9 +216,7 @@ def failure(error: Exception) -> str:
 def _advice(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "; a longer time can be given as timeout=2m"
-    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(
-        error.os_error, ConnectionRefusedError
-    ):
+    if isinstance(getattr(error, "os_error", None), ConnectionRefusedError):
         return "; is it running there, and is this the port of its query API?"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return "; give ca_file=PATH of the authority that signed it"
@@ -260,6 +232,62 @@ def _cause(error: OSError) -> str:
     if isinstance(error, ConnectionRefusedError):
         return os.strerror(error.errno or errno.ECONNREFUSED)
     return error.strerror or str(error) or type(error).__name__
+
+
+class Backend:
+    """What the sources of all backends have in common; see `port.Source`."""
+
+    title = ""
+    """What the backend is called in messages."""
+
+    depth = 1
+    """How deep a list of spans lies in an answer."""
+
+    def __init__(self, location: Location, http: Http | None = None) -> None:
+        """Raises InputError where a file of the TLS options cannot be used."""
+        self._http = http or Http(location.connection, self.title)
+        self._where = str(location)
+
+    def pushed(self, query: Query) -> frozenset[str]:
+        """See `port.Source`."""
+        return frozenset(query.conditions)
+
+    def is_exact(self, _query: Query) -> bool:
+        """See `port.Source`."""
+        return True
+
+    async def close(self) -> None:
+        """See `port.Source`."""
+        await self._http.close()
+
+    def _parsed(self, answer: Answer, depth: int = 0) -> dict[str, Any]:
+        """An answer's JSON; of one that was cut what is whole. Raises InputError."""
+        try:
+            is_cut, depth = answer.is_cut, depth or self.depth
+            body = loads(whole_prefix(answer.body, depth) if is_cut else answer.body)
+        except ValueError as error:
+            raise InputError(
+                f"{self._where}: its answer is no JSON ({error}); is this the address of its query"
+                " API?"
+            ) from None
+        return body if isinstance(body, dict) else {}
+
+
+def as_sent(value: Value) -> Value:
+    """An attribute as it was sent: no SDK sends objects, so what is one here was its text."""
+    is_json = isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(x, dict | list) for x in value)
+    )
+    # spaced as most SDKs write it
+    return json.dumps(value, ensure_ascii=False) if is_json else value
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def time_of(text: str) -> int:
+    """A time in ISO 8601, in Unix nanoseconds."""
+    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
 def as_json(value: Any) -> str:
@@ -283,19 +311,6 @@ def stored(
         spans += [x for x in codec.spans(request) if x.trace_id == trace_id]
     first_spans, too_many = within(spans)
     return Stored(trace_id, first_spans, (), truncated or too_many, refused, size_bytes)
-
-
-def parsed(content: bytes, where: str, *, is_cut: bool, depth: int) -> Any:
-    """An answer's JSON; of one that was cut what is whole, `depth` being how deep its spans lie.
-
-    Raises InputError.
-    """
-    try:
-        return loads(whole_prefix(content, depth) if is_cut else content)
-    except ValueError as error:
-        raise InputError(
-            f"{where}: its answer is no JSON ({error}); is this the address of its query API?"
-        ) from None
 
 
 _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},"]', re.DOTALL)

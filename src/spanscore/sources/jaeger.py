@@ -9,6 +9,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -17,9 +18,8 @@ from google.protobuf.message import Message
 
 from spanscore.errors import InputError
 from spanscore.otlp import codec, files
-from spanscore.sources.http import CUT, Answer, Http, as_json, parsed, sliced, stored
-from spanscore.sources.location import Location
-from spanscore.sources.port import MAX_TRACE_BYTES, MAX_TRACE_SPANS, Found, Query, Stored
+from spanscore.sources.http import CUT, Backend, as_json, sliced, stored
+from spanscore.sources.port import MAX_TRACE_SPANS, Found, Query, Stored
 
 _log = logging.getLogger(__name__)
 _now_ns = time.time_ns
@@ -35,29 +35,23 @@ _TRACE_ID: Final = re.compile(rb'"traceID":\s*"([0-9a-f]{1,32})"')
 _V3_DEPTH: Final = 7
 """{result: {resourceSpans: [{scopeSpans: [{spans: [...: how deep a list of spans lies."""
 
-_DEPTH: Final = 4
-"""{data: [{spans: [...: the same in the older API."""
 
+class Source(Backend):
+    """One Jaeger; see `port.Source`.
 
-class Source:
-    """One Jaeger; see `port.Source`."""
+    A search gives whole traces, so they are held against the query at once.
+    """
 
-    def __init__(self, location: Location, http: Http | None = None) -> None:
-        """Raises InputError where a file of the TLS options cannot be used."""
-        self._http = http or Http(location.connection, "Jaeger")
-        self._where = str(location)
-        self._has_v3 = True
+    title = "Jaeger"
+    depth = 4
+    """{data: [{spans: [...: how deep a list of spans lies in the older API."""
+
+    _has_v3 = True
 
     def pushed(self, query: Query) -> frozenset[str]:
         """See `port.Source`."""
         tags = {f"attribute.{name}" for name in _tags(query)}
         return frozenset(query.conditions) & ({"since", "until", "service"} | tags)
-
-    def is_exact(self, _query: Query) -> bool:
-        """See `port.Source`: a search gives whole traces, so they are held against the query at
-        once.
-        """
-        return True
 
     async def find(self, query: Query) -> AsyncIterator[Found]:
         """See `port.Source`."""
@@ -77,37 +71,26 @@ class Source:
     async def fetch(self, found: Found) -> Stored | None:
         """See `port.Source`."""
         if self._has_v3:
-            answer = await self._http.get(
-                f"/api/v3/traces/{found.trace_id}",
-                {"raw_traces": "true"},
-                expected=(400, 404),
-                max_bytes=MAX_TRACE_BYTES,
-            )
-            body = self._parsed(answer, _V3_DEPTH, or_else={})
+            path = f"/api/v3/traces/{found.trace_id}"
+            answer = await self._http.get(path, {"raw_traces": "true"}, expected=(400, 404))
+            body: dict[str, Any] = {}
+            with suppress(InputError):  # it is no JSON
+                body = self._parsed(answer, _V3_DEPTH)
             if "result" in body:
                 request = codec.from_object("traces", body["result"])
-                return _judged(
-                    stored(
-                        found.trace_id, [request], CUT if answer.is_cut else "", len(answer.body)
-                    )
-                )
+                truncated = CUT if answer.is_cut else ""
+                return _judged(stored(found.trace_id, [request], truncated, len(answer.body)))
             if "error" in body and answer.status == 404:
                 return None
             self._has_v3 = False  # an older Jaeger answers with the page of its UI
         return await self._fetch_older(found)
 
-    async def close(self) -> None:
-        """See `port.Source`."""
-        await self._http.close()
-
     async def _fetch_older(self, found: Found) -> Stored | None:
         path = f"/api/traces/{found.trace_id}"
-        answer = await self._http.get(
-            path, {"raw": "true"}, expected=(404,), max_bytes=MAX_TRACE_BYTES
-        )
+        answer = await self._http.get(path, {"raw": "true"}, expected=(404,))
         if answer.status == 404:
             return None
-        body = self._parsed(answer, _DEPTH)
+        body = self._parsed(answer)
         listed = body.get("data") or []
         errors = "; ".join(dict.fromkeys(_errors(body)))
         truncated = CUT if answer.is_cut else errors
@@ -118,9 +101,7 @@ class Source:
         if query.service is not None:
             return [query.service]
         answer = await self._http.get("/api/services")
-        services = sorted(
-            x for x in self._parsed(answer, _DEPTH).get("data") or () if isinstance(x, str)
-        )
+        services = sorted(x for x in self._parsed(answer).get("data") or () if isinstance(x, str))
         if len(services) > _MAX_SERVICES:
             raise InputError(
                 f"{self._where}: it has {len(services):,} services; name one by service=NAME"
@@ -155,22 +136,12 @@ class Source:
         answer = await self._http.get("/api/traces", parameters)
         if answer.is_cut:
             return _ids(answer.body), True
-        listed = self._parsed(answer, _DEPTH).get("data") or []
+        listed = self._parsed(answer).get("data") or []
         return [x for trace in listed for x in _wanted(query, trace)], len(listed) >= _PAGE
 
     def _overfull_at(self, low_ns: int, _high_ns: int) -> None:
         what = "%s: more than %d traces within the millisecond at %d ns; some are not read"
         _log.warning(what, self._where, _PAGE, low_ns)
-
-    def _parsed(self, answer: Answer, depth: int, or_else: Any = None) -> Any:
-        """An answer's object; `or_else` where it is no JSON."""
-        try:
-            body = parsed(answer.body, self._where, is_cut=answer.is_cut, depth=depth)
-        except InputError:
-            if or_else is None:
-                raise
-            return or_else
-        return body if isinstance(body, dict) else {}
 
 
 def _tags(query: Query) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The URL of stored traces."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,12 +85,8 @@ class Location:
     def wanted(self) -> str:
         """Which traces are wanted, in words."""
         query = self.query
-        conditions = (
-            [f"that started since {_time(query.since_ns)}"] if query.since_ns is not None else []
-        )
-        conditions += (
-            [f"that started before {_time(query.until_ns)}"] if query.until_ns is not None else []
-        )
+        times = (("since", query.since_ns), ("before", query.until_ns))
+        conditions = [f"that started {x} {_time(ns)}" for x, ns in times if ns is not None]
         conditions += [f"for {x}" for x in query.conditions if x not in {"since", "until"}]
         return ", ".join(conditions)
 
@@ -139,7 +135,7 @@ class _Parsing:
         self._own = options
         self._given: dict[str, list[str]] = {}
         for name, value in parse_qsl(parts.query, keep_blank_values=True):
-            self._given.setdefault(name, []).append(self._filled(value))
+            self._given.setdefault(name, []).append(_filled(value, environ))
 
     def location(self, port: int | None) -> Location:
         parts, is_http = self._parts, port is not None
@@ -154,39 +150,29 @@ class _Parsing:
                 f"{unknown[0]!r} is no parameter of it; there are {', '.join(known)},"
                 " attribute.NAME" + (", header.NAME" if is_http else "")
             )
-        shown = _shown(parts)
-        connection = self._connection(secure, port) if port is not None else Connection("")
         return Location(
             scheme,
             parts._replace(query="").geturl(),
-            shown,
-            connection,
+            _shown(parts),
+            self._connection(secure, port) if port is not None else Connection(""),
             self._query(),
             {name: self._given[name] for name in self._own if name in self._given},
             has_since="since" in self._given,
         )
 
     def _query(self) -> Query:
-        attributes = {
-            name.removeprefix("attribute."): values[-1]
-            for name, values in self._given.items()
-            if name.startswith("attribute.")
-        }
         query = Query(
             service=self._last("service") or None,
-            since_ns=self._moment("since"),
-            until_ns=self._moment("until"),
-            attributes=attributes,
+            since_ns=self._time("since", self._moment),
+            until_ns=self._time("until", self._moment),
+            attributes=self._named("attribute."),
             errors=self._truth("errors"),
-            min_duration_ns=self._duration("min_duration"),
+            min_duration_ns=self._time("min_duration", duration_ns),
             trace_ids=tuple(dict.fromkeys(map(_trace_id, self._given.get("trace_id", ())))),
             limit=self._count("limit", least=1),
         )
-        if (
-            query.since_ns is not None
-            and query.until_ns is not None
-            and query.since_ns >= query.until_ns
-        ):
+        times = [x for x in (query.since_ns, query.until_ns) if x is not None]
+        if len(times) == 2 and times[0] >= times[1]:
             raise ValueError("since is not before until: no trace can be in between")
         return query
 
@@ -195,17 +181,11 @@ class _Parsing:
         if not parts.hostname:
             raise ValueError("it names no host: write SCHEME://HOST:PORT")
         if secure not in {"", "http", "https"}:
-            raise ValueError(
-                f"write {parts.scheme.partition('+')[0]}:// or"
-                f" {parts.scheme.partition('+')[0]}+https://"
-            )
+            backend = parts.scheme.partition("+")[0]
+            raise ValueError(f"write {backend}:// or {backend}+https://")
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         scheme = secure or "http"
-        headers = {
-            name.removeprefix("header."): values[-1]
-            for name, values in self._given.items()
-            if name.startswith("header.")
-        }
+        headers = self._named("header.")
         if token := self._last("token"):
             headers["Authorization"] = f"Bearer {token}"
         if "authorization" in map(str.lower, headers) and parts.username is not None:
@@ -218,7 +198,7 @@ class _Parsing:
             headers,
             self._credential(parts.username),
             self._credential(parts.password),
-            (self._duration("timeout") or 30 * 10**9) / 1e9,
+            (self._time("timeout", duration_ns) or 30 * 10**9) / 1e9,
             self._count("retries", least=0, default=5) or 0,
             self._truth("insecure_skip_verify"),
             *(
@@ -228,10 +208,7 @@ class _Parsing:
         )
 
     def _credential(self, text: str | None) -> str | None:
-        return None if text is None else self._filled(unquote(text))
-
-    def _filled(self, text: str) -> str:
-        return _filled(text, self._environ)
+        return None if text is None else _filled(unquote(text), self._environ)
 
     def _last(self, name: str) -> str:
         return self._given.get(name, [""])[-1]
@@ -242,21 +219,19 @@ class _Parsing:
             raise ValueError(f"{name}={text}: write true or false")
         return _TRUTHS[text]
 
-    def _moment(self, name: str) -> int | None:
-        if name not in self._given:
-            return None
+    def _named(self, prefix: str) -> dict[str, str]:
+        """The last values of the parameters that begin so."""
+        found = {name: x[-1] for name, x in self._given.items() if name.startswith(prefix)}
+        return {name.removeprefix(prefix): value for name, value in found.items()}
+
+    def _time(self, name: str, read: Callable[[str], int]) -> int | None:
         try:
-            return moment_ns(self._last(name).replace(" ", "+"), self._now_ns)
+            return read(self._last(name)) if name in self._given else None
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
 
-    def _duration(self, name: str) -> int | None:
-        if name not in self._given:
-            return None
-        try:
-            return duration_ns(self._last(name))
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
+    def _moment(self, text: str) -> int:
+        return moment_ns(text.replace(" ", "+"), self._now_ns)
 
     def _count(self, name: str, *, least: int, default: int | None = None) -> int | None:
         if name not in self._given:
@@ -339,11 +314,8 @@ def _require_sendable(headers: Mapping[str, str]) -> None:
 def _shown(parts: SplitResult) -> str:
     """A URL without what may be a credential: the user, values of headers and tokens."""
     netloc = parts.netloc.rpartition("@")[2]
-    pairs = [
-        x
-        for x in parts.query.split("&")
-        if x and not unquote_plus(x).startswith(("header.", "token="))
-    ]
+    secret = ("header.", "token=")
+    pairs = [x for x in parts.query.split("&") if x and not unquote_plus(x).startswith(secret)]
     return parts._replace(netloc=netloc, query="&".join(pairs)).geturl()
 
 

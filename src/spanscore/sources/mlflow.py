@@ -5,19 +5,17 @@ again. It keeps no scope of a span, and of its resource the attributes as the tr
 MLflow writes beside is left out.
 """
 
-import json
 import logging
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
 from spanscore.errors import InputError
-from spanscore.model.span import Resource, Span, Value
+from spanscore.model.span import Resource, Span
 from spanscore.otlp.codec import from_object
-from spanscore.sources.http import CUT, Answer, Http, parsed, stored
+from spanscore.sources.http import CUT, Backend, Http, as_sent, stored, time_of
 from spanscore.sources.location import Location
 from spanscore.sources.port import Found, Query, Stored
 
@@ -25,10 +23,6 @@ _log = logging.getLogger(__name__)
 
 _TRACES: Final = "/api/3.0/mlflow/traces"
 _PAGE: Final = 500
-_DEPTH: Final = 3
-"""{trace: {spans: [...: how deep a list of spans lies."""
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NS_PER_MS: Final = 10**6
 _OWN: Final = "mlflow."
 _OF_RESOURCE: Final = ("service.", "deployment.environment")
@@ -39,13 +33,16 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9 ._:/@+-]+")
 """Texts that need no escape, neither in MLflow's language nor in the JSON that it searches."""
 
 
-class Source:
+class Source(Backend):
     """Experiments of one MLflow; see `port.Source`."""
+
+    title = "MLflow"
+    depth = 3
+    """{trace: {spans: [...: how deep a list of spans lies."""
 
     def __init__(self, location: Location, http: Http | None = None) -> None:
         """Raises InputError where a file of the TLS options cannot be used."""
-        self._http = http or Http(location.connection, "MLflow")
-        self._where = str(location)
+        super().__init__(location, http)
         self._experiments = location.options.get("experiment", ["0"])
         self._experiment_ids: Sequence[str] = ()
         self._searches_spans = True
@@ -74,9 +71,9 @@ class Source:
             body = await self._search(query, parameters)
             for info in body.get("traces") or ():
                 if str(info.get("trace_id", "")).startswith("tr-"):
-                    yield Found(
-                        str(info["trace_id"]).removeprefix("tr-"), _ns(info.get("request_time"))
-                    )
+                    started = info.get("request_time")
+                    start_ns = time_of(started) if isinstance(started, str) else 0
+                    yield Found(str(info["trace_id"]).removeprefix("tr-"), start_ns)
             if not (token := body.get("next_page_token")):
                 return
             parameters["page_token"] = token
@@ -105,18 +102,11 @@ class Source:
         if _experiment_of(info) not in await self._ids():
             return None
         if not listed:
-            _log.warning(
-                "%s: MLflow gives no spans of trace %s; it may keep them elsewhere",
-                self._where,
-                found.trace_id,
-            )
+            what = "%s: MLflow gives no spans of trace %s; it may keep them elsewhere"
+            _log.warning(what, self._where, found.trace_id)
             return None
         why = "MLflow has not got its root span" if info.get("state") == "IN_PROGRESS" else ""
         return self._stored(found, info, listed, CUT if answer.is_cut else why, len(answer.body))
-
-    async def close(self) -> None:
-        """See `port.Source`."""
-        await self._http.close()
 
     def _stored(
         self,
@@ -157,10 +147,6 @@ class Source:
         if answer.status == 404:
             raise InputError(f"{self._where}: MLflow has no experiment {experiment!r}")
         return str(self._parsed(answer)["experiment"]["experiment_id"])
-
-    def _parsed(self, answer: Answer) -> dict[str, Any]:
-        body = parsed(answer.body, self._where, is_cut=answer.is_cut, depth=_DEPTH)
-        return body if isinstance(body, dict) else {}
 
 
 def _experiment_of(info: Mapping[str, Any]) -> str | None:
@@ -208,22 +194,6 @@ def _as_sent(span: Span, resource: Resource) -> Span:
     """A span with its attributes as they were sent, and without those that MLflow added to
     another's span.
     """
-    attributes = {name: _value(value) for name, value in span.attributes.items()}
+    attributes = {name: as_sent(value) for name, value in span.attributes.items()}
     of_others = {name: x for name, x in attributes.items() if not name.startswith(_OWN)}
     return replace(span, attributes=of_others or attributes, resource=resource)
-
-
-def _value(value: Value) -> Value:
-    is_json = isinstance(value, dict) or (
-        isinstance(value, list) and any(isinstance(x, dict | list) for x in value)
-    )
-    # spaced as most SDKs write it
-    return json.dumps(value, ensure_ascii=False) if is_json else value
-
-
-def _ns(text: Any) -> int:
-    """A time that MLflow wrote, in Unix nanoseconds; 0 for none."""
-    if not isinstance(text, str):
-        return 0
-    since = datetime.fromisoformat(text) - _EPOCH
-    return ((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000

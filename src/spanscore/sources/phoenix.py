@@ -4,7 +4,6 @@ Phoenix keeps neither resource nor scope nor kind of a span, times in whole micr
 some attributes that are JSON when they come: these are put together again here.
 """
 
-import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -12,16 +11,12 @@ from urllib.parse import quote
 
 from spanscore.errors import InputError
 from spanscore.model.span import STATUS_ERROR, STATUS_OK, Event, Resource, Scope, Span, Value
-from spanscore.sources.http import CUT, Answer, Http, parsed
+from spanscore.sources.http import CUT, Backend, Http, as_sent, time_of
 from spanscore.sources.location import Location
 from spanscore.sources.port import MAX_TRACE_SPANS, Found, Query, Stored
 
 _PAGE: Final = 1000
 _SPANS_PAGE: Final = 200
-_DEPTH: Final = 2
-"""{data: [...: how deep a list of spans lies."""
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _KIND: Final = "openinference.span.kind"
 _NO_KIND: Final = "UNKNOWN"
 _CONTENT: Final = ("llm.input_messages.", "input.value")
@@ -61,8 +56,12 @@ _JSON_TEXTS: Final = (
 """Attributes that are JSON as they are sent, and objects as Phoenix answers."""
 
 
-class Source:
+class Source(Backend):
     """One project of a Phoenix; see `port.Source`."""
+
+    title = "Phoenix"
+    depth = 2
+    """{data: [...: how deep a list of spans lies."""
 
     def __init__(self, location: Location, http: Http | None = None) -> None:
         """Raises InputError where a file of the TLS options cannot be used, or a service is asked
@@ -73,8 +72,7 @@ class Source:
                 f"{location}: Phoenix keeps no service of a span; choose by project=NAME instead of"
                 " service"
             )
-        self._http = http or Http(location.connection, "Phoenix")
-        self._where = str(location)
+        super().__init__(location, http)
         self._project = f"/v1/projects/{quote(location.option('project', 'default'), safe='')}"
 
     def pushed(self, query: Query) -> frozenset[str]:
@@ -91,7 +89,7 @@ class Source:
         while True:
             body = self._parsed(await self._http.get(f"{self._project}/traces", parameters))
             for trace in body.get("data") or ():
-                yield Found(str(trace["trace_id"]).lower(), _ns(trace["start_time"]))
+                yield Found(str(trace["trace_id"]).lower(), time_of(trace["start_time"]))
             if not (cursor := body.get("next_cursor")):
                 return
             parameters["cursor"] = cursor
@@ -99,15 +97,9 @@ class Source:
     async def fetch(self, found: Found) -> Stored | None:
         """See `port.Source`."""
         spans: list[Span] = []
-        size_bytes, parameters = (
-            0,
-            {
-                "trace_id": found.trace_id,
-                "limit": _SPANS_PAGE,
-                "sort": "start_time",
-                "order": "asc",
-            },
-        )
+        size_bytes = 0
+        parameters = {"trace_id": found.trace_id, "limit": _SPANS_PAGE}
+        parameters |= {"sort": "start_time", "order": "asc"}
         while True:
             answer = await self._http.get(f"{self._project}/spans", parameters)
             size_bytes += len(answer.body)
@@ -118,19 +110,9 @@ class Source:
             if truncated or not cursor:
                 break
             parameters["cursor"] = cursor
-        return (
-            Stored(found.trace_id, spans[:MAX_TRACE_SPANS], (), truncated, (), size_bytes)
-            if spans
-            else None
-        )
-
-    async def close(self) -> None:
-        """See `port.Source`."""
-        await self._http.close()
-
-    def _parsed(self, answer: Answer) -> dict[str, Any]:
-        body = parsed(answer.body, self._where, is_cut=answer.is_cut, depth=_DEPTH)
-        return body if isinstance(body, dict) else {}
+        if not spans:
+            return None
+        return Stored(found.trace_id, spans[:MAX_TRACE_SPANS], (), truncated, (), size_bytes)
 
     def _span(self, given: Any) -> Span:
         try:
@@ -163,8 +145,8 @@ def _span(given: Mapping[str, Any]) -> Span:
         str(given.get("parent_id") or "").lower(),
         str(given["name"]),
         0,
-        _ns(given["start_time"]),
-        _ns(given["end_time"]),
+        time_of(given["start_time"]),
+        time_of(given["end_time"]),
         _STATUSES.get(str(given.get("status_code")), 0),
         str(given.get("status_message") or ""),
         _attributes(given),
@@ -176,7 +158,9 @@ def _span(given: Mapping[str, Any]) -> Span:
 
 def _event(given: Mapping[str, Any]) -> Event:
     return Event(
-        str(given.get("name") or ""), _ns(given["timestamp"]), dict(given.get("attributes") or {})
+        str(given.get("name") or ""),
+        time_of(given["timestamp"]),
+        dict(given.get("attributes") or {}),
     )
 
 
@@ -186,7 +170,7 @@ def _attributes(given: Mapping[str, Any]) -> dict[str, Value]:
     OpenInference's kind, which Phoenix keeps apart, is with them again. To a span of
     OpenTelemetry's GenAI conventions Phoenix adds what OpenInference would have: that is left out.
     """
-    attributes = dict(_as_sent(given.get("attributes") or {}))
+    attributes = dict(_put_together(given.get("attributes") or {}))
     if _is_converted(attributes):
         return {name: value for name, value in attributes.items() if not name.startswith(_ADDED)}
     kind = str(given.get("span_kind") or _NO_KIND)
@@ -203,26 +187,17 @@ def _is_converted(attributes: Mapping[str, Value]) -> bool:
     return not has_content or any(name in attributes for name in _GENAI_CONTENT)
 
 
-def _as_sent(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
+def _put_together(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
     """Attributes with those that were sent as JSON as their text again."""
     for name in _JSON_TEXTS:
         below = {
             x.removeprefix(f"{name}."): y for x, y in attributes.items() if x.startswith(f"{name}.")
         }
         if below:
-            yield name, _text(_nested(below.items()))
+            yield name, as_sent(_nested(below.items()))
     for name, value in attributes.items():
-        if name.startswith(tuple(f"{x}." for x in _JSON_TEXTS)):
-            continue
-        yield name, _text(value) if isinstance(value, dict) or _has_objects(value) else value
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)  # spaced as most SDKs write it
-
-
-def _has_objects(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(x, dict | list) for x in value)
+        if not name.startswith(tuple(f"{x}." for x in _JSON_TEXTS)):
+            yield name, as_sent(value)
 
 
 def _nested(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -251,9 +226,4 @@ def _why(spans: list[Span], *, is_cut: bool, has_more: bool) -> str:
 
 
 def _time(ns: int) -> str:
-    return (_EPOCH + timedelta(microseconds=ns // 1000)).isoformat()
-
-
-def _ns(text: str) -> int:
-    since = datetime.fromisoformat(text) - _EPOCH
-    return ((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // 1000)).isoformat()

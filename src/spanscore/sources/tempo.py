@@ -2,18 +2,19 @@
 
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
+from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from spanscore.errors import InputError
 from spanscore.otlp import codec
 from spanscore.otlp.signal import WIRE
-from spanscore.sources.http import CUT, Answer, Http, parsed, sliced, stored
-from spanscore.sources.location import Location
-from spanscore.sources.port import MAX_TRACE_BYTES, Found, Query, Stored
+from spanscore.sources.http import CUT, Answer, Backend, sliced, stored
+from spanscore.sources.port import Found, Query, Stored
 
 _now_ns = time.time_ns
 
@@ -29,29 +30,18 @@ otherwise.
 _SLACK_NS: Final = 3600 * _SECOND_NS
 """How long after a trace's start a span of it may come that fulfils a condition."""
 
-_DEPTH: Final = 7
-"""{trace: {resourceSpans: [{scopeSpans: [{spans: [...: how deep a list of spans lies."""
-
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
-class Source:
+class Source(Backend):
     """One Tempo; see `port.Source`."""
 
-    def __init__(self, location: Location, http: Http | None = None) -> None:
-        """Raises InputError where a file of the TLS options cannot be used."""
-        self._http = http or Http(location.connection, "Tempo")
-        self._where = str(location)
-        self._has_v2 = True
+    title = "Tempo"
+    depth = 7
+    """{trace: {resourceSpans: [{scopeSpans: [{spans: [...: how deep a list of spans lies."""
 
-    def pushed(self, query: Query) -> frozenset[str]:
-        """See `port.Source`."""
-        return frozenset(query.conditions)
-
-    def is_exact(self, _query: Query) -> bool:
-        """See `port.Source`."""
-        return True
+    _has_v2 = True
 
     async def find(self, query: Query) -> AsyncIterator[Found]:
         """See `port.Source`."""
@@ -78,53 +68,32 @@ class Source:
             return await self._fetch_json(found)
         try:
             request, partial_why = trace_of(answer.body, is_wrapped=self._has_v2)
-        except (DecodeError, ValueError) as error:
+        except DecodeError as error:
             raise InputError(
                 f"{self._where}: trace {found.trace_id} cannot be decoded ({error})"
             ) from None
         return _with_spans(stored(found.trace_id, [request], partial_why, len(answer.body)))
 
-    async def close(self) -> None:
-        """See `port.Source`."""
-        await self._http.close()
-
     async def _trace(self, found: Found, accept: str) -> Answer | None:
         """The answer with a trace; None where Tempo has it no more."""
-        headers = {"Accept": accept}
-        if self._has_v2:
-            path = f"/api/v2/traces/{found.trace_id}"
+        for path in ("/api/v2/traces", "/api/traces") if self._has_v2 else ("/api/traces",):
             answer = await self._http.get(
-                path, headers=headers, expected=(404,), max_bytes=MAX_TRACE_BYTES
+                f"{path}/{found.trace_id}", headers={"Accept": accept}, expected=(404,)
             )
             if answer.status != 404:
+                self._has_v2 = "v2" in path  # else it has the trace, and no second API
                 return answer
-        path = f"/api/traces/{found.trace_id}"
-        answer = await self._http.get(
-            path, headers=headers, expected=(404,), max_bytes=MAX_TRACE_BYTES
-        )
-        if answer.status == 404:
-            return None
-        self._has_v2 = False  # it has the trace, and no second API
-        return answer
+        return None
 
     async def _fetch_json(self, found: Found) -> Stored | None:
         """A trace in JSON, of which the beginning can be read where it is too long."""
         answer = await self._trace(found, "application/json")
         if answer is None:
             return None
-        body = parsed(answer.body, self._where, is_cut=answer.is_cut, depth=_DEPTH)
-        trace = body.get("trace", body) if isinstance(body, dict) else {}
-        partial = (
-            _partial(body.get("status"), body.get("message")) if isinstance(body, dict) else ""
-        )
-        return _with_spans(
-            stored(
-                found.trace_id,
-                [_request(trace)],
-                CUT if answer.is_cut else partial,
-                len(answer.body),
-            )
-        )
+        body = self._parsed(answer)
+        request, partial = _request(body.get("trace", body)), _partial(body)
+        truncated = CUT if answer.is_cut else partial
+        return _with_spans(stored(found.trace_id, [request], truncated, len(answer.body)))
 
     async def _search(self, query: Query, low_ns: int, high_ns: int) -> tuple[list[Found], bool]:
         parameters = {
@@ -135,8 +104,7 @@ class Source:
             "spss": 1,
         }
         answer = await self._http.get("/api/search", parameters)
-        body = parsed(answer.body, self._where, is_cut=False, depth=_DEPTH)
-        listed = body.get("traces") or [] if isinstance(body, dict) else []
+        listed = self._parsed(answer).get("traces") or []
         found = [x for one in listed for x in _found(query, one)]
         return sorted(found, key=lambda x: x.start_ns, reverse=True), len(listed) >= _PAGE
 
@@ -207,10 +175,11 @@ def _request(trace: Any) -> Message:
         raise InputError(f"Tempo answered with a trace that cannot be read: {error}") from None
 
 
-def _partial(status: Any, message: Any) -> str:
-    if status in {"PARTIAL", 1}:
-        return f"Tempo says that it is partial{f': {message}' if message else ''}"
-    return ""
+def _partial(body: Mapping[str, Any]) -> str:
+    if body.get("status") not in {"PARTIAL", 1}:
+        return ""
+    message = body.get("message")
+    return f"Tempo says that it is partial{f': {message}' if message else ''}"
 
 
 def _with_spans(found: Stored) -> Stored | None:
@@ -220,57 +189,21 @@ def _with_spans(found: Stored) -> Stored | None:
 _TRACE, _STATUS, _MESSAGE = 1, 3, 4
 """Fields of tempopb.TraceByIDResponse; its metrics (2) are passed over."""
 
-_VARINT, _LENGTH = 0, 2
-_SIZES: Final = {1: 8, 5: 4}
-_PARTIAL: Final = 1
-
 
 def trace_of(body: bytes, *, is_wrapped: bool) -> tuple[Any, str]:
     """The trace as an export request, which has the same fields, and why it is partial, else "".
 
-    `is_wrapped`: False for the older API, whose answer is the trace alone. Raises DecodeError or
-    ValueError.
+    `is_wrapped`: False for the older API, whose answer is the trace alone. Raises DecodeError.
     """
     if not is_wrapped:
         return WIRE["traces"].request.FromString(body), ""
-    request, is_partial, why = WIRE["traces"].request(), False, ""
-    for number, value in _fields(body):
-        if number == _TRACE and isinstance(value, bytes):
-            request.MergeFromString(value)
-        elif number == _STATUS:
-            is_partial = value == _PARTIAL
-        elif number == _MESSAGE and isinstance(value, bytes):
-            why = value.decode(errors="replace")
-    partial = f"Tempo says that it is partial{f': {why}' if why else ''}"
-    return request, partial if is_partial else ""
-
-
-def _fields(body: bytes) -> Iterator[tuple[int, bytes | int]]:
-    """(number, content) of each field of a message that is a text, a message or an integer."""
-    at = 0
-    while at < len(body):
-        key, at = _varint(body, at)
-        kind = key & 7
-        if kind == _VARINT:
-            value, at = _varint(body, at)
-            yield key >> 3, value
-            continue
-        if kind not in _SIZES and kind != _LENGTH:
-            raise ValueError(f"wire type {kind} is not in use")
-        size, at = _varint(body, at) if kind == _LENGTH else (_SIZES[kind], at)
-        if at + size > len(body):
-            raise ValueError("it ends in the middle of a field")
-        yield key >> 3, body[at : at + size]
-        at += size
-
-
-def _varint(body: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if at >= len(body) or shift > 63:
-            raise ValueError("a number has no end")
-        byte = body[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if not byte & 0x80:
-            return value, at
+    request, found = WIRE["traces"].request(), dict[str, Any]()
+    fields: Any = UnknownFieldSet(Empty.FromString(body))
+    for field in fields:
+        if field.field_number == _TRACE and isinstance(field.data, bytes):
+            request.MergeFromString(field.data)
+        elif field.field_number == _STATUS:
+            found["status"] = field.data
+        elif field.field_number == _MESSAGE and isinstance(field.data, bytes):
+            found["message"] = field.data.decode(errors="replace")
+    return request, _partial(found)

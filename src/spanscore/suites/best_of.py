@@ -4,7 +4,7 @@ import asyncio
 import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -18,7 +18,7 @@ from spanscore.judge.transcript import excerpt
 from spanscore.model.score import JudgeUsage
 from spanscore.model.trace import AgentTrace
 from spanscore.stats import Estimate, mean
-from spanscore.threads import waited_for
+from spanscore.threads import waiting
 
 Mode: TypeAlias = Literal["round_robin", "linear"]
 """Who meets whom: every two agents, or in each conversation the champion and the next agent, who
@@ -55,8 +55,7 @@ class Contest:
 
     def to_json(self) -> dict[str, Any]:
         """As the result file has it."""
-        usage = {name: getattr(self.usage, name) for name in JudgeUsage.__dataclass_fields__}
-        return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "usage": usage}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +77,7 @@ class Place:
 
     def to_json(self) -> dict[str, Any]:
         """As the result file has it."""
-        share = None if self.share is None else self.share.to_json()
-        return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "share": share}
+        return {**asdict(self), "share": self.share and self.share.to_json()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +125,8 @@ def tournament(contests: Sequence[Contest], mode: Mode) -> Tournament:
     if mode == "round_robin":
         return Tournament(tuple(contests), tuple(ranked(contests)), mode)
     crowned = champions(contests)
-    return Tournament(
-        tuple(contests), tuple(_places(contests, _crowns(contests, crowned))), mode, crowned
-    )
+    places = _places(contests, _crowns(contests, crowned))
+    return Tournament(tuple(contests), tuple(places), mode, crowned)
 
 
 def ranked(contests: Sequence[Contest]) -> list[Place]:
@@ -284,24 +281,6 @@ def plan(conversations: Iterable[Conversation], mode: Mode = "round_robin") -> P
     return Plan(sum(n * (n - 1) // 2 for n in counts))
 
 
-def best_of(
-    conversations: Iterable[Conversation],
-    judge: Judge,
-    config: Config | None = None,
-    *,
-    models: Sequence[str] = (),
-    mode: Mode = "round_robin",
-    done: Callable[[], Any] = lambda: None,
-) -> Tournament:
-    """Let agents meet, and wait for it; also inside a running event loop.
-
-    Arguments and errors as `best_of_async`.
-    """
-    return waited_for(
-        lambda: best_of_async(conversations, judge, config, models=models, mode=mode, done=done)
-    )
-
-
 async def best_of_async(
     conversations: Iterable[Conversation],
     judge: Judge,
@@ -322,6 +301,8 @@ async def best_of_async(
     the two askings disagree it is a tie: then the place decided, and not the answer. A contest that
     the judge fails to judge counts for nobody. `done` is called after each contest. Raises
     ValueError where two conversations have one name.
+
+    `best_of` waits for it, also inside a running event loop.
     """
     given = list(conversations)
     if twice := [name for name, count in Counter(x.case for x in given).items() if count > 1]:
@@ -337,6 +318,10 @@ async def best_of_async(
     return tournament(
         await asyncio.gather(*(asking.contest(x, pair) for x, pair in meetings)), mode
     )
+
+
+best_of = waiting(best_of_async)
+"""Let agents meet, and wait for it; see `best_of_async`."""
 
 
 def _rotated(agents: Sequence[str], places: int) -> list[str]:
@@ -395,19 +380,15 @@ class _Asking:
             opinions.append(opinion)
             usage += spent
         forth, back = opinions
-        winners = (
-            {"first": one, "second": other, "tie": None}[forth.winner],
-            {"first": other, "second": one, "tie": None}[back.winner],
-        )
-        agreed = winners[0] == winners[1]
+        winner = {"first": one, "second": other, "tie": None}[forth.winner]
+        agreed = winner == {"first": other, "second": one, "tie": None}[back.winner]
         confidence = (forth.confidence + back.confidence) / 2 if agreed else 0.0
-        reasons = (forth.reason, back.reason)
         return Contest(
             conversation.case,
             pair,
-            winners[0] if agreed else None,
+            winner if agreed else None,
             confidence,
-            reasons,
+            (forth.reason, back.reason),
             agreed,
             usage=usage,
         )
@@ -415,17 +396,11 @@ class _Asking:
     async def _opinion(
         self, conversation: Conversation, first: str, second: str
     ) -> tuple[_Opinion, JudgeUsage]:
-        texts = (
-            {"Expected answer": conversation.expected} if conversation.expected is not None else {}
-        )
-        texts |= {
-            "What the first agent was told and answered": _conversation_of(
-                conversation.agents[first]
-            ),
-            "What the second agent was told and answered": _conversation_of(
-                conversation.agents[second]
-            ),
-        }
+        expected, agents = conversation.expected, conversation.agents
+        texts = {} if expected is None else {"Expected answer": expected}
+        for place, agent in (("first", first), ("second", second)):
+            told = f"What the {place} agent was told and answered"
+            texts[told] = _conversation_of(agents[agent])
         shown = await asyncio.to_thread(self._excerpt, texts)
         answer = await self._judge.ask(
             Prompt(_INSTRUCTIONS, shown.text, _QUESTION), _Opinion, models=self._models

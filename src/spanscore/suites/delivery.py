@@ -41,18 +41,12 @@ async def send(
     evaluations = tallied(evaluations, (), {})
     exporters, sinks = open_exporters(config, authenticators), open_sinks(config)
     requests = _requests(config, evaluations, started_ns, ended_ns) if exporters else []
-    spanless = without_spans(config)
+    spanless, others = without_spans(config), [x for x in requests if x[0] != "traces"]
     filed = by_what_they_replace([x for x in evaluations if x.status != "skipped"]) if sinks else []
     try:
+        own = {name: others if name in spanless else requests for name in exporters}
         found = await asyncio.gather(
-            *(
-                _send(
-                    name,
-                    exporter,
-                    [x for x in requests if x[0] != "traces" or name not in spanless],
-                )
-                for name, exporter in exporters.items()
-            ),
+            *(_send(name, exporter, own[name]) for name, exporter in exporters.items()),
             *(_file(name, sink, filed) for name, sink in sinks.items()),
         )
     finally:
@@ -70,12 +64,8 @@ def _requests(
     for at in range(0, len(evaluations), _BATCH):
         some = evaluations[at : at + _BATCH]
         if config.emit.spans:
-            found.append(
-                (
-                    "traces",
-                    spans.request(some, config.placement, config.max_text_length, config.spans),
-                )
-            )
+            body = spans.request(some, config.placement, config.max_text_length, config.spans)
+            found.append(("traces", body))
         if config.emit.events:
             found.append(("logs", events.request(some, config.max_text_length)))
     if config.emit.metrics:

@@ -152,9 +152,8 @@ def _tools(calls: Sequence[tuple[str, Json]], redacting: _Redacting) -> dict[str
     found: list[dict[str, Any]] = []
     for name, arguments in calls[:MAX_EXPECTED_CALLS]:
         given = redacting.value(arguments)
-        found.append(
-            {"tool_name": name} | ({"parameters": given} if isinstance(given, dict) else {})
-        )
+        parameters = {"parameters": given} if isinstance(given, dict) else {}
+        found.append({"tool_name": name, **parameters})
     return {"expected_tools": found} if found else {}
 
 

@@ -43,11 +43,8 @@ class Recording:
     @property
     def name(self) -> str:
         """What it is called in a message."""
-        return (
-            f"session {self.session_id}"
-            if self.session_id
-            else f"trace {self.traces[0].trace_ids[0]}"
-        )
+        first = self.traces[0].trace_ids[0]
+        return f"session {self.session_id}" if self.session_id else f"trace {first}"
 
 
 @dataclass(slots=True)
@@ -156,11 +153,7 @@ class _Index:
         for case in suite.cases:
             for session_id in case.session_id:
                 self.by_session[session_id].append(case)
-        self.selecting = [
-            (x, {(key, _text(value)) for key, value in x.attributes.items()})
-            for x in suite.cases
-            if x.attributes
-        ]
+        self.selecting = [(x, _texts([x.attributes])) for x in suite.cases if x.attributes]
         self.by_input = _inputs(suite.cases)
 
     def may_hold(self, trace: AgentTrace) -> bool:
@@ -181,11 +174,8 @@ def _claimed(
     claimed: defaultdict[tuple[str, str | None, str | None], list[AgentTrace]] = defaultdict(list)
     left: list[AgentTrace] = []
     for (session, run), of_group in _grouped(traces).items():
-        ids = (
-            {x.trial.case for x in of_group if x.trial and x.trial.case}
-            if session is not None
-            else set()
-        )
+        stated = {x.trial.case for x in of_group if x.trial and x.trial.case}
+        ids = stated if session is not None else set()
         only = next(iter(ids)) if len(ids) == 1 else None
         for trace in of_group:
             case = _claiming(index, trace, only, attributes_of)
@@ -203,9 +193,9 @@ def normalised(text: str | None) -> str | None:
     >>> normalised(" What is\nUP? ")
     'what is up?'
     """
-    return (
-        None if text is None else " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-    )
+    if text is None:
+        return None
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def _grouped(
@@ -306,9 +296,8 @@ def _matching(wanted: Sequence[str | None], inputs: Sequence[str | None], at: in
     else 0.
     """
     there = inputs[at : at + len(wanted)]
-    return (
-        len(there) if all(x is None or x == y for x, y in zip(wanted, there, strict=False)) else 0
-    )
+    is_match = all(x is None or x == y for x, y in zip(wanted, there, strict=False))
+    return len(there) if is_match else 0
 
 
 _ExpectationT = TypeVar("_ExpectationT", bound=Expectation)
@@ -357,11 +346,7 @@ def suite_of(traces: Sequence[AgentTrace]) -> Suite:
     session is another trial of it. Raises InputError where nothing is stated, or where the traces
     are of several suites.
     """
-    found = _Conversations()
-    for conversation in _stated_conversations(traces):
-        if any(x.expected is not None or "expected" in x.damaged for x in conversation):
-            found.add(conversation)
-    cases = found.cases()
+    cases = tuple(_cases([x for x in _by_session(traces) if any(map(_states_something, x))]))
     if not cases:
         raise InputError(
             "no trace states what is expected of it; give a suite first (spanscore test SUITE"
@@ -380,66 +365,51 @@ def _suite_name(traces: Iterable[AgentTrace]) -> str:
     return names[0] if names else _NAME
 
 
-def _stated_conversations(traces: Sequence[AgentTrace]) -> list[list[AgentTrace]]:
+def _states_something(trace: AgentTrace) -> bool:
+    return trace.expected is not None or "expected" in trace.damaged
+
+
+def _by_session(traces: Sequence[AgentTrace]) -> list[list[AgentTrace]]:
     """The turns of each session, oldest first; those of none by themselves."""
-    found: defaultdict[str, list[AgentTrace]] = defaultdict(list)
+    found: defaultdict[tuple[str | None, str], list[AgentTrace]] = defaultdict(list)
     for trace in sorted(traces, key=lambda x: (x.started_ns, x.id)):
-        found[
-            f"trace {trace.id}" if trace.session_key is None else f"session {trace.session_key}"
-        ].append(trace)
+        found[trace.session_key, trace.id if trace.session_key is None else ""].append(trace)
     return list(found.values())
 
 
-@dataclass(slots=True)
-class _Found:
-    """A case: the sessions that it was recorded in, or the question, where it was recorded in
-    none.
+def _cases(conversations: Sequence[Sequence[AgentTrace]]) -> Iterator[Case]:
+    """The cases that conversations are of: those with an id first, then each by what the user says
+    in it.
     """
+    by_words: defaultdict[tuple[str | None, ...], list[AgentTrace]] = defaultdict(list)
+    named: dict[str, None] = {}
+    for conversation in conversations:
+        ids = [x.trial.case for x in conversation if x.trial and x.trial.case]
+        named |= dict.fromkeys(ids)
+        if not ids:
+            by_words[_words(conversation)].append(conversation[0])
+    yield from (Case(id=x) for x in named)
+    taken = set(named)
+    for first, *others in by_words.values():
+        sessions = [x.session_id for x in (first, *others) if x.session_id is not None]
+        question = first.user_input or sessions[0]
+        case_id = _free(" ".join(question.split())[:_MAX_ID_CHARS], taken)
+        taken.add(case_id)
+        by = {"session_id": tuple(sessions)} if sessions else {"input": first.user_input}
+        yield Case.model_validate({"id": case_id, **by})
 
-    sessions: list[str] = field(default_factory=list)
-    input: str | None = None
 
-
-class _Conversations:
-    """The cases that conversations are of, by their ids and by what the user says in them."""
-
-    def __init__(self) -> None:
-        self._named: dict[str, None] = {}
-        self._by_words: dict[tuple[str | None, ...], _Found] = {}
-
-    def add(self, conversation: Sequence[AgentTrace]) -> None:
-        """Take up a conversation of which something is expected."""
-        named = [x.trial.case for x in conversation if x.trial and x.trial.case]
-        if named:
-            self._named.update(dict.fromkeys(named))
-            return
-        session_id = conversation[0].session_id
-        words = tuple(normalised(x.user_input) for x in conversation)
-        if session_id is None and words[0] is None:
-            raise InputError(
-                f"trace {conversation[0].trace_ids[0]} states what is expected of it, but neither a"
-                " session nor the user's input, by which it could be known; set test.case.id on"
-                " its span"
-            )
-        key = words if all(words) else (*words, session_id)
-        found = self._by_words.setdefault(
-            (str(session_id is None), *key), _Found(input=conversation[0].user_input)
+def _words(conversation: Sequence[AgentTrace]) -> tuple[str | None, ...]:
+    """What the user says in a conversation, by which its other trials are known."""
+    session_id = conversation[0].session_id
+    words = tuple(normalised(x.user_input) for x in conversation)
+    if session_id is None and words[0] is None:
+        raise InputError(
+            f"trace {conversation[0].trace_ids[0]} states what is expected of it, but neither a"
+            " session nor the user's input, by which it could be known; set test.case.id on"
+            " its span"
         )
-        if session_id is not None:
-            found.sessions.append(session_id)
-
-    def cases(self) -> tuple[Case, ...]:
-        """All cases, those with an id of their own first."""
-        taken = set(self._named)
-        cases = [Case(id=x) for x in self._named]
-        for found in self._by_words.values():
-            case_id = _free(
-                " ".join((found.input or found.sessions[0]).split())[:_MAX_ID_CHARS], taken
-            )
-            taken.add(case_id)
-            by = {"session_id": tuple(found.sessions)} if found.sessions else {"input": found.input}
-            cases.append(Case.model_validate({"id": case_id, **by}))
-        return tuple(cases)
+    return (str(session_id is None), *words, None if all(words) else session_id)
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -458,7 +428,13 @@ class UnalignedError(Exception):
 def interactions(recording: Recording) -> list[Interaction]:
     """The interactions of which something is expected, in order. Raises UnalignedError."""
     return [
-        _interaction(trace, expected)
+        Interaction(
+            trace,
+            expected.expected_answer,
+            tuple(x.call() for x in expected.expected_tools or ()) or None,
+            expected.tool_sequence_matters,
+            expected.final_answer_uses_tools,
+        )
         for expected, trace in _paired(recording)
         if not expected.is_empty
     ]
@@ -481,9 +457,7 @@ def _paired(recording: Recording) -> list[tuple[Expectation, AgentTrace]]:
     """
     case, traces = recording.case, recording.traces
     if case.conversation:
-        return [
-            _completed(*pair) for pair in zip(case.conversation, _aligned(recording), strict=True)
-        ]
+        return list(map(_completed, case.conversation, _aligned(recording)))
     if case.is_empty or len(traces) == 1:  # what turns state is of each by itself
         return [_completed(case, x) for x in traces]
     return [(case, _as_one(traces))]
@@ -505,15 +479,10 @@ def _aligned(recording: Recording) -> list[AgentTrace]:
     at = 0
     for turn in turns:
         wanted = normalised(turn.input)
-        place = (
-            at
-            if wanted is None
-            else next((x for x in range(at, len(inputs)) if inputs[x] == wanted), len(inputs))
-        )
-        if place >= len(traces):
-            break
-        found.append(traces[place])
-        at = place + 1
+        while at < len(inputs) and wanted not in {None, inputs[at]}:
+            at += 1
+        found += traces[at : at + 1]
+        at += 1
     if len(found) == len(turns):
         return found
     if len(traces) == len(turns):
@@ -531,27 +500,11 @@ def _as_one(traces: Sequence[AgentTrace]) -> AgentTrace:
     if len(traces) == 1:
         return last
     known = all(x.tool_calls is not None for x in traces)
+    damaged = {"tool_calls"} if any("tool_calls" in x.damaged for x in traces) else set()
     return replace(
         last,
         user_input="\n".join(x.user_input for x in traces if x.user_input) or None,
         tool_calls=tuple(call for x in traces for call in x.tool_calls or ()) if known else None,
         model_calls=tuple(call for x in traces for call in x.model_calls),
-        damaged=tuple(
-            sorted(
-                {
-                    *last.damaged,
-                    *(name for x in traces for name in x.damaged if name == "tool_calls"),
-                }
-            )
-        ),
-    )
-
-
-def _interaction(trace: AgentTrace, expected: Expectation) -> Interaction:
-    return Interaction(
-        trace,
-        expected.expected_answer,
-        tuple(x.call() for x in expected.expected_tools or ()) or None,
-        expected.tool_sequence_matters,
-        expected.final_answer_uses_tools,
+        damaged=tuple(sorted({*last.damaged, *damaged})),
     )

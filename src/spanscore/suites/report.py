@@ -90,12 +90,9 @@ class Run:
         if not decided:
             return None
         passed, level = [float(x.status == "pass") for x in decided], self.suite.agentic.level
-        clusters = self.clusters_of(decided)
-        return (
-            rate(int(sum(passed)), len(decided), level=level)
-            if clusters is None
-            else mean(passed, level=level, clusters=clusters)
-        )
+        if (clusters := self.clusters_of(decided)) is not None:
+            return mean(passed, level=level, clusters=clusters)
+        return rate(int(sum(passed)), len(decided), level=level)
 
     @property
     def usage(self) -> JudgeUsage:
@@ -189,13 +186,8 @@ def result(suite: Suite, case: Case, trials: Sequence[Trial], run_id: str) -> Ca
 
 def unmatched(suite: Suite, case: Case) -> CaseResult:
     """The result of a case that nothing recorded matches."""
-    return CaseResult(
-        case,
-        "unmatched",
-        (),
-        suite.required_of(case),
-        suite.agentic.odds(0, 0, suite.attempts(case)),
-    )
+    odds = suite.agentic.odds(0, 0, suite.attempts(case))
+    return CaseResult(case, "unmatched", (), suite.required_of(case), odds)
 
 
 def to_json(run: Run) -> dict[str, Any]:
@@ -216,11 +208,8 @@ def as_text(value: Any) -> str:
 
 
 def _finished(suite: Suite, trials: Sequence[Trial], run_id: str, k: int) -> list[Trial]:
-    assessed = [
-        x.conversation
-        for x in trials
-        if x.conversation.assessed and x.conversation.obstacle is None
-    ]
+    conversations = [x.conversation for x in trials]
+    assessed = [x for x in conversations if x.assessed and x.obstacle is None]
     counts = len(assessed), sum(all(y.is_correct for y in x.assessed) for x in assessed)
     found = []
     for trial in trials:
@@ -248,27 +237,16 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join("-".join(map(str, x)) for x in parts)
 
 
+_IDENTITY = ("status", "value", "label", "threshold", "reason", "metadata", "evaluator", "error")
+
+
 def _digest(evaluation: Evaluation, status: str | None) -> str:
     """Of all that an evaluation says of the trial, but not of when it was made and what that
     cost.
     """
     fields = evaluation.to_json()
-    identity = [
-        fields[x]
-        for x in (
-            "status",
-            "value",
-            "label",
-            "threshold",
-            "reason",
-            "metadata",
-            "evaluator",
-            "error",
-        )
-    ]
-    return hashlib.sha256(dumps([*identity, status]).encode("utf-8", "surrogatepass")).hexdigest()[
-        :16
-    ]
+    identity = dumps([*(fields[x] for x in _IDENTITY), status])
+    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _status(trials: Sequence[Trial], required: float) -> str:
@@ -276,22 +254,20 @@ def _status(trials: Sequence[Trial], required: float) -> str:
     counts = Counter(x.status for x in trials)
     if reaches(counts["pass"] / len(trials), required):
         return "pass"
-    return (
-        "error" if reaches((counts["pass"] + counts["error"]) / len(trials), required) else "fail"
-    )
+    may_pass = reaches((counts["pass"] + counts["error"]) / len(trials), required)
+    return "error" if may_pass else "fail"
 
 
 def _case_json(result: CaseResult, agentic: Agentic) -> dict[str, Any]:
     odds = dict(result.odds)
+    passing = rate(result.passed, result.n, level=agentic.level) if result.n else None
     return {
         "id": result.case.id,
         "status": result.status,
         "passed": result.passed,
         "errors": result.errors,
         "required_pass_rate": result.required_pass_rate,
-        "pass_rate": rate(result.passed, result.n, level=agentic.level).to_json()
-        if result.n
-        else None,
+        "pass_rate": passing.to_json() if passing else None,
         "unit": agentic.unit,
         **odds,
         "reading": reading(odds["pass_at_k"], odds["pass_pow_k"]),

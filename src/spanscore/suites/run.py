@@ -17,11 +17,11 @@ from spanscore.judge import Cache, Judge, open_judge, redactor
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
-from spanscore.suites.matches import AttributesOf, Matched, match, own_attributes
+from spanscore.suites.matches import AttributesOf, Matched, Recording, match, own_attributes
 from spanscore.suites.report import CaseResult, Run, result, unmatched
 from spanscore.suites.suite import Suite, load
 from spanscore.suites.trial import Answers, Trial, Trying
-from spanscore.threads import waited_for
+from spanscore.threads import waiting
 
 _MAX_TRIALS_AT_ONCE = 64
 """More would wait for the judge's own limit, each with its transcript in memory."""
@@ -98,53 +98,31 @@ async def run(
     configuration names what there is not.
     """
     suite, started_ns = prepared.suite, time.time_ns()
+    settings, recordings = with_judge(settings, model), prepared.matched.recordings
     try:
-        judge = judge or _opened(settings, model, cache)
+        judge = judge or open_judge(settings.judge, cache)
         trying = _trying(suite, settings, model, judge, certified)
     except InputError as error:
         raise InputError(f"{prepared.name}: {error}") from None
     room = asyncio.Semaphore(_MAX_TRIALS_AT_ONCE)
     own_id = run_id or uuid.uuid4().hex
 
-    async def case_result(case_id: str) -> list[Trial]:
-        async def one(place: int) -> Trial:
-            async with room:
-                trial = await trying.score(prepared.matched.recordings[case_id][place])
-            done()
-            return trial
+    async def one(recording: Recording) -> Trial:
+        async with room:
+            trial = await trying.score(recording)
+        done()
+        return trial
 
-        return await asyncio.gather(
-            *(one(x) for x in range(len(prepared.matched.recordings[case_id])))
-        )
+    async def all_of(case_id: str) -> list[Trial]:
+        return await asyncio.gather(*map(one, recordings[case_id]))
 
-    ids = [x.id for x in suite.cases if x.id in prepared.matched.recordings]
-    trials = dict(zip(ids, await asyncio.gather(*map(case_result, ids)), strict=True))
+    ids = [x.id for x in suite.cases if x.id in recordings]
+    trials = dict(zip(ids, await asyncio.gather(*map(all_of, ids)), strict=True))
     results: list[CaseResult] = [
         result(suite, x, trials[x.id], own_id) if x.id in trials else unmatched(suite, x)
         for x in suite.cases
     ]
     return Run(suite, own_id, started_ns, tuple(results))
-
-
-def run_suite(
-    suite: Suite | str | Path,
-    traces: Sequence[AgentTrace],
-    *,
-    settings: Settings | None = None,
-    model: str | None = None,
-    skip_unmatched: bool = False,
-) -> Run:
-    """Run a suite, or the one in a YAML file, over agent traces, and wait for it; also inside a
-    running event loop.
-
-    `settings` say who judges (by default SPANSCORE_JUDGE_MODEL, or nobody), `model` names another
-    model. Raises InputError as `load` and `prepare`.
-    """
-    return waited_for(
-        lambda: run_suite_async(
-            suite, traces, settings=settings, model=model, skip_unmatched=skip_unmatched
-        )
-    )
 
 
 async def run_suite_async(
@@ -155,21 +133,25 @@ async def run_suite_async(
     model: str | None = None,
     skip_unmatched: bool = False,
 ) -> Run:
-    """What `run_suite` does, for whoever has an event loop and other things to do in it
-    meanwhile.
+    """Run a suite, or the one in a YAML file, over agent traces.
+
+    `settings` say who judges (by default SPANSCORE_JUDGE_MODEL, or nobody), `model` names another
+    model. Raises InputError as `load` and `prepare`.
+
+    `run_suite` waits for it, also inside a running event loop.
     """
     read = suite if isinstance(suite, Suite) else load(Path(suite))
     prepared = prepare(read, traces, skip_unmatched=skip_unmatched)
     return await run(prepared, settings or config.default(), model=model)
 
 
+run_suite = waiting(run_suite_async)
+"""Run a suite over agent traces, and wait for it; see `run_suite_async`."""
+
+
 def with_judge(settings: Settings, model: str | None) -> Settings:
     """The settings, with a judge where `model` asks for one and none is configured."""
     return settings.model_copy(update={"judge": settings.judge.or_model(model)})
-
-
-def _opened(settings: Settings, model: str | None, cache: Cache | None) -> Judge | None:
-    return open_judge(with_judge(settings, model).judge, cache)
 
 
 def _trying(
@@ -179,7 +161,6 @@ def _trying(
     judge: Judge | None,
     certified: Callable[[Evaluation], bool] | None,
 ) -> Trying:
-    settings = with_judge(settings, model)
     engine = Engine(
         settings.evaluation.without_rules(),  # a suite says itself what is measured
         judge,
@@ -220,11 +201,8 @@ def _unknown_tools(suite: Suite, traces: Sequence[AgentTrace]) -> Iterator[str]:
     for case in suite.cases:
         for name in dict.fromkeys(x for x in case.tool_names() if x not in known):
             near = difflib.get_close_matches(name, known, n=1)
-            hint = (
-                f"did you mean {near[0]!r}?"
-                if near
-                else f"known are {', '.join(sorted(known)[:20]) or 'none'};"
-            )
+            listed = f"known are {', '.join(sorted(known)[:20]) or 'none'};"
+            hint = f"did you mean {near[0]!r}?" if near else listed
             yield (
                 f"case {case.id!r}: no recording offers or calls a tool {name!r}; {hint} "
                 "where it is right all the same, list it under tools"
@@ -240,10 +218,8 @@ def _too_few(suite: Suite, matched: Matched) -> Iterator[str]:
             continue
         what, n = "recorded trials", found
         if suite.agentic.unit == "interaction":
-            what, n = (
-                "interactions of its conversation",
-                sum(not x.is_empty for x in case.expectations),
-            )
+            what = "interactions of its conversation"
+            n = sum(not x.is_empty for x in case.expectations)
         if found < wanted:
             yield (
                 f"case {case.id!r}: the suite wants {wanted} trials and the recordings hold"

@@ -54,13 +54,8 @@ def _text(value: Any) -> Any:
 
 def _several(value: Any) -> Any:
     """A text as a list of one, and each of a list once."""
-    if value is None:
-        return ()
-    return (
-        tuple(dict.fromkeys(map(_text, value)))
-        if isinstance(value, list | tuple)
-        else (_text(value),)
-    )
+    listed = value if isinstance(value, list | tuple) else [] if value is None else [value]
+    return tuple(dict.fromkeys(map(_text, listed)))
 
 
 Text = Annotated[str, BeforeValidator(_text), Field(min_length=1, max_length=_MAX_TEXT)]
@@ -339,9 +334,8 @@ class Suite(BaseModel):
 
     def required_of(self, case: Case) -> float:
         """The share of a case's trials that must pass."""
-        return (
-            self.required_pass_rate if case.required_pass_rate is None else case.required_pass_rate
-        )
+        own = case.required_pass_rate
+        return self.required_pass_rate if own is None else own
 
     def rubric_of(self, case: Case) -> RubricConfig | None:
         """What the rubric scores in a case; None: what is configured."""
@@ -425,13 +419,9 @@ def _refuse_traps(root: yaml.Node, name: str) -> None:
     """Refuse what would fill the memory once read, and what YAML would read in silence as something
     else.
     """
-    if _count(root, {}) > _MAX_VALUES:
+    if _count(root, {}, name) > _MAX_VALUES:
         raise InputError(
             f"{name}: its anchors stand for more than {_MAX_VALUES:,} values; this is no suite"
-        )
-    for key in _repeated(root, set()):
-        raise InputError(
-            f"{name}:{key.start_mark.line + 1}: the key {key.value!r} is there twice; keep one"
         )
 
 
@@ -467,30 +457,29 @@ def _children(node: yaml.Node | None, part: str | int) -> Iterator[tuple[int, ya
         yield node.value[part].start_mark.line, node.value[part]
 
 
-def _count(node: yaml.Node, known: dict[int, int]) -> int:
+def _count(node: yaml.Node, known: dict[int, int], name: str) -> int:
     """How many values a node stands for once its aliases are written out; each node is looked at
     once.
     """
     if id(node) not in known:
+        if isinstance(node, yaml.MappingNode):
+            _require_distinct([x for x, _ in node.value if isinstance(x, yaml.ScalarNode)], name)
         known[id(node)] = 1  # what holds itself is refused by the reader
-        known[id(node)] += sum(_count(x, known) for x in _nested(node))
+        known[id(node)] += sum(_count(x, known, name) for x in _nested(node))
     return known[id(node)]
 
 
-def _repeated(node: yaml.Node, seen: set[int]) -> Iterator[yaml.ScalarNode]:
-    """The keys that stand in one mapping once more, of which YAML would silently take the last."""
-    if id(node) in seen:
-        return
-    seen.add(id(node))
-    if isinstance(node, yaml.MappingNode):
-        keys: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in keys:
-                    yield key
-                keys.add(key.value)
-    for inner in _nested(node):
-        yield from _repeated(inner, seen)
+def _require_distinct(keys: Sequence[yaml.ScalarNode], name: str) -> None:
+    """Refuse a key that stands in a mapping once more, of which YAML would silently take the
+    last.
+    """
+    counts: Counter[str] = Counter()
+    for key in keys:
+        counts[key.value] += 1
+        if counts[key.value] > 1:
+            raise InputError(
+                f"{name}:{key.start_mark.line + 1}: the key {key.value!r} is there twice; keep one"
+            )
 
 
 def _nested(node: yaml.Node) -> Iterator[yaml.Node]:

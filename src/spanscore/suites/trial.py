@@ -3,6 +3,7 @@
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from spanscore.evaluation import Engine, Overrides
 from spanscore.evaluation.inquiry import Case as JudgedCase
@@ -36,12 +37,13 @@ from spanscore.suites.matches import (
     interactions,
     outcomes,
 )
-from spanscore.suites.suite import TO_FILL_IN, Case, Suite
+from spanscore.suites.suite import TO_FILL_IN, Suite
 
 _NOT_FILLED_IN = (
     "expected_answer is still to be filled in: write in the suite what the agent should have"
     " answered, or take the key out where expected_tools say enough"
 )
+_NOTHING_EXPECTED = "nothing is expected of this case, and nothing that decides was measured"
 _NOBODY = Evaluator("CODE", "agentic", "1")
 
 
@@ -63,7 +65,8 @@ class Answers:
             return Measured(no_judge(metric.name), _NOBODY)
         case = JudgedCase(metric, interaction.trace)
         with Attempt("comparing an answer") as attempt:
-            shown, most = _Shown(interaction, self._config), self._config.max_output_tokens
+            shown = partial(_shown, interaction, self._config)
+            most = self._config.max_output_tokens
             inquiry = Inquiry(self._judge, interaction.trace, shown, most)
             await staged(case, inquiry)
             case.note((await inquiry.transcript()).metadata)
@@ -71,33 +74,28 @@ class Answers:
         return Measured(given(attempt.outcome, "the judge"), case.evaluator, case.usage)
 
 
-class _Shown:
-    """Renders of an interaction what an answer is judged by: the input, the answer and the expected
-    one.
+def _shown(
+    interaction: Interaction,
+    config: Config,
+    subject: AgentTrace | Session,
+    *,
+    max_tokens: int | None = None,
+    earlier: Sequence[AgentTrace] = (),
+    focus: Collection[int] | None = None,
+) -> Transcript:
+    """What an answer is judged by: the input, the answer and the expected one; see `Renderer`.
+
+    Neither the turns before nor tool calls have a part in it.
     """
-
-    def __init__(self, interaction: Interaction, config: Config) -> None:
-        self._expected = interaction.expected_answer
-        self._config = config
-
-    def __call__(
-        self,
-        subject: AgentTrace | Session,
-        *,
-        max_tokens: int | None = None,
-        earlier: Sequence[AgentTrace] = (),
-        focus: Collection[int] | None = None,
-    ) -> Transcript:
-        """See `Renderer`; neither the turns before nor tool calls have a part in it."""
-        del earlier, focus
-        trace = subject.traces[-1] if isinstance(subject, Session) else subject
-        texts = {
-            "User input": trace.user_input,
-            "Answer of the agent": trace.final_output,
-            "Expected answer": self._expected,
-        }
-        longest = max_tokens or self._config.max_transcript_tokens
-        return excerpt(texts, max_tokens=longest, rules=self._config.redact.rules)
+    del earlier, focus
+    trace = subject.traces[-1] if isinstance(subject, Session) else subject
+    texts = {
+        "User input": trace.user_input,
+        "Answer of the agent": trace.final_output,
+        "Expected answer": interaction.expected_answer,
+    }
+    longest = max_tokens or config.max_transcript_tokens
+    return excerpt(texts, max_tokens=longest, rules=config.redact.rules)
 
 
 def summed(rulings: list[Measured]) -> tuple[Evaluator, JudgeUsage]:
@@ -202,23 +200,14 @@ class Trying:
             return Trial(recording, "fail", (_NOT_FILLED_IN,), None, Conversation(), ())
         conversation = await self._conversation(recording)
         found = [*await self._measured(recording), *await self._by_rubric(recording, conversation)]
-        checks = list(self._checks(case, conversation, found, recording))
+        checks = list(self._checks(conversation, found, recording))
         reasons = [x for x in checks if x is not None]
         failed = [x for x in reasons if not isinstance(x, Skip | Failure)]
         status = "fail" if failed else "error" if reasons or not checks else "pass"
-        reasons_shown = tuple(_readable(x)[:_MAX_REASON_CHARS] for x in failed or reasons)
-        if not checks:
-            reasons_shown = (
-                "nothing is expected of this case, and nothing that decides was measured",
-            )
-        return Trial(
-            recording,
-            status,
-            reasons_shown,
-            _score(conversation, found),
-            conversation,
-            tuple(found),
-        )
+        shown = tuple(_readable(x)[:_MAX_REASON_CHARS] for x in failed or reasons)
+        shown = shown if checks else (_NOTHING_EXPECTED,)
+        score = _score(conversation, found)
+        return Trial(recording, status, shown, score, conversation, tuple(found))
 
     async def _conversation(self, recording: Recording) -> Conversation:
         try:
@@ -257,7 +246,6 @@ class Trying:
         names = [x for x in self._metrics if not is_rubric(x)]
         if not names:
             return []
-        of_session = any(available()[x].run == "session" for x in names)
         overrides = Overrides(metrics=tuple(names), model=self._model)
         turns = recording.traces
         by_trace = {
@@ -265,11 +253,9 @@ class Trying:
             for place, x in enumerate(turns)
         }
         found = [x for evaluations in by_trace.values() for x in evaluations]
-        if of_session:
+        if any(available()[x].run == "session" for x in names):
             known = {trace_id: {x.metric: x for x in each} for trace_id, each in by_trace.items()}
-            found += await self._engine.evaluate_session(
-                _session(recording), known, Overrides(metrics=tuple(names), model=self._model)
-            )
+            found += await self._engine.evaluate_session(_session(recording), known, overrides)
         return [_of(recording, x) for x in found if x.metric in names]
 
     async def _by_rubric(
@@ -282,12 +268,9 @@ class Trying:
             return []
         names = tuple(x for x in self._metrics if is_rubric(x))
         calls, are_ordered = expected_calls(recording)
+        is_session = recording.session_id or len(recording.traces) > 1
         found = await self._engine.evaluate_rubric(
-            (
-                _session(recording)
-                if recording.session_id or len(recording.traces) > 1
-                else recording.traces[0]
-            ),
+            _session(recording) if is_session else recording.traces[0],
             Overrides(metrics=(*names, OVERALL) if names else (RUBRIC,), model=self._model),
             expected_outcomes=expected_outcomes,
             evaluation_criteria_override=case.evaluation_criteria_override or "",
@@ -298,11 +281,7 @@ class Trying:
         return [_of(recording, x) for x in found]
 
     def _checks(
-        self,
-        case: Case,
-        conversation: Conversation,
-        found: Sequence[Evaluation],
-        recording: Recording,
+        self, conversation: Conversation, found: Sequence[Evaluation], recording: Recording
     ) -> Iterator[str | Skip | Failure | None]:
         """What decides, one after the other: None where it holds, else why it does not, or why
         nobody knows.
@@ -318,7 +297,7 @@ class Trying:
         left = overall is not None and self._is_left_to_the_rubric(recording, conversation)
         if outcomes(recording) or left:
             yield _rubric_check(overall)
-        for name, least in self._suite.thresholds_of(case).items():
+        for name, least in self._suite.thresholds_of(recording.case).items():
             measured = [x for x in found if x.metric == name]
             if not measured or not all(map(_does_not_apply, measured)):
                 yield _threshold_check(name, least, measured)
@@ -329,10 +308,8 @@ class Trying:
         """Whether nothing else decides: nothing is expected, and the recording does not say how it
         came out.
         """
-        case = recording.case
-        expects = (
-            outcomes(recording) or self._suite.thresholds_of(case) or not conversation.is_empty
-        )
+        thresholds = self._suite.thresholds_of(recording.case)
+        expects = outcomes(recording) or thresholds or not conversation.is_empty
         return not expects and not _stated(recording)
 
 
@@ -451,16 +428,11 @@ def _score(conversation: Conversation, found: Sequence[Evaluation]) -> float | N
         # what the rubric could not sum up is no whole
         measured = [x for x in found if not is_rubric(x.metric)]
         parts = [
-            _share(x.value, x.scale)
+            (x.value - x.scale[0]) / (x.scale[1] - x.scale[0])
             for x in measured
             if x.value is not None and x.scale is not None
         ]
     return 100 * _mean(parts) if parts else None
-
-
-def _share(value: float, scale: tuple[float, float]) -> float:
-    low, high = scale
-    return (value - low) / (high - low)
 
 
 def _values(assessed: Assessed) -> Iterator[float]:

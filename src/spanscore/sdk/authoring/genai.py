@@ -61,10 +61,8 @@ def described(function: Any, name: str | None = None, description: str | None = 
 @guarded
 def definitions_of(tools: Iterable[Any]) -> str:
     """The tools as JSON text of definitions."""
-    return json_of(
-        [_definition(x) for x in ([tools] if isinstance(tools, str | Mapping) else tools)],
-        _MAX_CHARS,
-    )
+    listed = [tools] if isinstance(tools, str | Mapping) else tools
+    return json_of([_definition(x) for x in listed], _MAX_CHARS)
 
 
 def _definition(tool: Any) -> Json:
@@ -86,10 +84,7 @@ def _flat(given: dict[str, Json]) -> dict[str, Json]:
     if isinstance(function, dict):
         return {"type": "function", **function}
     if "input_schema" in given and "parameters" not in given:  # Anthropic's
-        return {
-            "type": "function",
-            **{"parameters" if k == "input_schema" else k: v for k, v in given.items()},
-        }
+        given["parameters"] = given.pop("input_schema")
     return {"type": "function", **given}
 
 
@@ -164,11 +159,8 @@ def own_parameters(signature: inspect.Signature) -> dict[str, inspect.Parameter]
 
 
 def _hints(function: Any) -> dict[str, Any]:
-    called = (
-        function
-        if inspect.isroutine(function)
-        else getattr(function, "func", type(function).__call__)
-    )
+    is_plain = inspect.isroutine(function)
+    called = function if is_plain else getattr(function, "func", type(function).__call__)
     try:
         return get_type_hints(called, include_extras=True)
     except Exception:  # noqa: BLE001 - a name in an annotation may exist for the type checker alone
@@ -192,14 +184,11 @@ def _schema(hint: Any, depth: int = 0) -> dict[str, Json]:
         return _annotated(hint, depth)
     if origin in _UNIONS:
         return {"anyOf": [_schema(x, depth + 1) for x in get_args(hint)]}
-    choices = (
-        get_args(hint) if origin is Literal else hint if isinstance(hint, enum.EnumType) else ()
-    )
-    return (
-        {"enum": [Plain().value(x) for x in choices]}
-        if choices
-        else _container(hint, origin, depth)
-    )
+    is_enum = isinstance(hint, enum.EnumType)
+    choices = get_args(hint) if origin is Literal else hint if is_enum else ()
+    if choices:
+        return {"enum": [Plain().value(x) for x in choices]}
+    return _container(hint, origin, depth)
 
 
 def _container(hint: Any, origin: Any, depth: int) -> dict[str, Json]:
@@ -207,11 +196,8 @@ def _container(hint: Any, origin: Any, depth: int) -> dict[str, Json]:
         return {"type": "object"}
     if origin in (list, tuple, set):
         items = [x for x in get_args(hint) if x is not Ellipsis]
-        return (
-            {"type": "array", "items": _schema(items[0], depth + 1)}
-            if len(items) == 1
-            else {"type": "array"}
-        )
+        of = {"items": _schema(items[0], depth + 1)} if len(items) == 1 else {}
+        return {"type": "array", **of}
     own = getattr(hint, "model_json_schema", None)  # pydantic's
     found = Plain(_MAX_CHARS).value(own()) if callable(own) else None
     return found if isinstance(found, dict) else {}
@@ -317,17 +303,14 @@ def _plain(value: object) -> Json:
 
 
 def _is_conversation(given: Json) -> TypeGuard[list[dict[str, Json]]]:
-    return (
-        isinstance(given, list)
-        and bool(given)
-        and all(isinstance(x, dict) and _is_message(x) for x in given)
-    )
+    if not isinstance(given, list) or not given:
+        return False
+    return all(isinstance(x, dict) and _is_message(x) for x in given)
 
 
 def _is_message(item: Mapping[str, Any]) -> bool:
-    return isinstance(item.get("role"), str) and not {"content", "parts", "tool_calls"}.isdisjoint(
-        item
-    )
+    has_content = not {"content", "parts", "tool_calls"}.isdisjoint(item)
+    return isinstance(item.get("role"), str) and has_content
 
 
 def _message(item: dict[str, Json]) -> dict[str, Json]:
@@ -344,7 +327,7 @@ def _parts(item: Mapping[str, Any]) -> Iterator[dict[str, Json]]:
         return
     content = item.get("content")
     if item.get("role") == "tool":
-        yield {"type": "tool_call_response", "id": item.get("tool_call_id"), "response": content}
+        yield _returned(item.get("tool_call_id"), content)
         return
     for block in content if isinstance(content, list) else [content]:
         if isinstance(block, str):
@@ -361,18 +344,9 @@ def _block(block: dict[str, Json]) -> dict[str, Json]:
     if kind in ("text", "input_text", "output_text") and isinstance(block.get("text"), str):
         return {"type": "text", "content": block["text"]}
     if kind == "tool_use":
-        return {
-            "type": "tool_call",
-            "id": block.get("id"),
-            "name": block.get("name"),
-            "arguments": block.get("input"),
-        }
+        return _requested(block.get("id"), block.get("name"), block.get("input"))
     if kind == "tool_result":
-        return {
-            "type": "tool_call_response",
-            "id": block.get("tool_use_id"),
-            "response": block.get("content"),
-        }
+        return _returned(block.get("tool_use_id"), block.get("content"))
     if kind == "thinking":
         return {"type": "reasoning", "content": block.get("thinking")}
     return block
@@ -380,12 +354,16 @@ def _block(block: dict[str, Json]) -> dict[str, Json]:
 
 def _call(call: dict[str, Any]) -> dict[str, Json]:
     function = call["function"] if isinstance(call.get("function"), dict) else call
-    return {
-        "type": "tool_call",
-        "id": call.get("id"),
-        "name": function.get("name"),
-        "arguments": _arguments(function.get("arguments")),
-    }
+    arguments = _arguments(function.get("arguments"))
+    return _requested(call.get("id"), function.get("name"), arguments)
+
+
+def _requested(call_id: Json, name: Json, arguments: Json) -> dict[str, Json]:
+    return {"type": "tool_call", "id": call_id, "name": name, "arguments": arguments}
+
+
+def _returned(call_id: Json, response: Json) -> dict[str, Json]:
+    return {"type": "tool_call_response", "id": call_id, "response": response}
 
 
 def _arguments(given: Json) -> Json:
@@ -419,60 +397,50 @@ def response_of(value: object) -> Response:
     """The response that an object of a provider's library, or its JSON, stands for; any other value
     is the answer.
     """
-    given = value if isinstance(value, str) else Plain(_MAX_CHARS).value(value)
-    if not isinstance(given, dict):
+    given = _plain(value)
+    if not isinstance(given, dict) or (found := _answered(given)) is None:
         return Response(given)
-    if isinstance(given.get("choices"), list):
-        return _of_chat(given)
-    if isinstance(given.get("output"), list):
-        return _of_responses(given)
-    if (
-        given.get("type") == "message"
-        and isinstance(given.get("content"), list)
-        and "usage" in given
-    ):
-        return _of_anthropic(given)
-    return Response(given)
-
-
-def _of_chat(given: dict[str, Any]) -> Response:
-    choices = [x for x in given["choices"] if isinstance(x, dict)]
-    messages = [x["message"] for x in choices if isinstance(x.get("message"), dict)]
-    reasons = tuple(str(x["finish_reason"]) for x in choices if x.get("finish_reason"))
-    usage = _usage(given)
+    answer, reasons, of_input, of_output = found
+    usage = given.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    counts = [x for name in of_input if (x := _count(usage.get(name))) is not None]
     return Response(
-        messages,
+        answer,
         _text(given.get("model")),
         _text(given.get("id")),
         reasons,
-        _count(usage.get("prompt_tokens")),
-        _count(usage.get("completion_tokens")),
+        sum(counts) if counts else None,
+        _count(usage.get(of_output)),
     )
 
 
-def _of_responses(given: dict[str, Any]) -> Response:
-    parts = [
-        part for item in given["output"] if isinstance(item, dict) for part in _item_parts(item)
-    ]
-    usage = _usage(given)
-    return Response(
-        {"role": "assistant", "parts": parts},
-        _text(given.get("model")),
-        _text(given.get("id")),
-        (),
-        _count(usage.get("input_tokens")),
-        _count(usage.get("output_tokens")),
-    )
+def _answered(
+    given: dict[str, Any],
+) -> tuple[Any, tuple[str, ...], tuple[str, ...], str] | None:
+    """The answer and why it ends, and the names of its counts of tokens; None where it is none.
+
+    Anthropic counts the tokens that it had in its cache beside those that it had not.
+    """
+    if isinstance(given.get("choices"), list):
+        choices = [x for x in given["choices"] if isinstance(x, dict)]
+        messages = [x["message"] for x in choices if isinstance(x.get("message"), dict)]
+        reasons = tuple(str(x["finish_reason"]) for x in choices if x.get("finish_reason"))
+        return messages, reasons, ("prompt_tokens",), "completion_tokens"
+    if isinstance(given.get("output"), list):
+        items = [x for x in given["output"] if isinstance(x, dict)]
+        parts = [part for item in items for part in _item_parts(item)]
+        return {"role": "assistant", "parts": parts}, (), ("input_tokens",), "output_tokens"
+    content = given.get("content")
+    if given.get("type") == "message" and isinstance(content, list) and "usage" in given:
+        stop = _text(given.get("stop_reason"))
+        message = {"role": "assistant", "content": content}
+        return message, (stop,) if stop else (), _ANTHROPIC_INPUT, "output_tokens"
+    return None
 
 
 def _item_parts(item: dict[str, Any]) -> Iterator[Json]:
     if item.get("type") == "function_call":
-        yield {
-            "type": "tool_call",
-            "id": item.get("call_id"),
-            "name": item.get("name"),
-            "arguments": item.get("arguments"),
-        }
+        yield _requested(item.get("call_id"), item.get("name"), item.get("arguments"))
     elif item.get("type") == "message" and isinstance(item.get("content"), list):
         yield from ({"type": "text", "content": x["text"]} for x in item["content"] if _is_text(x))
 
@@ -481,28 +449,7 @@ def _is_text(block: object) -> bool:
     return isinstance(block, dict) and isinstance(block.get("text"), str)
 
 
-def _of_anthropic(given: dict[str, Any]) -> Response:
-    """Anthropic counts the tokens that it had in its cache beside those that it had not."""
-    usage = _usage(given)
-    counts = [_count(usage.get(x)) for x in _ANTHROPIC_INPUT]
-    known = [x for x in counts if x is not None]
-    stop = _text(given.get("stop_reason"))
-    return Response(
-        {"role": "assistant", "content": given["content"]},
-        _text(given.get("model")),
-        _text(given.get("id")),
-        (stop,) if stop else (),
-        sum(known) if known else None,
-        _count(usage.get("output_tokens")),
-    )
-
-
 _ANTHROPIC_INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-
-
-def _usage(given: dict[str, Any]) -> dict[str, Any]:
-    usage = given.get("usage")
-    return usage if isinstance(usage, dict) else {}
 
 
 def _text(value: object) -> str | None:

@@ -7,8 +7,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from contextvars import Token
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast
 
 from opentelemetry import context, trace
 from opentelemetry.context import Context
@@ -58,9 +57,7 @@ class OpenSpan:
     def set(self, attributes: Mapping[str, Attribute | None]) -> None:
         """Set those attributes that are not None."""
         if self.is_recording:
-            self.span.set_attributes(
-                {key: value for key, value in attributes.items() if value is not None}
-            )
+            self.span.set_attributes(_stated(attributes))
 
     @guarded
     def fail(self, error: BaseException) -> None:
@@ -90,9 +87,12 @@ def open_span(
     if is_suppressed():
         return OpenSpan(INVALID_SPAN, context.get_current())
     tracer = trace.get_tracer(SCOPE, __version__)
-    given = {key: value for key, value in attributes.items() if value is not None}
-    span = tracer.start_span(well_named(name), kind=kind, attributes=given)
+    span = tracer.start_span(well_named(name), kind=kind, attributes=_stated(attributes))
     return OpenSpan(span, trace.set_span_in_context(span))
+
+
+def _stated(attributes: Mapping[str, Attribute | None]) -> dict[str, Attribute]:
+    return {key: value for key, value in attributes.items() if value is not None}
 
 
 def well_named(name: str) -> str:
@@ -100,35 +100,61 @@ def well_named(name: str) -> str:
     return bounded(name)[:256]
 
 
-class Active:
-    """Makes a context current in a block of the agent's code; None: leaves the current one."""
+class Block:
+    """A block of the agent's code, in which a context is current: a context manager, synchronous
+    and asynchronous.
+    """
 
-    __slots__ = ("_context", "_token")
+    _token: Token[Context] | None = None
 
-    def __init__(self, within: Context | None) -> None:
-        self._context = within
-        self._token: Token[Context] | None = None
+    def __enter__(self) -> Self:
+        within = self.begun()
+        if within is not None:
+            self._token = context.attach(within)
+        return self
 
-    def __enter__(self) -> None:
-        if self._context is not None:
-            self._token = context.attach(self._context)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if self._token is not None:
             detach(self._token)
+            self._token = None
+        self.finished(error)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        self.__exit__(kind, error, traceback)
+
+    def begun(self) -> Context | None:
+        """Begin; the context of the block, None: the current one."""
+        raise NotImplementedError
+
+    def finished(self, error: BaseException | None = None) -> None:
+        """End, by an exception where there is one."""
+
+
+class SpanBlock(Block):
+    """A block that is recorded as a span."""
+
+    _span: OpenSpan | None = None
+
+    def begun(self, given: object = None) -> Context | None:
+        """Begin the span without making it current; its context, where there is one."""
+        self._open(given)
+        return None if self._span is None else self._span.context
+
+    def finished(self, error: BaseException | None = None) -> None:
+        """End the span, which is not current."""
+        if self._span is not None:
+            self._span.end() if error is None else self._span.fail(error)
+
+    def _open(self, given: object) -> None:
+        raise NotImplementedError
 
 
 def _qualified(kind: type[BaseException]) -> str:
-    return (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return f"{module}{kind.__qualname__}"
 
 
 SCOPE = "spanscore.sdk"
@@ -246,6 +272,21 @@ class Run(Protocol):
         """The function raised an exception."""
 
 
+class _Within(Block):
+    """A block of a run's own code; an exception other than its end fails the run."""
+
+    def __init__(self, run: Run, end: tuple[type[BaseException], ...] = ()) -> None:
+        self._run = run
+        self._end = end
+
+    def begun(self) -> Context | None:
+        return self._run.context
+
+    def finished(self, error: BaseException | None = None) -> None:
+        if error is not None and not isinstance(error, self._end):
+            self._run.failed(error)
+
+
 def follow(run: Run, value: Any) -> Any:
     """What a function returned, recorded; where the work only begins then, what follows that in the
     value's place.
@@ -262,12 +303,8 @@ def follow(run: Run, value: Any) -> Any:
 
 async def awaited(run: Run, work: Coroutine[Any, Any, Any]) -> Any:
     """Await the work, and record what it returns."""
-    try:
-        with Active(run.context):
-            value = await work
-    except BaseException as error:
-        run.failed(error)
-        raise
+    with _Within(run):
+        value = await work
     run.returned(value)
     return value
 
@@ -275,24 +312,25 @@ async def awaited(run: Run, work: Coroutine[Any, Any, Any]) -> Any:
 def stepped(run: Run, work: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
     """Yield what the generator yields, as `yield from` does; its consumer's own work is not within
     the run.
+
+    Of one that its consumer needs no more, what it yielded so far is what it gave.
     """
-    items = _Items()
+    items = _Items(run)
     step: Callable[[], Any] = partial(next, work)
     while True:
         try:
-            with Active(run.context):
+            with _Within(run, (StopIteration,)):
                 item = step()
         except StopIteration as stop:
-            run.yielded(items.kept, stop.value, is_whole=items.is_whole)
+            items.end(stop.value)
             return stop.value
-        except BaseException as error:
-            run.failed(error)
-            raise
         items.add(item)
         try:
             sent = yield item
         except GeneratorExit:
-            _close(run, work, items)
+            with _Within(run):
+                work.close()
+            items.end()
             raise
         except BaseException as thrown:  # noqa: BLE001 - the generator decides what becomes of it
             step = partial(work.throw, thrown)
@@ -300,46 +338,27 @@ def stepped(run: Run, work: Generator[Any, Any, Any]) -> Generator[Any, Any, Any
             step = partial(work.send, sent)
 
 
-def _close(run: Run, work: Generator[Any, Any, Any], items: "_Items") -> None:
-    """Close the generator that its consumer needs no more: what it yielded so far is what it
-    gave.
-    """
-    try:
-        with Active(run.context):
-            work.close()
-    except BaseException as error:
-        run.failed(error)
-        raise
-    run.yielded(items.kept, None, is_whole=items.is_whole)
-
-
-async def _close_async(run: Run, work: AsyncGenerator[Any, Any], items: "_Items") -> None:
-    try:
-        with Active(run.context):
-            await work.aclose()
-    except BaseException as error:
-        run.failed(error)
-        raise
-    run.yielded(items.kept, None, is_whole=items.is_whole)
-
-
 class _Items:
     """What a generator yielded, as far as it is kept."""
 
-    def __init__(self) -> None:
-        self.kept: list[Any] = []
-        self.is_whole = True
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._kept: list[Any] = []
+        self._is_whole = True
         self._chars = 0
 
     def add(self, item: object) -> None:
         left = MAX_CHARS - self._chars
         self._chars += len(item) if isinstance(item, str) else 1
-        if len(self.kept) < _MAX_ITEMS and self._chars <= MAX_CHARS:
-            self.kept.append(item)
+        if len(self._kept) < _MAX_ITEMS and self._chars <= MAX_CHARS:
+            self._kept.append(item)
             return
-        if self.is_whole and isinstance(item, str) and len(self.kept) < _MAX_ITEMS:
-            self.kept.append(item[:left])
-        self.is_whole = False
+        if self._is_whole and isinstance(item, str) and len(self._kept) < _MAX_ITEMS:
+            self._kept.append(item[:left])
+        self._is_whole = False
+
+    def end(self, value: object = None) -> None:
+        self._run.yielded(self._kept, value, is_whole=self._is_whole)
 
 
 class Beginning(Protocol):
@@ -354,51 +373,54 @@ def recorded(function: FunctionT, begin: Beginning) -> FunctionT:
     neither.
     """
     called = function if inspect.isroutine(function) else type(function).__call__
-    wrapper: Any
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):
-        wrapper = _coroutine_function(function, begin)
-    elif inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(called):
-        wrapper = _async_generator_function(function, begin)
-    elif inspect.isgeneratorfunction(function) or inspect.isgeneratorfunction(called):
-        wrapper = _generator_function(function, begin)
-    else:
-        wrapper = _function(function, begin)
-    return cast("FunctionT", wrapper)
 
+    def is_of(test: Callable[[object], bool]) -> bool:
+        return test(function) or test(called)
 
-def _coroutine_function(function: Callable[..., Any], begin: Beginning) -> Callable[..., Any]:
-    @functools.wraps(function)
-    async def calling(*args: Any, **kwargs: Any) -> Any:
+    def calling(*args: Any, **kwargs: Any) -> Any:
         run = begin(args, kwargs)
-        return await awaited(run, _calling(run, function, args, kwargs))
+        return follow(run, _called(run, function, args, kwargs))
 
-    return calling
+    async def awaiting(*args: Any, **kwargs: Any) -> Any:
+        run = begin(args, kwargs)
+        return await awaited(run, _called(run, function, args, kwargs))
+
+    def generating(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        run = begin(args, kwargs)
+        return (yield from stepped(run, _called(run, function, args, kwargs)))
+
+    wrapper: Any = calling
+    if is_of(inspect.iscoroutinefunction):
+        wrapper = awaiting
+    elif is_of(inspect.isasyncgenfunction):
+        wrapper = _async_generator_function(function, begin)
+    elif is_of(inspect.isgeneratorfunction):
+        wrapper = generating
+    return cast("FunctionT", functools.wraps(function)(wrapper))
 
 
 def _async_generator_function(function: Callable[..., Any], begin: Beginning) -> Callable[..., Any]:
     """As `stepped`, of an asynchronous generator."""
 
-    @functools.wraps(function)
     async def calling(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         run = begin(args, kwargs)
-        work: AsyncGenerator[Any, Any] = _calling(run, function, args, kwargs)
-        items = _Items()
+        work: AsyncGenerator[Any, Any] = _called(run, function, args, kwargs)
+        items = _Items(run)
         step: Callable[[], Any] = partial(anext, work)
         while True:
             try:
-                with Active(run.context):
+                with _Within(run, (StopAsyncIteration,)):
                     item = await step()
             except StopAsyncIteration:
-                run.yielded(items.kept, None, is_whole=items.is_whole)
+                items.end()
                 return
-            except BaseException as error:
-                run.failed(error)
-                raise
             items.add(item)
             try:
                 sent = yield item
             except GeneratorExit:
-                await _close_async(run, work, items)
+                with _Within(run):
+                    await work.aclose()
+                items.end()
                 raise
             except BaseException as thrown:  # noqa: BLE001 - the generator decides what becomes of it
                 step = partial(work.athrow, thrown)
@@ -408,31 +430,9 @@ def _async_generator_function(function: Callable[..., Any], begin: Beginning) ->
     return calling
 
 
-def _generator_function(function: Callable[..., Any], begin: Beginning) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def calling(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        run = begin(args, kwargs)
-        return (yield from stepped(run, _calling(run, function, args, kwargs)))
-
-    return calling
-
-
-def _function(function: Callable[..., Any], begin: Beginning) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def calling(*args: Any, **kwargs: Any) -> Any:
-        run = begin(args, kwargs)
-        return follow(run, _calling(run, function, args, kwargs))
-
-    return calling
-
-
-def _calling(
+def _called(
     run: Run, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Call the function within the run."""
-    try:
-        with Active(run.context):
-            return function(*args, **kwargs)
-    except BaseException as error:
-        run.failed(error)
-        raise
+    with _Within(run):
+        return function(*args, **kwargs)

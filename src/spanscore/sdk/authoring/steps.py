@@ -1,10 +1,8 @@
 """`spanscore.tool` and `spanscore.model_call`: steps as spans."""
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
-from contextvars import Token
-from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, overload
 
 from opentelemetry import context
 from opentelemetry.context import Context
@@ -15,25 +13,22 @@ from spanscore.sdk.authoring.genai import (
     DESCRIBED,
     Arguments,
     Described,
-    Response,
-    definitions_of,
     described,
-    instructions_of,
     messages_of,
     requested_calls,
     response_of,
 )
 from spanscore.sdk.authoring.spans import (
     CALL_ID,
-    Active,
     Attribute,
+    Block,
     OpenSpan,
+    SpanBlock,
     captures_content,
     current_turn,
-    detach,
     open_span,
 )
-from spanscore.sdk.authoring.turn import Input
+from spanscore.sdk.authoring.turn import Input, given_to
 from spanscore.sdk.authoring.values import TRUNCATED, Plain, bounded, guarded, json_of, result_of
 
 _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
@@ -80,7 +75,7 @@ def tool(
     return _recorded(function, name, description, capture=capture)
 
 
-class call_id:  # noqa: N801 - it is used as a function is
+class call_id(Block):  # noqa: N801 - it is used as a function is
     """Give the tool that is called in the block the id that the model gave the call.
 
     >>> with call_id("call_7"):
@@ -89,15 +84,10 @@ class call_id:  # noqa: N801 - it is used as a function is
 
     def __init__(self, identity: str) -> None:
         self._identity = identity
-        self._active: Active | None = None
 
-    def __enter__(self) -> None:
-        self._active = Active(context.set_value(CALL_ID, [self._identity]))
-        self._active.__enter__()
-
-    def __exit__(self, *exception: object) -> None:
-        if self._active is not None:
-            self._active.__exit__(None, None, None)
+    def begun(self) -> Context:
+        """The context of the block."""
+        return context.set_value(CALL_ID, [self._identity])
 
 
 def _recorded(function: Any, name: str | None, description: str | None, *, capture: bool) -> Any:
@@ -126,9 +116,10 @@ def _recorded(function: Any, name: str | None, description: str | None, *, captu
 class _Call:
     """One call of a tool."""
 
+    context: Context | None = None
+    _span: OpenSpan | None = None
+
     def __init__(self, *, capture: bool) -> None:
-        self.context: Context | None = None
-        self._span: OpenSpan | None = None
         self._capture = capture
 
     @guarded
@@ -196,18 +187,18 @@ def _requested_id(name: str, arguments: dict[str, Any]) -> str | None:
 _T = TypeVar("_T")
 
 
-class ModelCall:
+class ModelCall(SpanBlock):
     """A request to a model: a context manager, synchronous and asynchronous.
 
     Made by `model_call`.
     """
 
-    def __init__(self, model: str, given: Input, attributes: Mapping[str, Any]) -> None:
+    def __init__(
+        self, model: str, provider: str | None, given: Callable[[], dict[str, Attribute | None]]
+    ) -> None:
         self._model = model
-        self._input = given
-        self._attributes = attributes
-        self._span: OpenSpan | None = None
-        self._token: Token[Context] | None = None
+        self._provider = provider
+        self._given = given
 
     def answer(
         self, response: _T, *, input_tokens: int | None = None, output_tokens: int | None = None
@@ -220,62 +211,33 @@ class ModelCall:
         self._answer(response, input_tokens, output_tokens)
         return response
 
-    def __enter__(self) -> Self:
-        self._begin()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._end(error)
-
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._end(error)
-
     @guarded
-    def _begin(self) -> None:
+    def _open(self, given: object) -> None:
+        del given
         self._span = open_span(
             f"chat {self._model}",
             {spans.OPERATION: "chat", spans.REQUEST_MODEL: self._model},
             kind=SpanKind.CLIENT,
         )
-        self._token = context.attach(self._span.context)
         if self._span.is_recording:
-            self._span.set(self._given())
-
-    def _given(self) -> dict[str, Attribute | None]:
-        tools, instructions = self._attributes["tools"], self._attributes["instructions"]
-        content = captures_content()
-        return {
-            spans.PROVIDER: self._attributes["provider"],
-            spans.TOOL_DEFINITIONS: None if tools is None else definitions_of(tools),
-            spans.INPUT: messages_of(self._input, "user")
-            if content and self._input is not None
-            else None,
-            spans.INSTRUCTIONS: instructions_of(instructions) if content and instructions else None,
-        }
+            self._span.set({spans.PROVIDER: self._provider, **self._given()})
 
     @guarded
     def _answer(self, value: object, input_tokens: int | None, output_tokens: int | None) -> None:
         if self._span is None or not self._span.is_recording:
             return
         response = response_of(value)
-        counted = {
-            spans.INPUT_TOKENS: response.input_tokens if input_tokens is None else input_tokens,
-            spans.OUTPUT_TOKENS: response.output_tokens if output_tokens is None else output_tokens,
-        }
-        self._span.set({**_named(response), **counted})
+        self._span.set(
+            {
+                spans.RESPONSE_MODEL: response.model,
+                spans.RESPONSE_ID: response.id,
+                spans.FINISH_REASONS: list(response.finish_reasons) or None,
+                spans.INPUT_TOKENS: response.input_tokens if input_tokens is None else input_tokens,
+                spans.OUTPUT_TOKENS: (
+                    response.output_tokens if output_tokens is None else output_tokens
+                ),
+            }
+        )
         if captures_content():
             reason = response.finish_reasons[-1] if response.finish_reasons else None
             self._span.set(
@@ -284,14 +246,6 @@ class ModelCall:
         turn = current_turn()
         if turn is not None:
             turn.note_requests(requested_calls(response.answer))
-
-    @guarded
-    def _end(self, error: BaseException | None) -> None:
-        if self._token is not None:
-            detach(self._token)
-            self._token = None
-        if self._span is not None:
-            self._span.end() if error is None else self._span.fail(error)
 
 
 def model_call(
@@ -315,14 +269,4 @@ def model_call(
     >>> with model_call("gpt-4o-mini", [{"role": "user", "content": "Hi"}]) as call:
     ...     _ = call.answer("Hello!", input_tokens=8, output_tokens=2)
     """
-    return ModelCall(
-        model, input, {"provider": provider, "tools": tools, "instructions": instructions}
-    )
-
-
-def _named(response: Response) -> dict[str, Attribute | None]:
-    return {
-        spans.RESPONSE_MODEL: response.model,
-        spans.RESPONSE_ID: response.id,
-        spans.FINISH_REASONS: list(response.finish_reasons) or None,
-    }
+    return ModelCall(model, provider, lambda: given_to(input, instructions, tools))

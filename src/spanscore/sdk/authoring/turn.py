@@ -2,9 +2,8 @@
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import Token
-from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
 from opentelemetry import context, trace
 from opentelemetry.context import Context
@@ -23,12 +22,13 @@ from spanscore.sdk.authoring.spans import (
     NAMED,
     TURN,
     Attribute,
+    Block,
     Named,
     OpenSpan,
+    SpanBlock,
     captures_content,
     current_names,
     current_turn,
-    detach,
     open_span,
 )
 from spanscore.sdk.authoring.values import (
@@ -56,11 +56,10 @@ def expectation(
 ) -> dict[str, Attribute | None]:
     """The attributes; None for what is not expected."""
     stated = [outcomes] if isinstance(outcomes, str) else list(outcomes)
+    calls = None if tools is None else [_tool(x) for x in _listed(tools)]
     return {
         spans.EXPECTED_ANSWER: None if answer is None else text_of(answer),
-        spans.EXPECTED_TOOLS: None
-        if tools is None
-        else json_of([_tool(x) for x in _listed(tools)]),
+        spans.EXPECTED_TOOLS: None if calls is None else json_of(calls),
         spans.EXPECTED_OUTCOMES: [bounded(x) for x in stated] or None,
         spans.EXPECTED_ORDER: in_order,
     }
@@ -99,7 +98,7 @@ _T = TypeVar("_T")
 _MAX_REQUESTED = 1_000
 
 
-class Turn:
+class Turn(SpanBlock):
     """One turn of an agent: a context manager, synchronous and asynchronous, and a decorator.
 
     Made by `turn`.
@@ -107,8 +106,6 @@ class Turn:
 
     def __init__(self, options: "_Options") -> None:
         self._options = options
-        self._span: OpenSpan | None = None
-        self._token: Token[Context] | None = None
         self._requested: list[tuple[str, Json, str]] = []
         self._requesting = threading.Lock()  # an agent may run its tools in threads
 
@@ -150,21 +147,18 @@ class Turn:
 
         A second plan takes the place of the first.
         """
-        self._set(
-            spans.PLAN,
-            lambda: bounded(plan if isinstance(plan, str) else _numbered(plan)),
-            "a plan",
-        )
+        if captures_content():
+            self.set(lambda: _planned(plan), "a plan")
 
     def answer(self, answer: _T) -> _T:
         """Record what the agent answers, and return it as it is: a text, messages, or a value that
         is shown as JSON.
         """
-        self._set(
-            spans.OUTPUT,
-            lambda: messages_of(answer, "assistant", finish_reason="stop"),
-            "an answer",
-        )
+        if captures_content():
+            self.set(
+                lambda: {spans.OUTPUT: messages_of(answer, "assistant", finish_reason="stop")},
+                "an answer",
+            )
         return answer
 
     def expect(
@@ -196,10 +190,6 @@ class Turn:
         elif self._span.is_recording:
             self._span.set(attributes())
 
-    def _set(self, name: str, value: Callable[[], str], what: str) -> None:
-        if captures_content():
-            self.set(lambda: {name: value()}, what)
-
     @guarded
     def note_requests(self, calls: Iterable[tuple[str, Json, str]]) -> None:
         """Remember the calls that a model asked for, so that the tools that run next have their
@@ -220,50 +210,11 @@ class Turn:
                     return call_id
         return None
 
-    def __enter__(self) -> Self:
-        self._begin(None)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._end(error)
-
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._end(error)
-
     def __call__(self, function: _FunctionT) -> _FunctionT:
         """Make a turn of each call of a function: its first argument is the input, what it returns
         the answer.
         """
         return _decorated(function, self._options)
-
-    def begun(self, given: object) -> Context | None:
-        """Begin the turn without making it current; its context, where there is one."""
-        self._open(given)
-        return None if self._span is None else self._span.context
-
-    def finished(self, error: BaseException | None = None) -> None:
-        """End the turn, which is not current."""
-        if self._span is not None:
-            self._span.end() if error is None else self._span.fail(error)
-
-    @guarded
-    def _begin(self, given: object) -> None:
-        self._open(given)
-        if self._span is not None:
-            self._token = context.attach(self._span.context)
 
     @guarded
     def _open(self, given: object) -> None:
@@ -273,54 +224,45 @@ class Turn:
         if opened.is_recording:
             opened.set(self._options.attributes(self._options.input if given is None else given))
 
-    @guarded
-    def _end(self, error: BaseException | None) -> None:
-        if self._token is not None:
-            detach(self._token)
-            self._token = None
-        self.finished(error)
 
-
+@dataclass(frozen=True)
 class _Options:
     """What a turn is begun with."""
 
-    def __init__(
-        self,
-        input: Input,  # noqa: A002 - as the caller names it
-        session_id: str | None,
-        user_id: str | None,
-        tools: Iterable[Any] | None,
-        agent_name: str | None,
-        instructions: str | None,
-        attributes: Mapping[str, Attribute] | None,
-    ) -> None:
-        self.input = input
-        self._session_id = session_id
-        self._user_id = user_id
-        self._tools = tools
-        self._agent_name = agent_name
-        self._instructions = instructions
-        self._attributes = attributes
+    input: Input
+    session_id: str | None
+    user_id: str | None
+    tools: Iterable[Any] | None
+    agent_name: str | None
+    instructions: str | None
+    given: Mapping[str, Attribute] | None
 
     @property
     def span_name(self) -> str:
         """As OpenTelemetry's conventions have it."""
-        return "invoke_agent" if self._agent_name is None else f"invoke_agent {self._agent_name}"
+        return "invoke_agent" if self.agent_name is None else f"invoke_agent {self.agent_name}"
 
     def attributes(self, given: object) -> dict[str, Attribute | None]:
         """The attributes of the turn's span when it begins, having been given `given`."""
         around = current_names()
-        content = captures_content()
         return {
-            **(self._attributes or {}),
-            spans.AGENT_NAME: self._agent_name,
-            **named(self._session_id or around.session_id, self._user_id or around.user_id),
-            spans.INPUT: messages_of(given, "user") if content and given is not None else None,
-            spans.INSTRUCTIONS: (
-                instructions_of(self._instructions) if content and self._instructions else None
-            ),
-            spans.TOOL_DEFINITIONS: None if self._tools is None else definitions_of(self._tools),
+            **(self.given or {}),
+            spans.AGENT_NAME: self.agent_name,
+            **named(self.session_id or around.session_id, self.user_id or around.user_id),
+            **given_to(given, self.instructions, self.tools),
         }
+
+
+def given_to(
+    given: object, instructions: str | None, tools: Iterable[Any] | None
+) -> dict[str, Attribute | None]:
+    """The attributes of what an agent or a model is given."""
+    content = captures_content()
+    return {
+        spans.INPUT: messages_of(given, "user") if content and given is not None else None,
+        spans.INSTRUCTIONS: instructions_of(instructions) if content and instructions else None,
+        spans.TOOL_DEFINITIONS: None if tools is None else definitions_of(tools),
+    }
 
 
 def turn(
@@ -355,14 +297,8 @@ def turn(
 
 def plan(plan: str | Sequence[str]) -> None:
     """Record what the agent of the current turn means to do: a text, or its steps."""
-    running_turn = current_turn()
-    if running_turn is not None:
-        running_turn.plan(plan)
-    elif captures_content():
-        _set_on_span(
-            lambda: {spans.PLAN: bounded(plan if isinstance(plan, str) else _numbered(plan))},
-            "a plan",
-        )
+    if captures_content():
+        _setter()(lambda: _planned(plan), "a plan")
 
 
 def expect(
@@ -386,13 +322,13 @@ def expect(
         in_order: Whether the order of the tool calls matters; None: it does, unless a suite says
             otherwise.
     """
+    _setter()(lambda: expectation(answer, tools, outcomes, in_order=in_order), "an expectation")
+
+
+def _setter() -> Callable[[Callable[[], Mapping[str, Attribute | None]], str], None]:
+    """What sets attributes of the current turn; without one, of the current span."""
     running_turn = current_turn()
-    if running_turn is not None:
-        running_turn.expect(answer, tools=tools, outcomes=outcomes, in_order=in_order)
-    else:
-        _set_on_span(
-            lambda: expectation(answer, tools, outcomes, in_order=in_order), "an expectation"
-        )
+    return _set_on_span if running_turn is None else running_turn.set
 
 
 def named(session_id: str | None, user_id: str | None) -> dict[str, Attribute | None]:
@@ -416,8 +352,9 @@ def _set_on_span(attributes: Callable[[], Mapping[str, Attribute | None]], what:
         )
 
 
-def _numbered(steps: Sequence[str]) -> str:
-    return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
+def _planned(plan: str | Sequence[str]) -> dict[str, Attribute | None]:
+    listed = (f"{number}. {step}" for number, step in enumerate(plan, 1))
+    return {spans.PLAN: bounded(plan if isinstance(plan, str) else "\n".join(listed))}
 
 
 class _DecoratedTurn:
@@ -457,7 +394,7 @@ def _decorated(function: _FunctionT, options: _Options) -> _FunctionT:
     return spans.recorded(function, begin)
 
 
-class session:  # noqa: N801 - it is used as a function is
+class session(Block):  # noqa: N801 - it is used as a function is
     """Name the session, and perhaps the user, of the current turn; in a `with`, of all turns that
     begin in the block.
 
@@ -470,21 +407,10 @@ class session:  # noqa: N801 - it is used as a function is
 
     def __init__(self, session_id: str, user_id: str | None = None) -> None:
         self._named = Named(session_id, user_id)
-        self._token: Token[Context] | None = None
         turn = current_turn()
         if turn is not None:
             turn.session(session_id, user_id)
 
-    def __enter__(self) -> Self:
-        self._token = context.attach(context.set_value(NAMED, self._named))
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._token is not None:
-            detach(self._token)
-
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(self, *exception: object) -> None:
-        self.__exit__()
+    def begun(self) -> Context:
+        """The context of the block."""
+        return context.set_value(NAMED, self._named)

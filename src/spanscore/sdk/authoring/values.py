@@ -105,9 +105,8 @@ class Plain:
             return self._number(value)
         opened = _opened_safely(value)
         if not isinstance(opened, _NESTED):
-            return (
-                self.value(opened) if isinstance(opened, _PLAIN) else self._text(_printed(opened))
-            )
+            is_plain = isinstance(opened, _PLAIN)
+            return self.value(opened) if is_plain else self._text(_printed(opened))
         return self._nested(value, opened)
 
     def _nested(self, value: object, opened: Any) -> Json:
@@ -189,9 +188,8 @@ def _by_method(value: Any) -> Any:
     size = getattr(value, "size", 0)
     if isinstance(value, Iterator) or (isinstance(size, int) and size > MAX_CHARS):
         return value
-    found = next(
-        (x for x in (getattr(value, name, None) for name in _METHODS) if callable(x)), None
-    )
+    methods = (getattr(value, name, None) for name in _METHODS)
+    found = next(filter(callable, methods), None)
     given = None if found is None else found()
     return given if found is not None and isinstance(given, (*_NESTED, *_PLAIN)) else value
 
@@ -235,15 +233,8 @@ def guarded(function: Callable[P, R]) -> Callable[P, R | None]:
         try:
             return function(*args, **kwargs)
         except Exception:  # noqa: BLE001 - whatever it is, the agent must not notice
-            report_once(
-                function.__qualname__,
-                f"spanscore could not record {_subject(function)}",
-                error=True,
-            )
+            what = function.__qualname__.strip("_").replace("_", " ")
+            report_once(function.__qualname__, f"spanscore could not record {what}", error=True)
             return None
 
     return calling
-
-
-def _subject(function: Callable[..., object]) -> str:
-    return function.__qualname__.strip("_").replace("_", " ")

@@ -85,9 +85,8 @@ def attach(item: pytest.Item, call: pytest.CallInfo[Any], report: Any) -> None:
     reports.
     """
     if call.when == "setup" and report.failed:
-        report.spanscore = Verdict(
-            "error", [Trial("error", reason_of(report), call.duration)]
-        ).to_text()
+        broken = Trial("error", reason_of(report), call.duration)
+        report.spanscore = Verdict("error", [broken]).to_text()
     elif call.when == "call" and (gathered := item.stash.get(_GATHERED, None)) is not None:
         status = "error" if gathered.is_unknown else _STATUS[report.outcome]
         trial = Trial(status, reason_of(report), call.duration, gathered)
@@ -177,20 +176,12 @@ class Plan:
         k = marker.kwargs.get("k") or count
         required = marker.kwargs.get("required_pass_rate", 1.0)
         for name, number in (("trials", count), ("k", k)):
-            if (
-                isinstance(number, bool)
-                or not isinstance(number, int)
-                or not 1 <= number <= _MAX_TRIALS
-            ):
+            if type(number) is not int or not 1 <= number <= _MAX_TRIALS:
                 raise InputError(
                     f"@pytest.mark.spanscore: {name}={number!r}; give a number from 1 to"
                     f" {_MAX_TRIALS}"
                 )
-        if (
-            isinstance(required, bool)
-            or not isinstance(required, int | float)
-            or not 0 < required <= 1
-        ):
+        if type(required) not in {int, float} or not 0 < required <= 1:
             raise InputError(
                 f"@pytest.mark.spanscore: required_pass_rate={required!r}; give a share above 0, up"
                 " to 1"
@@ -215,11 +206,8 @@ def run(item: pytest.Item, nextitem: pytest.Item | None, marker: pytest.Mark) ->
     for number in range(plan.trials):
         is_last = number == plan.trials - 1
         _make_anew(item, properties)
-        trials.append(
-            _Run(
-                runtestprotocol(item, log=False, nextitem=nextitem if is_last else copy.copy(item))
-            )
-        )
+        after = nextitem if is_last else copy.copy(item)
+        trials.append(_Run(runtestprotocol(item, log=False, nextitem=after)))
         if item.session.shouldstop:
             break
     for report in _reports(plan, trials, properties):
@@ -272,11 +260,8 @@ def _make_anew(item: pytest.Item, properties: Sequence[tuple[str, object]]) -> N
     item.user_properties = list(properties)
     if hasattr(item, "_report_sections"):
         item._report_sections = []  # noqa: SLF001 - else each trial's output would be shown with the next one's too
-    if (
-        isinstance(item, pytest.Function)
-        and isinstance(item.parent, pytest.Class)
-        and "_obj" in vars(item)
-    ):
+    is_method = isinstance(item, pytest.Function) and isinstance(item.parent, pytest.Class)
+    if is_method and "_obj" in vars(item):
         vars(item).pop("_instance", None)
         vars(item).pop("_obj", None)
 
@@ -287,15 +272,13 @@ def _reports(
     """The reports of one trial that stands for all, with the verdict on all of them."""
     verdict = Verdict.of([x.trial for x in trials], k=plan.k, required=plan.required_pass_rate)
     shown = _shown(verdict, trials)
-    broken = next(
-        (x.of("teardown") for x in trials if (end := x.of("teardown")) and end.failed), None
-    )
+    ends = (x.of("teardown") for x in trials)
+    broken = next((x for x in ends if x and x.failed), None)
     setup, call, teardown = (shown.of(x) for x in ("setup", "call", "teardown"))
     found = [x for x in (setup, call, broken or teardown) if x is not None]
     combined = call or found[0]
-    combined.duration = sum(
-        x.duration for y in trials for x in y.reports if x.when == combined.when
-    )
+    every = [x for trial in trials for x in trial.reports]
+    combined.duration = sum(x.duration for x in every if x.when == combined.when)
     combined.sections.append(("spanscore trials", verdict.in_words()))
     if verdict.status != "pass":
         _explain(combined, verdict)

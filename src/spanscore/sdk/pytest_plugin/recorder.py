@@ -60,9 +60,8 @@ class Scoring:
 
         Raises InputError on a metric that there is not.
         """
-        return self._loop.run(
-            _evaluated(self._engine(self._judge_of(cassette), cassette), turns, metrics)
-        )
+        engine = self._engine(self._judge_of(cassette), cassette)
+        return self._loop.run(_evaluated(engine, turns, metrics))
 
     def tried(self, turn: AgentTrace, case: Case, cassette: Cassette) -> Trial:
         """A turn held against what a case expects of it, as `spanscore test` does.
@@ -98,9 +97,8 @@ class Scoring:
         """Who answers the questions of a test; None where nobody can."""
         if not (self.can_ask or cassette.entries or self.mode == "none"):
             return None
-        return CassetteJudge(
-            cassette, self.mode, lambda: self._judge, self.settings.judge.redact.rules
-        )
+        rules = self.settings.judge.redact.rules
+        return CassetteJudge(cassette, self.mode, lambda: self._judge, rules)
 
     def _embedder_of(self, cassette: Cassette) -> Embedder | None:
         """What embeds the texts of a test: of a provider's embeddings those that are recorded,
@@ -118,9 +116,8 @@ class Scoring:
 
     def _engine(self, judge: Judge | None, cassette: Cassette) -> Engine:
         evaluation = self.settings.evaluation.without_rules()  # a test says itself what is measured
-        return Engine(
-            evaluation, judge, self._embedder_of(cassette), judge_config=self.settings.judge
-        )
+        embedder = self._embedder_of(cassette)
+        return Engine(evaluation, judge, embedder, judge_config=self.settings.judge)
 
 
 async def _evaluated(
@@ -144,9 +141,8 @@ async def _by_metrics(
     found: list[Evaluation] = []
     by_turn: dict[str, Mapping[str, Evaluation]] = {}
     for place, turn in enumerate(turns):
-        scores = await engine.evaluate_trace(
-            turn, overrides, earlier=_in_session(turn, turns[:place])
-        )
+        earlier = _in_session(turn, turns[:place])
+        scores = await engine.evaluate_trace(turn, overrides, earlier=earlier)
         by_turn[turn.id] = {score.metric: score for score in scores}
         found += scores
     if names is None or any(available()[name].run == "session" for name in names):
@@ -247,12 +243,9 @@ class Recorder:
         """Measure metrics, and remember the scores in place of those that these turns had."""
         found = self._scoring.evaluated(turns, names, self._cassette)
         measured = {score.metric for score in found}
-        self._scored = [
-            (of, score)
-            for of, score in self._scored
-            if of != tuple(turns) or score.metric not in measured
-        ]
-        self._scored += [(tuple(turns), score) for score in found]
+        own = tuple(turns)
+        kept = [(x, y) for x, y in self._scored if x != own or y.metric not in measured]
+        self._scored = [*kept, *((own, score) for score in found)]
         self._cassette.save()
         return found
 
@@ -406,9 +399,8 @@ class Recorder:
         given = read_external(*self._capture.telemetry())
         scores = [x.to_json() for x in (*(x for _, x in self._scored), *given)]
         answers = self._cassette
-        return Gathered(
-            turns, scores, is_unknown, self._capture.left_out, answers.replayed, answers.recorded
-        )
+        left_out, replayed = self._capture.left_out, answers.replayed
+        return Gathered(turns, scores, is_unknown, left_out, replayed, answers.recorded)
 
     def _known(self, turns: Sequence[AgentTrace], metric: str) -> list[Evaluation]:
         return [x for those, x in self._scored if those == tuple(turns) and x.metric == metric]
@@ -544,9 +536,8 @@ def case_of(
     Raises InputError where it cannot be one.
     """
     stated = expectation(answer, tools, outcomes, in_order=in_order)
-    calls = (
-        loads(str(stated[names.EXPECTED_TOOLS])) if stated[names.EXPECTED_TOOLS] is not None else []
-    )
+    listed = loads(str(stated[names.EXPECTED_TOOLS] or "[]"))
+    calls = [{"tool_name": x["name"], "parameters": x.get("arguments")} for x in listed]
     case = {
         "id": "test",
         "expected_answer": stated[names.EXPECTED_ANSWER],
@@ -572,9 +563,8 @@ def require_outcome(trial: Trial, turn: AgentTrace, how: str) -> None:
     __tracebackhide__ = True
     reasons = "; ".join(trial.reasons)
     if trial.status == "fail":
-        raise NotReachedError(
-            "\n".join([f"the turn is not what is expected: {reasons}", *described(turn)])
-        )
+        what = f"the turn is not what is expected: {reasons}"
+        raise NotReachedError("\n".join([what, *described(turn)]))
     if trial.status != "pass":
         mend = f"; {how}" if _lacks_judge([*trial.evaluations, *trial.conversation.rulings]) else ""
         raise NotScoredError(

@@ -42,9 +42,8 @@ class Gathered:
             counts[score["metric"]] += 1
             number = counts[score["metric"]]
             name = f"spanscore.{score['metric']}" + (f".{number}" if number > 1 else "")
-            found.append(
-                (name, score["status"] if score["value"] is None else f"{score['value']:.4g}")
-            )
+            value = score["value"]
+            found.append((name, score["status"] if value is None else f"{value:.4g}"))
             found += [(f"{name}.label", score["label"])] if score["label"] else []
         traces = dict.fromkeys(x for turn in self.turns for x in turn["trace_ids"])
         return [*found, ("spanscore.trace_ids", " ".join(traces))] if traces else found
@@ -80,9 +79,8 @@ class Verdict:
             return cls("skipped", trials, k, required)
         if reaches(counts["pass"] / decided, required):
             return cls("pass", trials, k, required)
-        may_pass = counts["error"] and reaches(
-            (counts["pass"] + counts["error"]) / decided, required
-        )
+        most = (counts["pass"] + counts["error"]) / decided
+        may_pass = counts["error"] and reaches(most, required)
         return cls("error" if may_pass else "fail", trials, k, required)
 
     @property
@@ -105,21 +103,18 @@ class Verdict:
         """The chance that `k` attempts all pass: the mean of its posterior, and its 95 %
         interval.
         """
-        return (
-            None
-            if self.k is None or not self.n
-            else posterior_pass_pow_k(self.n, self.passed, self.k)
-        )
+        if self.k is None or not self.n:
+            return None
+        return posterior_pass_pow_k(self.n, self.passed, self.k)
 
     @property
     def in_short(self) -> str:
         """How many trials passed, beside how many were to."""
         counts = Counter(x.status for x in self.trials)
         left = ", ".join(f"{counts[x]} {word}" for x, word in _LEFT_OUT.items() if counts[x])
-        summary = f"{self.passed} of {len(self.trials)} trials passed" + (
-            f" ({left})" if left else ""
-        )
-        return summary if self.required >= 1 else f"{summary}, {self.required:.0%} required"
+        left = f" ({left})" if left else ""
+        required = f", {self.required:.0%} required" if self.required < 1 else ""
+        return f"{self.passed} of {len(self.trials)} trials passed{left}{required}"
 
     def in_words(self) -> str:
         """The verdict for a person, with why trials did not pass."""
@@ -132,11 +127,13 @@ class Verdict:
 
     def odds(self) -> str:
         """The pass rate and pass^k with their intervals."""
-        figures = (("pass rate", self.pass_rate), (f"pass^{self.k}", self.pass_pow_k))
-        return (
-            ", ".join(f"{name} {_with_interval(x)}" for name, x in figures if x)
-            or "no trial came out either way"
-        )
+        shown = (f"{name} {_with_interval(x)}" for name, x in self.figures if x)
+        return ", ".join(shown) or "no trial came out either way"
+
+    @property
+    def figures(self) -> tuple[tuple[str, Estimate | None], ...]:
+        """The pass rate and pass^k, by their names."""
+        return ("pass rate", self.pass_rate), (f"pass^{self.k}", self.pass_pow_k)
 
     def properties(self) -> list[tuple[str, object]]:
         """The verdict, and the scores of each trial, as the properties of a test in a JUnit
@@ -147,23 +144,18 @@ class Verdict:
             found += [
                 ("spanscore.trials", len(self.trials)),
                 ("spanscore.trials.passed", self.passed),
+                *_limits("spanscore.pass_rate", self.pass_rate),
+                *_limits(f"spanscore.pass_pow_{self.k}", self.pass_pow_k),
             ]
-            for name, estimate in (
-                ("pass_rate", self.pass_rate),
-                (f"pass_pow_{self.k}", self.pass_pow_k),
-            ):
-                found += _limits(f"spanscore.{name}", estimate)
         for number, trial in enumerate(self.trials, 1):
             prefix = f"spanscore.trial{number}." if self.k is not None else "spanscore."
-            found += [
-                (name.replace("spanscore.", prefix, 1), x)
-                for name, x in trial.gathered.properties()
-            ]
+            own = trial.gathered.properties()
+            found += [(name.replace("spanscore.", prefix, 1), x) for name, x in own]
         return found
 
     def to_text(self) -> str:
         """As text of ASCII alone, which every way between two processes can carry."""
-        return json.dumps(_plain(self))
+        return json.dumps(self, default=lambda x: {y: getattr(x, y) for y in x.__slots__})
 
     @classmethod
     def from_text(cls, text: str) -> "Verdict":
@@ -178,9 +170,8 @@ _LEFT_OUT = {"error": "cannot be told", "skipped": "skipped"}
 
 def _with_interval(estimate: Estimate) -> str:
     interval = estimate.interval
-    return f"{estimate.value:.2f}" + (
-        f" [{interval.low:.2f}, {interval.high:.2f}]" if interval else ""
-    )
+    limits = f" [{interval.low:.2f}, {interval.high:.2f}]" if interval else ""
+    return f"{estimate.value:.2f}{limits}"
 
 
 def _limits(name: str, estimate: Estimate | None) -> list[tuple[str, object]]:
@@ -192,12 +183,6 @@ def _limits(name: str, estimate: Estimate | None) -> list[tuple[str, object]]:
         (f"{name}.low", f"{low:.4g}"),
         (f"{name}.high", f"{high:.4g}"),
     ]
-
-
-def _plain(item: Any) -> Any:
-    if hasattr(item, "__dataclass_fields__"):
-        return {name: _plain(getattr(item, name)) for name in item.__dataclass_fields__}
-    return [_plain(x) for x in item] if isinstance(item, list | tuple) else item
 
 
 _MAX_DETAIL_CHARS = 100_000
@@ -260,14 +245,13 @@ class Run:
         """The run as a report shows it."""
         traces = {x["id"]: x for trial in self.trials for x in trial.gathered.turns}
         left_out = sum(x.gathered.left_out for x in self.trials)
+        note = f"{left_out:,} spans and log records are left out: a test keeps {MAX_SPANS:,}"
         return html.Results(
             name=name,
             traces=[AgentTrace.from_json(x) for x in traces.values()],
             cases=[_case(x) for x in self.tests.values()],
             started_at_ns=self.started_at_ns,
-            notes=(f"{left_out:,} spans and log records are left out: a test keeps {MAX_SPANS:,}",)
-            if left_out
-            else (),
+            notes=(note,) if left_out else (),
         )
 
 
@@ -299,9 +283,8 @@ def _costs(trials: Sequence[Trial]) -> Iterator[str]:
     usages = [x["usage"] for x in _scores(trials)]
     calls = sum(x["calls"] for x in usages)
     cost = sum(x["cost_usd"] or 0.0 for x in usages)
-    replayed, recorded = (
-        sum(getattr(x.gathered, y) for x in trials) for y in ("replayed", "recorded")
-    )
+    replayed = sum(x.gathered.replayed for x in trials)
+    recorded = sum(x.gathered.recorded for x in trials)
     costs = [f"{calls} calls" + (f", {cost:.4f} USD" if cost else "")] if calls else []
     costs += [f"{replayed} answers replayed"] if replayed else []
     costs += [f"{recorded} recorded"] if recorded else []
@@ -316,11 +299,7 @@ def _scores(trials: Iterable[Trial]) -> Iterator[Mapping[str, Any]]:
 
 def _case(test: Reported) -> html.Case:
     verdict = test.verdict
-    rates = (
-        (("pass rate", verdict.pass_rate), (f"pass^{verdict.k}", verdict.pass_pow_k))
-        if verdict.k
-        else ()
-    )
+    rates = verdict.figures if verdict.k else ()
     reasons = dict.fromkeys(x.reason for x in verdict.trials if x.status != "pass" and x.reason)
     return html.Case(
         name=test.name,
@@ -334,14 +313,13 @@ def _case(test: Reported) -> html.Case:
 
 def _trial(trial: Trial) -> html.Trial:
     turns = trial.gathered.turns
+    took_ns = sum(max(0, x["ended_ns"] - x["started_ns"]) for x in turns)
     return html.Trial(
         status=cast("Any", trial.status),
         reasons=(trial.reason,) if trial.reason and trial.status != "pass" else (),
         trace_ids=tuple(x["id"] for x in turns),
         scores=trial.gathered.scores,
-        latency_s=sum(max(0, x["ended_ns"] - x["started_ns"]) for x in turns) / 1e9
-        if turns
-        else None,
+        latency_s=took_ns / 1e9 if turns else None,
         session_id=next((x["session_id"] for x in turns if x["session_id"]), None),
         user_input=turns[0]["user_input"] if turns else None,
     )
