@@ -119,8 +119,5 @@ def _flips(
 
 def _verdicts(scores: Iterable[Evaluation]) -> _Verdicts:
     """A model's passes and fails, by metric and what they are of."""
-    return {
-        (x.metric, x.subject_id): x
-        for x in scores
-        if x.evaluator.kind == "LLM" and x.passed is not None
-    }
+    judged = (x for x in scores if x.evaluator.kind == "LLM" and x.passed is not None)
+    return {(x.metric, x.subject_id): x for x in judged}

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from spanscore import stats
 from spanscore.calibration.certificate import Certificate
 from spanscore.calibration.labels import Matched, Pair
 from spanscore.calibration.verdicts import (
@@ -22,27 +23,11 @@ from spanscore.calibration.verdicts import (
 )
 from spanscore.judge.config import Certificate as Required
 from spanscore.lazy_imports import np
-from spanscore.stats import (
-    Confusion,
-    Estimate,
-    NotEstimableError,
-    Unsure,
-    agreement,
-    auc,
-    best_threshold,
-    confusion,
-    corrected_rate,
-    design_effect,
-    kappa,
-    paired_difference,
-    prediction_powered_mean,
-    unsure_scores,
-)
 
 _SCHEMA = "spanscore.calibration/1"
 _MAX_UNITS = 100_000
 _Found = TypeVar("_Found")
-_Asked: TypeAlias = tuple[str, Callable[[], Estimate]]
+_Asked: TypeAlias = tuple[str, Callable[[], stats.Estimate]]
 _JUDGE = ("metric", "name", "version", "model", "prompt_hash", "embedding", "threshold")
 
 
@@ -57,7 +42,7 @@ class Calibration:
     """
 
     judge: Judge
-    confusion: Confusion
+    confusion: stats.Confusion
     made_at_ns: int
     labelled: Mapping[str, bool] = field(default_factory=dict)
     design_effects: tuple[float, float] = (1.0, 1.0)
@@ -97,7 +82,7 @@ class Calibration:
         judge: Any = tuple(data["judge"][name] for name in _JUDGE)
         labelled = dict.fromkeys(data["passing"], True) | dict.fromkeys(data["failing"], False)
         effects = tuple(data.get("design_effects", (1.0, 1.0)))
-        table, certificate = Confusion(**data["confusion"]), data.get("certificate")
+        table, certificate = stats.Confusion(**data["confusion"]), data.get("certificate")
         made_at_ns, used = data["made_at_ns"], tuple(data.get("used", ()))
         own = Certificate.from_json(certificate)
         return cls(judge, table, made_at_ns, labelled, effects, own, used)
@@ -108,16 +93,15 @@ class Measure:
     """A named estimate, or the reason why there is none."""
 
     name: str
-    estimate: Estimate | None
+    estimate: stats.Estimate | None
     why_not: str = ""
 
 
 def calibration(matched: Matched, made_at_ns: int) -> Calibration:
     """The judge's errors on the labels."""
     labelled = {x.verdict.unit: x.passes for x in matched.pairs[:_MAX_UNITS]}
-    return Calibration(
-        matched.judge, _weighed(matched), made_at_ns, labelled, _design_effects(matched)
-    )
+    table, effects = _weighed(matched), _design_effects(matched)
+    return Calibration(matched.judge, table, made_at_ns, labelled, effects)
 
 
 def calibrations(
@@ -172,13 +156,13 @@ def _agreement(matched: Matched, level: float) -> Iterator[_Asked]:
     passed, share = [bool(x.passed) for x in verdicts], partial(_share, matched, level)
     given: dict[str, Any] = {"level": level, "clusters": clusters_of(verdicts)}
     yield "agreement", partial(share, lambda _: True, "there are no labels")
-    yield "Cohen's kappa", _unweighted(matched, partial(kappa, labels, passed, **given))
+    yield "Cohen's kappa", _unweighted(matched, partial(stats.kappa, labels, passed, **given))
     yield "sensitivity", partial(share, lambda x: x.passes, "no label says pass")
     yield "specificity", partial(share, lambda x: not x.passes, "no label says fail")
     yield "precision", partial(share, lambda x: bool(x.verdict.passed), "the judge passed nothing")
     if len({*scores, *(x.value for x in matched.others)}) > 2:
-        best = partial(best_threshold, labels, scores, bounds=_bounds(matched), **given)
-        yield "AUC", _unweighted(matched, partial(auc, labels, scores, **given))
+        best = partial(stats.best_threshold, labels, scores, bounds=_bounds(matched), **given)
+        yield "AUC", _unweighted(matched, partial(stats.auc, labels, scores, **given))
         yield "best threshold", _unweighted(matched, best)
         yield "threshold of most agreement", _unweighted(matched, partial(best, by="agreement"))
 
@@ -186,21 +170,21 @@ def _agreement(matched: Matched, level: float) -> Iterator[_Asked]:
 def _annotators(matched: Matched, level: float) -> Iterator[_Asked]:
     """How people agree with each other."""
     for one, other, a, b, clusters in matched.annotator_pairs():
-        for name, of in (("agreement", agreement), ("kappa", kappa)):
+        for name, of in (("agreement", stats.agreement), ("kappa", stats.kappa)):
             yield f"{name} of {one} and {other}", partial(of, a, b, level=level, clusters=clusters)
 
 
-def unsure(matched: Matched, level: float, most_wrong: float) -> Unsure:
+def unsure(matched: Matched, level: float, most_wrong: float) -> stats.Unsure:
     """The scores on which another judge is worth asking.
 
     Raises NotEstimableError, with the reason.
     """
     if matched.judge[-1] is None:
-        raise NotEstimableError("the judge has no threshold")
+        raise stats.NotEstimableError("the judge has no threshold")
     threshold, verdicts = matched.judge[-1], [x.verdict for x in matched.pairs]
 
     ask = partial(
-        unsure_scores,
+        stats.unsure_scores,
         [x.passes for x in matched.pairs],
         [x.value for x in verdicts],
         threshold=threshold,
@@ -217,7 +201,7 @@ def _unweighted(matched: Matched, ask: Callable[[], _Found]) -> Callable[[], _Fo
 
     def from_answers() -> _Found:
         if weights_of([*(x.verdict for x in matched.pairs), *matched.others]) is not None:
-            raise NotEstimableError(
+            raise stats.NotEstimableError(
                 "what was scored was sampled by several shares, and it knows no weights"
             )
         return ask()
@@ -227,15 +211,15 @@ def _unweighted(matched: Matched, ask: Callable[[], _Found]) -> Callable[[], _Fo
 
 def _share(
     matched: Matched, level: float, is_of: Callable[[Pair], bool], why_none: str
-) -> Estimate:
+) -> stats.Estimate:
     """The share on which the judge is right, of the pairs that are meant."""
     own = [x for x in matched.pairs if is_of(x)]
     if not own:
-        raise NotEstimableError(why_none)
+        raise stats.NotEstimableError(why_none)
     return estimated(_right(own), [x.verdict for x in own], level)
 
 
-def _weighed(matched: Matched) -> Confusion:
+def _weighed(matched: Matched) -> stats.Confusion:
     """The judge's errors, where units were drawn by several shares of as many of equal weight as
     would tell them.
     """
@@ -249,7 +233,7 @@ def _weighed(matched: Matched) -> Confusion:
         right = n * float(weights @ np.array(_right(own))) / weights.sum() if own else 0.0
         counts.append((right, n - right))
     (true_pass, false_fail), (true_fail, false_pass) = counts
-    return Confusion(true_pass, false_fail, false_pass, true_fail)
+    return stats.Confusion(true_pass, false_fail, false_pass, true_fail)
 
 
 def _right(pairs: Sequence[Pair]) -> list[float]:
@@ -262,7 +246,7 @@ def _design_effects(matched: Matched) -> tuple[float, float]:
     for passes in (True, False):
         own = [x for x in matched.pairs if x.passes is passes]
         right, clusters = np.array(_right(own)), clusters_of([x.verdict for x in own])
-        effects.append(design_effect(right - right.mean(), clusters) if clusters else 1.0)
+        effects.append(stats.design_effect(right - right.mean(), clusters) if clusters else 1.0)
     return effects[0], effects[1]
 
 
@@ -274,10 +258,8 @@ def _rates(matched: Matched, level: float) -> Iterator[_Asked]:
     yield "pass rate by people, labelled", lambda: estimated(labels, labelled, level)
     yield "pass rate by the judge, all", lambda: estimated(passing(everything), everything, level)
     if others:
-        yield (
-            "pass rate corrected, unlabelled",
-            lambda: corrected_rate(*counted(others), table, level=level, design_effects=effects),
-        )
+        corrected = partial(stats.corrected_rate, level=level, design_effects=effects)
+        yield "pass rate corrected, unlabelled", lambda: corrected(*counted(others), table)
     powered = partial(_powered, labelled, others, level)
     rate = partial(powered, labels, passing(labelled), passing(others))
     yield "pass rate prediction-powered, all", _unweighted(matched, rate)
@@ -285,7 +267,7 @@ def _rates(matched: Matched, level: float) -> Iterator[_Asked]:
         grades, scores = [x.label for x in matched.pairs], [x.value for x in labelled]
         rest, bounds, clusters = [x.value for x in others], _bounds(matched), clusters_of(labelled)
         less = partial(
-            paired_difference, grades, scores, level=level, bounds=bounds, clusters=clusters
+            stats.paired_difference, grades, scores, level=level, bounds=bounds, clusters=clusters
         )
         yield "grade, judge less people", _unweighted(matched, less)
         mean = partial(powered, grades, scores, rest, bounds)
@@ -300,14 +282,14 @@ def _powered(
     scores: Sequence[float],
     others: Sequence[float],
     bounds: tuple[float, float] = (0, 1),
-) -> Estimate:
+) -> stats.Estimate:
     """The prediction-powered mean, clustered by sessions.
 
     The labels must be drawn as the others were.
     """
     clusters, n = clusters_of([*labelled, *rest]), len(labels)
     of_each = (clusters[:n], clusters[n:]) if clusters else None
-    return prediction_powered_mean(
+    return stats.prediction_powered_mean(
         labels, scores, others, level=level, clusters=of_each, bounds=bounds
     )
 
@@ -320,17 +302,17 @@ def _bounds(matched: Matched) -> tuple[float, float]:
     return min([low, *given]), max([high, *given])
 
 
-def _measured(name: str, ask: Callable[[], Estimate]) -> Measure:
+def _measured(name: str, ask: Callable[[], stats.Estimate]) -> Measure:
     try:
         return Measure(name, ask())
-    except NotEstimableError as reason:
+    except stats.NotEstimableError as reason:
         return Measure(name, None, str(reason))
 
 
-def counted_pairs(matched: Matched) -> Confusion:
+def counted_pairs(matched: Matched) -> stats.Confusion:
     """The labels beside the judge's verdicts, each once."""
     pairs: Sequence[Any] = matched.pairs
-    return confusion([x.passes for x in pairs], [bool(x.verdict.passed) for x in pairs])
+    return stats.confusion([x.passes for x in pairs], [bool(x.verdict.passed) for x in pairs])
 
 
 _MAX_POINTS = 20
@@ -378,8 +360,8 @@ class PassRate:
     """
 
     metric: str
-    judged: Estimate
-    corrected: Estimate | None
+    judged: stats.Estimate
+    corrected: stats.Estimate | None
     note: str
 
     def to_json(self) -> dict[str, Any]:
@@ -414,14 +396,14 @@ def _pass_rate(
         try:
             corrected, note = _corrected(judged, verdicts, found, level)
             note += f"; {corrected.note}" if corrected.note else ""
-        except NotEstimableError as reason:
+        except stats.NotEstimableError as reason:
             note = f"not corrected by the {_described(found)}: {reason}"
     return PassRate(judge[0], judged, corrected, note)
 
 
 def _corrected(
-    judged: Estimate, verdicts: Sequence[Verdict], found: Calibration, level: float
-) -> tuple[Estimate, str]:
+    judged: stats.Estimate, verdicts: Sequence[Verdict], found: Calibration, level: float
+) -> tuple[stats.Estimate, str]:
     """The rate and what it rests on.
 
     By the labels of the very units where most of them are among these, which then count one each:
@@ -433,7 +415,7 @@ def _corrected(
         labels = [float(found.labelled[x.unit]) for x in among]
         powered = _powered(among, rest, level, labels, passing(among), passing(rest))
         return powered, f"{_described(found)}, {len(among)} of them of these; prediction-powered"
-    corrected = corrected_rate(
+    corrected = stats.corrected_rate(
         *counted(verdicts), found.confusion, level=level, design_effects=found.design_effects
     )
     return replace(corrected, n=judged.n), f"{_described(found)}; Rogan-Gladen"

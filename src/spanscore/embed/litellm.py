@@ -68,9 +68,8 @@ class LiteLLM:
             except litellm.exceptions.openai.OpenAIError as error:
                 failures += 1
                 if failures > self._config.max_retries or not _may_pass(error):
-                    raise EmbeddingError(
-                        f"{self.name} gave no embedding: {_one_line(error)}"
-                    ) from error
+                    what = f"{self.name} gave no embedding: {_one_line(error)}"
+                    raise EmbeddingError(what) from error
                 await self._sleep(_pause_s(error, failures))
 
     async def _request(self, litellm: Any, texts: list[str]) -> Any:
@@ -98,12 +97,8 @@ class LiteLLM:
             raise EmbeddingError(
                 f"{self.name} answered with something else than vectors: {_one_line(error)}"
             ) from error
-        if (
-            rows.ndim != 2
-            or len(rows) != len(texts)
-            or not rows.size
-            or not np.isfinite(rows).all()
-        ):
+        is_whole = rows.ndim == 2 and len(rows) == len(texts) and rows.size
+        if not is_whole or not np.isfinite(rows).all():
             raise EmbeddingError(
                 f"{self.name} answered with an array of shape {rows.shape} for {len(texts)} texts,"
                 " or not all finite"

@@ -9,7 +9,7 @@ from spanscore.judge.passages import MAX_TURNS, Numbers, Step, ordered
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace, ModelCall, RequestedCall, ToolCall
 from spanscore.report import rows
-from spanscore.report.results import Case, Joined, Scored, Trial, as_json, join, shown
+from spanscore.report.results import Case, Scored, Trial, as_json, join, shown
 from spanscore.report.rows import Turn
 from spanscore.report.texts import Texts
 
@@ -395,10 +395,8 @@ def session_details(
     conversation.
     """
     resolve = _resolve(own)
-    return {
-        "id": texts.line(_name(key, own), 300),
-        "scores": [_score(x, own, resolve, texts) for x in scores],
-    }
+    listed = [_score(x, own, resolve, texts) for x in scores]
+    return {"id": texts.line(_name(key, own), 300), "scores": listed}
 
 
 def case(
@@ -421,7 +419,7 @@ def case(
 def _trial(
     trial: Trial, rows_of: Mapping[str, Sequence[int]], own: Mapping[int, Turn], texts: Texts
 ) -> dict[str, Any]:
-    rows = list(dict.fromkeys(row for name in trial.trace_ids for row in rows_of.get(name, ())))
+    rows = rows_in(trial, rows_of)
     details = [own[x] for x in rows]
     resolve = _resolve(details)
     whole = [Scored.of(x) for x in trial.scores if as_json(x)["scope"] == "session"]
@@ -436,6 +434,11 @@ def _trial(
         "input": texts.line(trial.user_input, 300) if trial.user_input else None,
     }
     return {name: value for name, value in found.items() if value not in (None, [])}
+
+
+def rows_in(trial: Trial, rows_of: Mapping[str, Sequence[int]]) -> list[int]:
+    """The rows of a trial's turns, each once."""
+    return list(dict.fromkeys(row for name in trial.trace_ids for row in rows_of.get(name, ())))
 
 
 def _resolve(own: Sequence[Turn]) -> Resolve:
@@ -468,15 +471,13 @@ def _score(scored: Scored, own: Sequence[Turn], resolve: Resolve, texts: Texts) 
     """
     found = score(scored, resolve, texts)
     metadata = as_json(scored.raw).get("metadata") or {}
-    named = {
-        str(x) for name in ("turn_trace_ids", "flagged_traces") for x in _listed(metadata.get(name))
-    }
-    places = [
-        {"turn": x.id} for x in own if x.trace and not named.isdisjoint((x.id, *x.trace.trace_ids))
-    ]
-    if places:
-        known = found.get("places", [])
-        found["places"] = [*known, *(x for x in places if x not in known)]
+    listed = (_listed(metadata.get(x)) for x in ("turn_trace_ids", "flagged_traces"))
+    named = {str(x) for those in listed for x in those}
+    for turn in own:
+        place = {"turn": turn.id}
+        if turn.trace and not named.isdisjoint((turn.id, *turn.trace.trace_ids)):
+            known = found.setdefault("places", [])
+            known += [] if place in known else [place]
     return found
 
 
@@ -492,7 +493,7 @@ def trace_view(trace: AgentTrace, scores: Sequence[Evaluation]) -> dict[str, Any
     """The agent trace's `row`, `turn` and `metrics`; those of `scores` that are of another turn are
     left out.
     """
-    texts, turn = Texts(), _turn(trace, join([trace], scores))
+    texts, turn = Texts(), Turn.of(trace, join([trace], scores))
     numbers = _numbers(turn.scores)
     session = {} if trace.session_key is None else {"session": trace.session_key}
     return {
@@ -510,7 +511,7 @@ def session_view(
     `scores` are its own and those of its `traces`.
     """
     texts, joined = Texts(), join(traces, scores)
-    own = [_turn(x, joined) for x in sorted(traces, key=lambda x: (x.started_ns, x.id))]
+    own = [Turn.of(x, joined) for x in sorted(traces, key=lambda x: (x.started_ns, x.id))]
     of_session = joined.of_session[key]
     numbers = _numbers([*of_session, *(score for turn in own for score in turn.scores)])
     row = rows.session_row(key, own, of_session, texts, numbers)
@@ -520,12 +521,6 @@ def session_view(
         "turns": [rows.row(x, texts, numbers) for x in own],
         "metrics": _metrics(numbers),
     }
-
-
-def _turn(trace: AgentTrace, joined: Joined) -> Turn:
-    return Turn(
-        trace.id, trace, tuple(joined.of_turn[trace.id]), trace.session_key, trace.user_input
-    )
 
 
 def _numbers(scores: Iterable[Scored]) -> dict[tuple[str, str | None], int]:

@@ -42,11 +42,8 @@ class _Run:
 
     @classmethod
     def of(cls, results: Results) -> "_Run":
-        scores = [
-            *results.scores,
-            *(x for case in results.cases for trial in case.trials for x in trial.scores),
-        ]
-        joined = join(results.traces, scores)
+        of_trials = (x for case in results.cases for trial in case.trials for x in trial.scores)
+        joined = join(results.traces, [*results.scores, *of_trials])
         found = rows.turns(results.traces, joined)
         return cls(found[:MAX_TURNS], joined, by_metric(joined.all), max(0, len(found) - MAX_TURNS))
 
@@ -112,10 +109,8 @@ def _rows_of(run: _Run) -> dict[str, list[int]]:
     """The rows of turns by agent trace id and by trace id."""
     found: defaultdict[str, list[int]] = defaultdict(list)
     for place, turn in enumerate(run.turns):
-        for name in (
-            turn.id,
-            *(turn.trace.trace_ids if turn.trace else (turn.id.partition(":")[0],)),
-        ):
+        trace_ids = turn.trace.trace_ids if turn.trace else (turn.id.partition(":")[0],)
+        for name in (turn.id, *trace_ids):
             found[name].append(place)
     return found
 
@@ -127,9 +122,7 @@ def _of_trials(results: Results, run: _Run) -> dict[rows.InTest, str]:
         (case.name, number, place): run.turns[row].id
         for case in results.cases
         for number, trial in enumerate(case.trials)
-        for place, row in enumerate(
-            dict.fromkeys(x for name in trial.trace_ids for x in rows_of.get(name, ()))
-        )
+        for place, row in enumerate(details.rows_in(trial, rows_of))
     }
 
 
@@ -140,9 +133,8 @@ def _listed(run: _Run, chunks: Chunks, texts: Texts) -> Generator[bytes, None, R
     session_of: dict[int, int] = {}
     for key, own in rows.sessions(run.turns, run.joined).items():
         scores = run.joined.of_session.get(key, [])
-        row = rows.session_row(key, own, scores, texts, numbers) | {
-            "turns": [places[x.id] for x in own]
-        }
+        row = rows.session_row(key, own, scores, texts, numbers)
+        row["turns"] = [places[x.id] for x in own]
         session_of |= dict.fromkeys(row["turns"], len(of_sessions))
         detail = details.session_details(key, own, scores, texts)
         of_sessions.append({**row, "name": detail["id"], "at": chunks.add(detail)})
@@ -176,9 +168,8 @@ def _baseline(
     other = _Run.of(baseline)
     listed = yield from _listed(other, chunks, texts)
     places = other.places
-    pairs = rows.paired(
-        run.turns, other.turns, tests=(_of_trials(results, run), _of_trials(baseline, other))
-    )
+    tests = _of_trials(results, run), _of_trials(baseline, other)
+    pairs = rows.paired(run.turns, other.turns, tests=tests)
     for turn, row in zip(run.turns, own_rows, strict=True):
         if turn.id in pairs:
             row["was"] = places[pairs[turn.id]]
@@ -189,9 +180,8 @@ def _started(results: Results) -> float | None:
     """When the run began, in milliseconds of Unix time: as it says, else the start of its first
     turn.
     """
-    started = results.started_at_ns or min(
-        (x.started_ns for x in results.traces if x.started_ns), default=None
-    )
+    starts = (x.started_ns for x in results.traces if x.started_ns)
+    started = results.started_at_ns or min(starts, default=None)
     return None if started is None else started / 1e6
 
 

@@ -137,9 +137,8 @@ def _style() -> str:
 @cache
 def _program() -> str:
     """The page's program: the modules as one, whose scope nothing else sees."""
-    return (
-        '(() => {\n"use strict";\n' + "".join(_joined(_asset(name)) for name in _SCRIPTS) + "})();"
-    )
+    modules = "".join(_joined(_asset(name)) for name in _SCRIPTS)
+    return f'(() => {{\n"use strict";\n{modules}}})();'
 
 
 def _joined(module: str) -> str:

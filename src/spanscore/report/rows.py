@@ -27,6 +27,12 @@ class Turn:
     key: str | None
     user_input: str | None
 
+    @classmethod
+    def of(cls, trace: AgentTrace, joined: Joined) -> "Turn":
+        """The turn of an agent trace."""
+        scores = tuple(joined.of_turn[trace.id])
+        return cls(trace.id, trace, scores, trace.session_key, trace.user_input)
+
     @property
     def state(self) -> str:
         """What it came to."""
@@ -37,9 +43,7 @@ def turns(traces: Sequence[AgentTrace], joined: Joined) -> list[Turn]:
     """All turns in the order of a report: failing ones first, those with most failing scores at the
     top.
     """
-    found = [
-        Turn(x.id, x, tuple(joined.of_turn[x.id]), x.session_key, x.user_input) for x in traces
-    ]
+    found = [Turn.of(x, joined) for x in traces]
     found += [_stray(target, scores) for target, scores in joined.strays.items()]
     return sorted(found, key=_urgency)
 

@@ -17,15 +17,6 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace import Span as SdkSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import (
-    Link,
-    NonRecordingSpan,
-    SpanContext,
-    SpanKind,
-    Status,
-    StatusCode,
-    TraceFlags,
-)
 
 from spanscore.config import Settings
 from spanscore.errors import ConfigError, PermanentError
@@ -45,7 +36,7 @@ from spanscore.sdk.scoring_thread import Worker
 
 _log = logging.getLogger(__name__)
 
-_SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
+_SAMPLED: Final = trace.TraceFlags(trace.TraceFlags.SAMPLED)
 
 
 class Application:
@@ -96,10 +87,8 @@ def histogram() -> Callable[[Sequence[Evaluation]], None]:
     application's MeterProvider if it has one.
     """
     meter = metrics.get_meter(SCOPE_NAME, version("spanscore"))
-    about: dict[str, Any] = {
-        "unit": "1",
-        "description": "Scores of evaluations, as a share of their scale.",
-    }
+    what = "Scores of evaluations, as a share of their scale."
+    about: dict[str, Any] = {"unit": "1", "description": what}
     try:
         scores = meter.create_histogram(
             events.NAME, **about, explicit_bucket_boundaries_advisory=events.BOUNDS
@@ -111,7 +100,7 @@ def histogram() -> Callable[[Sequence[Evaluation]], None]:
         for evaluation in evaluations:
             if evaluation.value is not None:
                 target = _context(evaluation.target.trace_id, evaluation.target.span_id)
-                within = trace.set_span_in_context(NonRecordingSpan(target))
+                within = trace.set_span_in_context(trace.NonRecordingSpan(target))
                 value, attributes = events.normalised(evaluation), events.attributes(evaluation)
                 scores.record(value, attributes, context=within)
 
@@ -137,8 +126,8 @@ def readable(span: Span) -> ReadableSpan:
         _resource(span.resource),
         dict(span.attributes),
         [Event(x.name, dict(x.attributes), x.time_ns) for x in span.events],
-        [Link(_context(x.trace_id, x.span_id), dict(x.attributes)) for x in span.links],
-        SpanKind(max(span.kind - 1, 0)),
+        [trace.Link(_context(x.trace_id, x.span_id), dict(x.attributes)) for x in span.links],
+        trace.SpanKind(max(span.kind - 1, 0)),
         None,
         _status(span),
         span.start_ns,
@@ -147,9 +136,10 @@ def readable(span: Span) -> ReadableSpan:
     )
 
 
-def _status(span: Span) -> Status:
-    code = StatusCode(span.status_code)
-    return Status(code, (span.status_message or None) if code is StatusCode.ERROR else None)
+def _status(span: Span) -> trace.Status:
+    code = trace.StatusCode(span.status_code)
+    has_failed = code is trace.StatusCode.ERROR
+    return trace.Status(code, (span.status_message or None) if has_failed else None)
 
 
 def _emitted(record: LogRecord) -> Any:
@@ -165,17 +155,13 @@ def _emitted(record: LogRecord) -> Any:
         "attributes": dict(record.attributes),
     }
     try:
-        around = trace.set_span_in_context(NonRecordingSpan(context))
+        around = trace.set_span_in_context(trace.NonRecordingSpan(context))
         return ApiRecord(**facts, context=around, event_name=record.event_name)
     except TypeError:  # before 1.35 the SDK had a record of its own
         from opentelemetry.sdk import _logs  # noqa: PLC0415 - only there
 
         sdk_logs: Any = _logs
-        ids = {
-            "trace_id": context.trace_id,
-            "span_id": context.span_id,
-            "trace_flags": context.trace_flags,
-        }
+        ids = {x: getattr(context, x) for x in ("trace_id", "span_id", "trace_flags")}
         return sdk_logs.LogRecord(**facts, **ids, resource=_resource(record.resource))
 
 
@@ -183,8 +169,8 @@ def _resource(resource: SpanResource) -> Resource:
     return Resource(dict(resource.attributes))
 
 
-def _context(trace_id: str, span_id: str) -> SpanContext:
-    return SpanContext(
+def _context(trace_id: str, span_id: str) -> trace.SpanContext:
+    return trace.SpanContext(
         int(trace_id or "0", 16), int(span_id or "0", 16), is_remote=False, trace_flags=_SAMPLED
     )
 
@@ -278,11 +264,8 @@ class Attached:
         if self._processors is None or provider is None:
             return
         provider.add_log_record_processor(self._processors[1])
-        _put_first(
-            getattr(provider, "_multi_log_record_processor", None),
-            self._processors[1],
-            "_log_record_processors",
-        )
+        multi = getattr(provider, "_multi_log_record_processor", None)
+        _put_first(multi, self._processors[1], "_log_record_processors")
 
 
 def _global_tracer_provider(*, warns: bool) -> Any:

@@ -83,19 +83,19 @@ class Capture:
         """A span has ended."""
         with self._changed:
             self._open.pop(span.context.span_id, None)
-            if len(self._spans) < MAX_SPANS:
-                self._spans.append(span)
-            else:
-                self.left_out += 1
+            self._keep(self._spans, span)
             self._changed.notify_all()
 
     def logged(self, record: LogRecord) -> None:
         """A log record was emitted."""
         with self._changed:
-            if len(self._logs) < MAX_SPANS:
-                self._logs.append(record)
-            else:
-                self.left_out += 1
+            self._keep(self._logs, record)
+
+    def _keep(self, kept: list[Any], item: Any) -> None:
+        if len(kept) < MAX_SPANS:
+            kept.append(item)
+        else:
+            self.left_out += 1
 
     def scopes(self) -> Mapping[str, int]:
         """How many spans there are of each instrumentation scope."""
@@ -254,9 +254,8 @@ _log = logging.getLogger(__name__)
 
 def is_stand_in(provider: object) -> bool:
     """Whether this is what the API gives while no provider is set."""
-    return type(provider).__name__.startswith("Proxy") and type(provider).__module__.startswith(
-        "opentelemetry."
-    )
+    kind = type(provider)
+    return kind.__name__.startswith("Proxy") and kind.__module__.startswith("opentelemetry.")
 
 
 def set_replaceable(module: ModuleType, name: str, provider: object) -> None:

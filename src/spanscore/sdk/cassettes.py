@@ -34,6 +34,7 @@ file, else the judge, whose answers are added. `all`: the judge; its answers tak
 file.
 """
 
+_HOW = "record it with --spanscore-record=new, or all of them again with --spanscore-record=all"
 _MAX_FILE_BYTES = 64 * 2**20
 _SHOWN_DIFFERENCES = 6
 _SHOWN_CHARS = 160
@@ -68,6 +69,9 @@ class Vector:
     embedding: str
     text: str
     values: str
+
+
+_VECTOR = ("embedding", "text", "values")
 
 
 @dataclass(slots=True)
@@ -107,14 +111,9 @@ class Cassette:
                 raise InputError(
                     f"{name}: its schema is {data['schema']!r}, and {SCHEMA} is what can be read"
                 )
-            entries = {
-                x["key"]: Entry(tuple(x["asked"]), x["model"], x["answer"]) for x in data["answers"]
-            }
-            embedded = data.get("embeddings", [])
-            vectors = {
-                x["key"]: Vector(str(x["embedding"]), str(x["text"]), str(x["values"]))
-                for x in embedded
-            }
+            answers, embedded = data["answers"], data.get("embeddings", [])
+            entries = {x["key"]: Entry(tuple(x["asked"]), x["model"], x["answer"]) for x in answers}
+            vectors = {x["key"]: Vector(*(str(x[y]) for y in _VECTOR)) for x in embedded}
         except FileNotFoundError:
             return cls(path)
         except OSError as error:
@@ -135,10 +134,9 @@ class Cassette:
         """
         if not self.changed:
             return
-        ordered = sorted(self.entries.items(), key=lambda x: (x[1].texts, x[0]))
         answers = [
             {"key": k, "model": x.model, "asked": list(x.texts), "answer": x.answer}
-            for k, x in ordered
+            for k, x in sorted(self.entries.items(), key=lambda x: (x[1].texts, x[0]))
         ]
         data: dict[str, Any] = {"schema": SCHEMA, "answers": answers}
         if self.vectors:
@@ -152,63 +150,53 @@ class Cassette:
         local_files.write(self.path, f"{text}\n".encode("utf-8", "replace"))
         self.changed = False
 
-    def record(self, key: str, entry: Entry) -> None:
-        """Keep an answer."""
-        self.entries[key] = entry
+    def record(self, key: str, made: Entry | Vector) -> None:
+        """Keep an answer, or an embedding."""
+        if isinstance(made, Vector):
+            self.vectors[key] = made
+        else:
+            self.entries[key] = made
         self.changed = True
         self.recorded += 1
 
-    def record_vector(self, key: str, vector: Vector) -> None:
-        """Keep an embedding."""
-        self.vectors[key] = vector
-        self.changed = True
-        self.recorded += 1
 
-
+@dataclass(frozen=True, eq=False)
 class CassetteJudge:
     """A `Judge` that gives the recorded answers, and passes on to another one what its mode lets
     it.
+
+    `judge` is called when a question is to be passed on; None: there is nobody to ask. `rules` are
+    for what is written of questions and answers.
     """
 
-    def __init__(
-        self,
-        cassette: Cassette,
-        mode: Mode,
-        judge: Callable[[], Judge | None],
-        rules: Sequence[Rule] = (),
-    ) -> None:
-        """`judge` is called when a question is to be passed on; None: there is nobody to ask.
-
-        `rules` are for what is written of questions and answers.
-        """
-        self._cassette = cassette
-        self._mode = mode
-        self._judge = judge
-        self._rules = rules
+    cassette: Cassette
+    mode: Mode
+    judge: Callable[[], Judge | None]
+    rules: Sequence[Rule] = ()
 
     async def ask(
         self, prompt: Prompt, schema: type[AnswerT], *, models: Sequence[str] = ()
     ) -> Answer[AnswerT]:
         """See `Judge.ask`."""
-        texts = as_compared(await asyncio.to_thread(redaction.redacted, prompt, self._rules))
+        texts = as_compared(await asyncio.to_thread(redaction.redacted, prompt, self.rules))
         key = question_key(texts, schema_of(schema), prompt, models)
-        entry = self._cassette.entries.get(key)
+        entry = self.cassette.entries.get(key)
         if entry is not None:
             return self._replayed(entry, schema)
-        judge = self._judge() if may_ask(self._mode, self._cassette) else None
+        judge = self.judge() if may_ask(self.mode, self.cassette) else None
         if judge is None:
             raise JudgeUnavailableError(self._missing(texts))
         answer = await judge.ask(prompt, schema, models=models)
-        if self._mode == "replay":
+        if self.mode == "replay":
             return answer
-        entry = Entry(texts, answer.model, _redacted(_parsed(answer.value), self._rules))
+        entry = Entry(texts, answer.model, _redacted(_parsed(answer.value), self.rules))
         # the caller gets what is written: a later question may quote it, and must be the same in a
         # replay
         try:
             value = _value(entry, schema)
         except UnusableAnswerError:  # redaction has taken from it what the schema wants
             return answer
-        self._cassette.record(key, entry)
+        self.cassette.record(key, entry)
         return Answer(value, answer.model, answer.usage)
 
     def _replayed(self, entry: Entry, schema: type[AnswerT]) -> Answer[AnswerT]:
@@ -216,22 +204,18 @@ class CassetteJudge:
             value = _value(entry, schema)
         except UnusableAnswerError as error:
             raise JudgeUnavailableError(
-                f"{short_path(self._cassette.path)}: a recorded answer cannot be used ({error});"
+                f"{short_path(self.cassette.path)}: a recorded answer cannot be used ({error});"
                 " record it again"
             ) from None
-        self._cassette.replayed += 1
+        self.cassette.replayed += 1
         return Answer(value, entry.model, JudgeUsage(cached=1))
 
     def _missing(self, texts: Sequence[str]) -> str:
         """Why there is no answer, and what is to be done about it."""
-        path, entries = short_path(self._cassette.path), self._cassette.entries.values()
-        if not may_ask(self._mode, self._cassette):
-            how = (
-                "record it with --spanscore-record=new, or all of them again with"
-                " --spanscore-record=all"
-            )
-        else:
-            how = "name a judge to ask (--spanscore-judge MODEL or SPANSCORE_JUDGE_MODEL)"
+        path, entries = short_path(self.cassette.path), self.cassette.entries.values()
+        how = "name a judge to ask (--spanscore-judge MODEL or SPANSCORE_JUDGE_MODEL)"
+        if not may_ask(self.mode, self.cassette):
+            how = _HOW
         if not entries:
             return f"no answer of a judge is recorded in {path}; {how}"
         differences = min((_differences(x.texts, texts) for x in entries), key=len)
@@ -274,13 +258,8 @@ def question_key(
     """SHA-256, in hex, of everything that an answer depends on; `texts` is the question as it is
     compared.
     """
-    facts = [
-        list(texts),
-        marks.WORD.sub("", prompt.instructions),
-        schema,
-        prompt.sample,
-        list(models),
-    ]
+    instructions = marks.WORD.sub("", prompt.instructions)
+    facts = [list(texts), instructions, schema, prompt.sample, list(models)]
     return hashlib.sha256(dumps(facts).encode("utf-8", "replace")).hexdigest()
 
 
@@ -320,36 +299,21 @@ one to 0.0001.
 _LITTLE_ENDIAN = np.dtype("<i2")
 
 
+@dataclass(frozen=True, eq=False)
 class CassetteEmbedder:
     """An `Embedder` that gives the recorded vectors, and passes on to another one what its mode
     lets it.
 
     What it gives is rounded as what is written, so that a score is the same when it is recorded and
-    replayed.
+    replayed. `name` is that of the embedding which is recorded, or is asked. `embedder` is called
+    when a text is to be passed on. `rules` are for what is written of texts.
     """
 
-    def __init__(
-        self,
-        cassette: Cassette,
-        mode: Mode,
-        name: str,
-        embedder: Callable[[], Embedder | None],
-        rules: Sequence[Rule] = (),
-    ) -> None:
-        """`embedder` is called when a text is to be passed on.
-
-        `rules` are for what is written of texts.
-        """
-        self._cassette = cassette
-        self._mode = mode
-        self._name = name
-        self._embedder = embedder
-        self._rules = rules
-
-    @property
-    def name(self) -> str:
-        """That of the embedding which is recorded, or is asked."""
-        return self._name
+    cassette: Cassette
+    mode: Mode
+    name: str
+    embedder: Callable[[], Embedder | None]
+    rules: Sequence[Rule] = ()
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `Embedder.embed`."""
@@ -359,46 +323,42 @@ class CassetteEmbedder:
             made = rounded(await self._vectors_of(missing))
             for text, vector in zip(missing, made, strict=True):
                 known[text] = vector
-                if self._mode != "replay":
+                if self.mode != "replay":
                     self._record(text, vector)
         return np.stack([unit(x) for x in known.values() if x is not None])[_places(texts)]
 
     async def _vectors_of(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        embedder = self._embedder() if may_ask(self._mode, self._cassette) else None
+        embedder = self.embedder() if may_ask(self.mode, self.cassette) else None
         if embedder is None:
-            where, text = short_path(self._cassette.path), texts[0][:_SHOWN_CHARS]
-            how = (
-                "record it with --spanscore-record=new, or all of them again with"
-                " --spanscore-record=all"
-            )
-            raise EmbeddingError(f"{where} has no embedding by {self._name} of {text!r}; {how}")
+            where, text = short_path(self.cassette.path), texts[0][:_SHOWN_CHARS]
+            raise EmbeddingError(f"{where} has no embedding by {self.name} of {text!r}; {_HOW}")
         return await embedder.embed(texts)
 
     def _known(self, text: str) -> NDArray[np.int16] | None:
-        found = self._cassette.vectors.get(self._key(text))
+        found = self.cassette.vectors.get(self._key(text))
         if found is None:
             return None
-        self._cassette.replayed += 1
+        self.cassette.replayed += 1
         try:
             return np.frombuffer(base64.b64decode(found.values, validate=True), _LITTLE_ENDIAN)
         except ValueError:
             raise EmbeddingError(
-                f"{short_path(self._cassette.path)}: a recorded embedding cannot be used; record it"
+                f"{short_path(self.cassette.path)}: a recorded embedding cannot be used; record it"
                 " again"
             ) from None
 
     def _record(self, text: str, vector: NDArray[np.int16]) -> None:
         shown = " ".join(self._compared(text).split())[:_SHOWN_CHARS]
         values = base64.b64encode(vector.astype(_LITTLE_ENDIAN).tobytes()).decode()
-        self._cassette.record_vector(self._key(text), Vector(self._name, shown, values))
+        self.cassette.record(self._key(text), Vector(self.name, shown, values))
 
     def _key(self, text: str) -> str:
         """SHA-256, in hex, of the embedding's name and the text, as texts are compared."""
-        seed = f"{self._name}\n{self._compared(text)}"
+        seed = f"{self.name}\n{self._compared(text)}"
         return hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()
 
     def _compared(self, text: str) -> str:
-        return compared_text(redaction.redact(text, self._rules).text)
+        return compared_text(redaction.redact(text, self.rules).text)
 
 
 def rounded(vectors: NDArray[np.float32]) -> NDArray[np.int16]:

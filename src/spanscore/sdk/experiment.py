@@ -97,13 +97,11 @@ class Experiment:
         return html_table(self._title(), _HEADINGS, map(_cells, self.run.cases))
 
     def _title(self) -> str:
-        counts = ", ".join(
-            f"{self.run.count(x)} {y}" for x, y in _COUNTED.items() if self.run.count(x)
-        )
-        whole = (
-            f"; trials that pass: {' '.join(estimated(self.pass_rate))}" if self.pass_rate else ""
-        )
-        return f"{self.run.suite.name}: {counted(len(self.run.cases), 'case')}, {counts}{whole}"
+        counts = ((self.run.count(x), y) for x, y in _COUNTED.items())
+        shown = ", ".join(f"{n} {y}" for n, y in counts if n)
+        rate_shown = " ".join(estimated(self.pass_rate))
+        whole = f"; trials that pass: {rate_shown}" if self.pass_rate else ""
+        return f"{self.run.suite.name}: {counted(len(self.run.cases), 'case')}, {shown}{whole}"
 
 
 _COUNTED = {"pass": "passed", "fail": "failed", "error": "cannot be told"}
@@ -165,32 +163,26 @@ _WAIT_S = 5.0
 _MAX_ERROR_CHARS = 2_000
 
 
+@dataclass(frozen=True, slots=True)
 class AgentRuns:
-    """Runs an agent, some trials at once. Belongs to one event loop."""
+    """Runs an agent. `stitch_off` is that of the configuration (`assemble.stitch`)."""
 
-    def __init__(
-        self,
-        agent: Agent,
-        suite: str,
-        run_id: str,
-        concurrency: int,
-        stitch_off: Collection[str] = (),
-    ) -> None:
-        """`stitch_off` is that of the configuration (`assemble.stitch`)."""
-        self._agent = agent
-        self._suite = suite
-        self._run_id = run_id
-        self._stitch_off = stitch_off
-        self._room = asyncio.Semaphore(concurrency)
-        self._takes_session = _takes(agent, "session_id")
-        self._providers = attached()
-        self._providers.require_providers()
+    agent: Agent
+    suite: str
+    run_id: str
+    stitch_off: Collection[str] = ()
 
-    async def all_of(self, cases: Sequence[Case], done: Callable[[], object]) -> list[Recording]:
-        """A trial for each of `cases`, in their order; `done` is called after each."""
+    async def all_of(
+        self, cases: Sequence[Case], concurrency: int, done: Callable[[], object]
+    ) -> list[Recording]:
+        """A trial for each of `cases`, in their order, some at once; `done` is called after
+        each.
+        """
+        room = asyncio.Semaphore(concurrency)
+        attached().require_providers()
 
         async def one(case: Case) -> Recording:
-            async with self._room:
+            async with room:
                 run = await self._trial(case)
             done()
             return run
@@ -206,38 +198,34 @@ class AgentRuns:
         for turn in case.conversation:
             question = turn.input or ""
             started_ns = time.time_ns()
-            with self._providers.captures.running() as capture:
+            with attached().captures.running() as capture:
                 answer, error = await self._answered(question, session_id)
-                found = await asyncio.to_thread(_rebuilt, capture, self._stitch_off)
-            traces += found or [self._plain(question, answer, session_id, started_ns)]
+                found = await asyncio.to_thread(_rebuilt, capture, self.stitch_off)
+            traces += found or [
+                # of an agent that emits no span: what the user said and what it returned
+                plain_turn(
+                    question,
+                    None if answer is None else str(answer),
+                    seed=uuid.uuid4().hex,
+                    session_id=session_id if _takes(self.agent, "session_id") else None,
+                    started_ns=started_ns,
+                )
+            ]
             if error is not None:
                 break
-        origin = Origin(self._suite, self._run_id, case.id, None if error is None else "fail")
+        origin = Origin(self.suite, self.run_id, case.id, None if error is None else "fail")
         stamped = tuple(replace(x, trial=origin) for x in traces)
-        return Recording(case, stamped, self._run_id, error=error)
+        return Recording(case, stamped, self.run_id, error=error)
 
     async def _answered(self, question: str, session_id: str) -> tuple[Any, str | None]:
         """What the agent answers, or what it raised."""
-        call = functools.partial(
-            self._agent, question, **({"session_id": session_id} if self._takes_session else {})
-        )
+        options = {"session_id": session_id} if _takes(self.agent, "session_id") else {}
+        call = functools.partial(self.agent, question, **options)
         try:
-            answer = call() if _is_async(self._agent) else await asyncio.to_thread(call)
+            answer = call() if _is_async(self.agent) else await asyncio.to_thread(call)
             return (await answer if inspect.isawaitable(answer) else answer), None
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the agent's, and the trial has failed
             return None, f"{type(error).__name__}: {error}"[:_MAX_ERROR_CHARS]
-
-    def _plain(self, question: str, answer: Any, session_id: str, started_ns: int) -> AgentTrace:
-        """The turn of an agent that emits no span: what the user said and what it returned, and
-        nothing else.
-        """
-        return plain_turn(
-            question,
-            None if answer is None else str(answer),
-            seed=uuid.uuid4().hex,
-            session_id=session_id if self._takes_session else None,
-            started_ns=started_ns,
-        )
 
 
 def _rebuilt(capture: Capture, stitch_off: Collection[str]) -> list[AgentTrace]:
@@ -246,9 +234,8 @@ def _rebuilt(capture: Capture, stitch_off: Collection[str]) -> list[AgentTrace]:
 
 def _is_async(agent: Agent) -> bool:
     call = agent.func if isinstance(agent, functools.partial) else agent
-    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(
-        getattr(call, "__call__", None)  # noqa: B004 - of an object that can be called
-    )
+    of_object = getattr(call, "__call__", None)  # noqa: B004 - of an object that can be called
+    return any(map(inspect.iscoroutinefunction, (call, of_object)))
 
 
 def _takes(agent: Agent, name: str) -> bool:
@@ -307,9 +294,9 @@ async def experiment_async(
     own_id, started_ns = run_id or uuid.uuid4().hex, time.time_ns()
     wanted = [case for case in suite.cases for _ in range(suite.trials_of(case))]
     dialects.configure(settings.span_names)
-    runs = AgentRuns(agent, suite.name, own_id, concurrency, settings.assemble.stitch_off)
+    runs = AgentRuns(agent, suite.name, own_id, settings.assemble.stitch_off)
     with steps("running the agent", len(wanted), shown=progress) as done:
-        ran = await runs.all_of(wanted, done)
+        ran = await runs.all_of(wanted, concurrency, done)
     prepared = Prepared(suite, Matched(recordings=_recordings(ran)), suite.name)
     with steps("scoring", prepared.trials, shown=progress) as done:
         found = await _scored(prepared, settings, judge, own_id, done)
@@ -372,9 +359,8 @@ def _with(
         changed["name"] = name
     if trials is not None:
         changed["trials"] = trials
-        changed["cases"] = [
-            x.model_dump(exclude_unset=True) | {"trials": trials} for x in suite.cases
-        ]
+        given = (x.model_dump(exclude_unset=True) for x in suite.cases)
+        changed["cases"] = [x | {"trials": trials} for x in given]
     return _validated(Suite.model_validate, suite.model_dump(exclude_unset=True) | changed)
 
 
@@ -398,10 +384,8 @@ def _validated(make: Callable[[Any], Suite], data: Any) -> Suite:
     try:
         return make(data)
     except ValidationError as error:
-        lines = [
-            f"cases: {explain(x, Suite, 'the suite')}" for x in error.errors(include_url=False)
-        ]
-        raise InputError("\n".join(lines)) from None
+        lines = (explain(x, Suite, "the suite") for x in error.errors(include_url=False))
+        raise InputError("\n".join(f"cases: {x}" for x in lines)) from None
 
 
 def _recordings(ran: Sequence[Recording]) -> dict[str, list[Recording]]:

@@ -5,7 +5,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from spanscore import dialects, received_scores
 from spanscore.assemble.assembler import Assembler, Cut
@@ -83,7 +83,9 @@ class Gathered:
                 self._add_span(one, *self._row(rows, _unit(one.span, of_log=False)))
         for log in logs:
             if unit := _unit(log, of_log=True):
-                self._add_log(log, *self._row(rows, unit))
+                fragment, row = self._row(rows, unit)
+                row.logs.append(log)
+                self._count(log, fragment, row)
         for trace_id, (fragment, row) in rows.items():
             fragment.size_bytes = row.size_bytes
             fragment.parents.update(bytes.fromhex(x) for x in running(trace_id.hex()))
@@ -156,20 +158,17 @@ class Gathered:
     def _add_span(self, one: Ended, fragment: Fragment, row: _Row) -> None:
         span = one.span
         row.spans.append(span)
-        row.size_bytes += _size_bytes(span)
-        fragment.items += 1
+        self._count(span, fragment, row)
         fragment.span_ids.add(bytes.fromhex(span.span_id))
-        fragment.genai = fragment.genai or shows_genai(span)
         if one.is_local_root:
             fragment.has_root = True
         else:
             fragment.parents.add(bytes.fromhex(span.parent_span_id))
 
-    def _add_log(self, log: LogRecord, fragment: Fragment, row: _Row) -> None:
-        row.logs.append(log)
-        row.size_bytes += _size_bytes(log)
+    def _count(self, item: Span | LogRecord, fragment: Fragment, row: _Row) -> None:
+        row.size_bytes += _size_bytes(item)
         fragment.items += 1
-        fragment.genai = fragment.genai or shows_genai(log)
+        fragment.genai = fragment.genai or shows_genai(item)
 
     def _push(self, fragment: Fragment, row: _Row, now_ns: int) -> None:
         if fragment.key in self._refused:
@@ -183,9 +182,8 @@ class Gathered:
         self._size_bytes += row.size_bytes
         if not self.assembler.push(fragment, now_ns):
             self._drop(fragment.row)
-            self._meter.add(
-                declared.TRACES_LATE_ITEMS, fragment.items, signal="traces" if row.spans else "logs"
-            )
+            signal = "traces" if row.spans else "logs"
+            self._meter.add(declared.TRACES_LATE_ITEMS, fragment.items, signal=signal)
 
     def _has_room(self, size_bytes: int) -> bool:
         """Whether there is room, if need be without what is kept for late spans only."""
@@ -206,14 +204,12 @@ def _unit(item: Span | LogRecord, *, of_log: bool) -> str:
     """The id of what an item is read together with: mostly its trace's."""
     if not item.scope.name.startswith(dialects.unit_scopes()):
         return item.trace_id
+    scope = item.scope.name
     try:
-        return dialects.unit_of(
-            item.scope.name, item.trace_id, lambda: item.attributes, of_log=of_log
-        )
+        return dialects.unit_of(scope, item.trace_id, lambda: item.attributes, of_log=of_log)
     except Exception:  # noqa: BLE001 - one item must not stop all that come
-        _log.warning(
-            "%s: what an item belongs to cannot be read; it goes by its trace id", item.scope.name
-        )
+        what = "%s: what an item belongs to cannot be read; it goes by its trace id"
+        _log.warning(what, scope)
         return item.trace_id
 
 
@@ -230,11 +226,8 @@ def may_hold_scores(item: Span | LogRecord) -> bool:
 
 
 def _named(item: Span | LogRecord) -> bytes:
-    names = [
-        item.scope.name,
-        item.name if isinstance(item, Span) else item.event_name,
-        *item.attributes,
-    ]
+    own = item.name if isinstance(item, Span) else item.event_name
+    names = [item.scope.name, own, *item.attributes]
     names += [x for x in item.attributes.values() if isinstance(x, str) and len(x) <= _SHORT]
     if isinstance(item, Span):
         names += [name for event in item.events for name in (event.name, *event.attributes)]
@@ -242,13 +235,9 @@ def _named(item: Span | LogRecord) -> bytes:
 
 
 def _size_bytes(item: Span | LogRecord) -> int:
-    texts = sum(
-        len(x) if isinstance(x, str | bytes) else len(str(x)) for x in item.attributes.values()
-    )
+    values: list[Any] = [*item.attributes.values()]
     if isinstance(item, LogRecord):
-        return _ITEM_BYTES + texts + len(str(item.body))
-    return (
-        _ITEM_BYTES
-        + texts
-        + sum(len(str(x)) for event in item.events for x in event.attributes.values())
-    )
+        values.append(item.body)
+    else:
+        values += [x for event in item.events for x in event.attributes.values()]
+    return _ITEM_BYTES + sum(len(x if isinstance(x, str | bytes) else str(x)) for x in values)

@@ -83,11 +83,9 @@ records.
 
 _LATE_WINDOW_NS: Final = duration_ns("1m")
 
+_RETENTION: Final = {"max_age": duration_ns("1h"), "max_bytes": 32 * 2**20}
 IN_MEMORY: Final = Store(
-    url="sqlite+pysqlite://",
-    retention=Retention().model_copy(
-        update={"max_age": duration_ns("1h"), "max_bytes": 32 * 2**20}
-    ),
+    url="sqlite+pysqlite://", retention=Retention().model_copy(update=_RETENTION)
 )
 """A store that ends with the process; what is older than an hour, or too much, is forgotten."""
 
@@ -131,9 +129,7 @@ def _assemble(found: Settings) -> BaseModel:
     """Shorter waits than behind a network, where none are configured."""
     own = {"complete_after": _COMPLETE_AFTER_NS, "late_window": _LATE_WINDOW_NS}
     wanted = found.assemble.model_fields_set
-    return found.assemble.model_copy(
-        update={name: wait for name, wait in own.items() if name not in wanted}
-    )
+    return found.assemble.model_copy(update={x: own[x] for x in own if x not in wanted})
 
 
 def _judge(found: Settings, model: str | None) -> BaseModel:

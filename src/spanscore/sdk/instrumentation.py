@@ -66,9 +66,8 @@ class Instrumentation:
         """
         if self._worker is None:
             return True
-        is_done = self._worker.shutdown(
-            self._timeout_s if timeout_millis is None else timeout_millis / 1000
-        )
+        timeout_s = self._timeout_s if timeout_millis is None else timeout_millis / 1000
+        is_done = self._worker.shutdown(timeout_s)
         if not is_done:
             _log.warning("not all could be scored, or sent, before the process ended")
         return is_done
@@ -84,9 +83,8 @@ class Instrumentation:
         """Score what is complete where other threads go on working; else all."""
         if self._worker is None:
             return None
-        others = [
-            x for x in threading.enumerate() if x is not threading.main_thread() and not x.daemon
-        ]
+        main = threading.main_thread()
+        others = [x for x in threading.enumerate() if x is not main and not x.daemon]
         self._worker.flush(self._timeout_s, everything=not others)
         return self._flush_application() if is_child() else None
 
@@ -188,9 +186,8 @@ def instrument(
     holds_back = _holds_back(attach, settings)
     listeners = [histogram()] if APPLICATION in settings.export.exporters else []
     scored = _handing_on([*listeners, *([on_scores] if on_scores else [])])
-    worker = Worker(
-        Job(settings, attached.exporters, judge_object, holds_back, scored, attached.follow)
-    )
+    job = Job(settings, attached.exporters, judge_object, holds_back, scored, attached.follow)
+    worker = Worker(job)
     instrumentation = Instrumentation(worker, settings.shutdown_timeout / 1e9, attached.flush)
     attached.attach(worker, instrumentation.shutdown)
     _take_over(instrumentation)

@@ -4,7 +4,7 @@ The SDK's objects are read by their attributes, so that its modules are not impo
 older releases, whose log records have another shape, are read too.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spanscore.model.span import Event, Link, LogRecord, Resource, Scope, Span, Value
@@ -75,20 +75,13 @@ def to_log_record(emitted: Any) -> LogRecord:
 
 
 def _event(event: Any) -> Event:
-    return Event(
-        _text(event.name),
-        event.timestamp,
-        _attributes(event.attributes),
-        _dropped(event.attributes),
-    )
+    given = event.attributes
+    return Event(_text(event.name), event.timestamp, _attributes(given), _dropped(given))
 
 
 def _link(link: Any) -> Link:
-    return Link(
-        _hex(link.context.trace_id, 32),
-        _hex(link.context.span_id, 16),
-        _attributes(link.attributes),
-    )
+    trace_id, span_id = _hex(link.context.trace_id, 32), _hex(link.context.span_id, 16)
+    return Link(trace_id, span_id, _attributes(link.attributes))
 
 
 def _hex(number: int, digits: int) -> str:
@@ -106,17 +99,13 @@ def _dropped(attributes: Any) -> int:
 
 
 def _resource(resource: Any) -> Resource:
-    return _remembered(
-        _resources, resource, lambda: Resource(_attributes(getattr(resource, "attributes", None)))
-    )
+    attributes = getattr(resource, "attributes", None)
+    return _remembered(_resources, resource, lambda: Resource(_attributes(attributes)))
 
 
 def _scope(scope: Any) -> Scope:
-    return _remembered(
-        _scopes,
-        scope,
-        lambda: Scope(_text(getattr(scope, "name", "")), _text(getattr(scope, "version", ""))),
-    )
+    named = (getattr(scope, name, "") for name in ("name", "version"))
+    return _remembered(_scopes, scope, lambda: Scope(*map(_text, named)))
 
 
 def _remembered(known: dict[int, tuple[Any, _T]], original: object, make: Callable[[], _T]) -> _T:
@@ -160,7 +149,9 @@ def _value(item: Any, depth: int = 0) -> Value:
     if item is None or isinstance(item, bool):
         return item
     if isinstance(item, int):
-        return _integer(item)
+        if item not in _INT64:
+            raise TypeError("OTLP has no integers beyond 64 bits")
+        return int(item)
     if isinstance(item, float):
         return float(item)
     if isinstance(item, bytes):
@@ -168,24 +159,12 @@ def _value(item: Any, depth: int = 0) -> Value:
     return _many(item, depth + 1)
 
 
-def _integer(item: int) -> int:
-    if item not in _INT64:
-        raise TypeError("OTLP has no integers beyond 64 bits")
-    return int(item)
-
-
 def _many(item: Any, depth: int) -> Value:
     if not isinstance(item, Sequence | Mapping):
         raise TypeError(f"OTLP has no type for {type(item).__name__}")
     if depth > MAX_DEPTH:
         return None
+    # one value that cannot be sent takes the whole attribute with it, as in the SDK's encoder
     if isinstance(item, Mapping):
-        return _nested(item.items(), depth)
+        return {well_formed(str(key)): _value(x, depth) for key, x in item.items()}
     return [_value(x, depth) for x in item]
-
-
-def _nested(pairs: Iterable[tuple[Any, Any]], depth: int) -> dict[str, Value]:
-    """A key-value list; one value that cannot be sent takes the whole attribute with it, as in the
-    SDK's encoder.
-    """
-    return {well_formed(str(key)): _value(item, depth) for key, item in pairs}

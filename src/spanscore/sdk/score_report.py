@@ -5,6 +5,8 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -111,11 +113,9 @@ class Report:
         lines = [self._title(), *(["", *aligned([_HEADINGS, *shown])] if shown else [])]
         width = max(shutil.get_terminal_size((120, 24)).columns, 60)
         if failing := self.failing:
+            shown_failing = failing[:_MAX_FAILING]
             lines += ["", f"failing: {len(failing):,} of {len(self.evaluations):,}"]
-            lines += [
-                cut(f"  {_subject(x)}  {_verdict(x)}  {x.reason}", width)
-                for x in failing[:_MAX_FAILING]
-            ]
+            lines += [cut(f"  {'  '.join(_failing_cells(x))}", width) for x in shown_failing]
             if len(failing) > _MAX_FAILING:
                 lines.append(f"  and {len(failing) - _MAX_FAILING:,} more: .failing has them all")
         return "\n".join([*lines, *(["", *self._remarks()] if self._remarks() else [])])
@@ -123,10 +123,8 @@ class Report:
     def _repr_html_(self) -> str:
         parts = [html_table(self._title(), _HEADINGS, map(_cells, self._shown()))]
         if failing := self.failing:
-            listed = "".join(
-                _html_row("td", (_subject(x), _verdict(x), cut(x.reason, _MAX_REASON_CHARS)))
-                for x in failing[:_MAX_FAILING]
-            )
+            rows = ((*x[:2], cut(x[2], _MAX_REASON_CHARS)) for x in map(_failing_cells, failing))
+            listed = "".join(_html_row("td", x) for x in islice(rows, _MAX_FAILING))
             parts.append(
                 f"<p>failing: {len(failing):,} of"
                 f" {len(self.evaluations):,}</p><table>{listed}</table>"
@@ -161,57 +159,41 @@ class Report:
         ]
 
 
-_COLUMNS = (
-    "scope",
-    "trace_id",
-    "session_id",
-    "agent",
-    "service",
-    "input",
-    "output",
-    "metric",
-    "status",
-    "value",
-    "label",
-    "passed",
-    "threshold",
-    "reason",
-    "evaluator",
-    "model",
-    "cost_usd",
-    "latency_s",
-    "started_ns",
-    "subject_id",
-    "uid",
-)
+_COLUMNS = {
+    "scope": "scope",
+    "trace_id": "target.trace_id",
+    "session_id": "session_id",
+    "agent": "agent_name",
+    "service": "service_name",
+    "input": "trace.user_input",
+    "output": "trace.final_output",
+    "metric": "metric",
+    "status": "status",
+    "value": "value",
+    "label": "label",
+    "passed": "passed",
+    "threshold": "threshold",
+    "reason": "reason",
+    "evaluator": "evaluator.name",
+    "model": "evaluator.model",
+    "cost_usd": "usage.cost_usd",
+    "latency_s": "latency_s",
+    "started_ns": "trace.started_ns",
+    "subject_id": "subject_id",
+    "uid": "uid",
+}
+"""Where each is in an evaluation, or in the trace that it is of."""
 
 
 def _row(evaluation: Evaluation, trace: AgentTrace | None) -> dict[str, Any]:
     """The row of an evaluation; `trace` is the one that it is of, None for a session."""
-    values = (
-        evaluation.scope,
-        evaluation.target.trace_id,
-        evaluation.session_id,
-        evaluation.agent_name,
-        evaluation.service_name,
-        trace.user_input if trace else None,
-        trace.final_output if trace else None,
-        evaluation.metric,
-        evaluation.status,
-        evaluation.value,
-        evaluation.label,
-        evaluation.passed,
-        evaluation.threshold,
-        evaluation.reason,
-        evaluation.evaluator.name,
-        evaluation.evaluator.model,
-        evaluation.usage.cost_usd,
-        evaluation.latency_s,
-        trace.started_ns if trace else None,
-        evaluation.subject_id,
-        evaluation.uid,
-    )
-    return dict(zip(_COLUMNS, values, strict=True))
+
+    def fact(path: str) -> Any:
+        if path.startswith("trace."):
+            return getattr(trace, path.removeprefix("trace."), None)
+        return attrgetter(path)(evaluation)
+
+    return {name: fact(path) for name, path in _COLUMNS.items()}
 
 
 def _cells(summary: MetricSummary) -> tuple[str, ...]:
@@ -257,15 +239,13 @@ def _html_row(tag: str, cells: Sequence[str]) -> str:
     return f"<tr>{''.join(filled)}</tr>"
 
 
-def _subject(evaluation: Evaluation) -> str:
-    if evaluation.scope == "session":
-        return f"session {evaluation.session_id}"
-    return f"trace {evaluation.target.trace_id[:8]}"
-
-
-def _verdict(evaluation: Evaluation) -> str:
+def _failing_cells(evaluation: Evaluation) -> tuple[str, str, str]:
+    """What fails, by which score, and why."""
     value = "failed" if evaluation.value is None else f"{evaluation.value:.2f}"
-    return f"{evaluation.metric} {value}"
+    is_session = evaluation.scope == "session"
+    of = f"session {evaluation.session_id}" if is_session else ""
+    of = of or f"trace {evaluation.target.trace_id[:8]}"
+    return of, f"{evaluation.metric} {value}", evaluation.reason
 
 
 def counted(count: int, what: str) -> str:

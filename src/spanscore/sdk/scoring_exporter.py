@@ -222,9 +222,8 @@ class Board:
         with self._lock:
             every = [x for x in waiting if x.key not in self._taken]
             too_many = len(every) - self._config.max_held_roots
-            leaving = [
-                x for place, x in enumerate(every) if x.since_ns <= oldest_ns or place < too_many
-            ]
+            placed = enumerate(every)
+            leaving = [x for n, x in placed if x.since_ns <= oldest_ns or n < too_many]
             for left in leaving:
                 _remember(self._left, left.key)
         return leaving

@@ -157,10 +157,8 @@ class ScoringThread:
         assert processing is not None  # noqa: S101 - opened above
         try:
             async with asyncio.TaskGroup() as tasks:
-                loops = [
-                    tasks.create_task(x)
-                    for x in (*processing.loops(), self._intake(), self._following())
-                ]
+                work = (*processing.loops(), self._intake(), self._following())
+                loops = list(map(tasks.create_task, work))
                 await processing.take_up_sessions()
                 await self._stopping.wait()
                 for task in loops:
@@ -257,9 +255,8 @@ class ScoringThread:
         scope = self._job.settings.assemble.session_scope
         scores = _guarded(lambda both: read_external(*both, session_scope=scope), found)
         if scores:
-            keeping = asyncio.ensure_future(
-                self.processing.patiently(self.processing.store.put_external, scores)
-            )
+            put = self.processing.store.put_external
+            keeping = asyncio.ensure_future(self.processing.patiently(put, scores))
             self._keeping.add(keeping)
             keeping.add_done_callback(self._kept)
 
@@ -275,10 +272,8 @@ class ScoringThread:
         if read is None:
             return None
         self._open_spans.ended(read.trace_id, read.span_id)
-        return Ended(
-            read,
-            is_local_root=not read.parent_span_id or bool(getattr(span.parent, "is_remote", False)),
-        )
+        is_remote = bool(getattr(span.parent, "is_remote", False))
+        return Ended(read, is_local_root=not read.parent_span_id or is_remote)
 
 
 async def _finish(processing: "Processing", within_s: float) -> None:
@@ -318,9 +313,8 @@ def _guarded(read: Callable[[Any], Any], item: Any) -> Any:
 
 
 def _calls_models(job: Job) -> bool:
-    needs_judge = job.judge is None and any(
-        x.models and x.recorded_answers is None for x in job.settings.judges
-    )
+    asked = (x.models and x.recorded_answers is None for x in job.settings.judges)
+    needs_judge = job.judge is None and any(asked)
     return needs_judge or job.settings.embedding.chosen == "litellm"
 
 

@@ -40,10 +40,8 @@ class DaemonThreads(ThreadPoolExecutor):
             queue.SimpleQueue()
         )
         self._around = around
-        self._own = [
-            threading.Thread(target=self._work, name=f"{name}-{i}", daemon=True)
-            for i in range(count)
-        ]
+        names = (f"{name}-{i}" for i in range(count))
+        self._own = [threading.Thread(target=self._work, name=x, daemon=True) for x in names]
         for thread in self._own:
             thread.start()
 

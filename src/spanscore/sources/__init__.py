@@ -9,14 +9,11 @@ from typing import Final
 
 from spanscore.errors import InputError
 from spanscore.sources.location import Location, is_url, parse_location, since_default
-from spanscore.sources.port import DEFAULT_SINCE_NS, Found, Query, Source, Stored
+from spanscore.sources.port import DEFAULT_SINCE_NS, Query, Source
 
 __all__ = [
-    "Found",
     "Location",
     "Query",
-    "Source",
-    "Stored",
     "is_backend",
     "is_url",
     "opened",

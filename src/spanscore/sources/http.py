@@ -147,9 +147,8 @@ class Http:
                     raise self._error(path, found, response.headers)
                 return found
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise RetryableError(
-                f"{self._where(path)}: {failure(error)}{_advice(error)}", retry_after_s=0
-            ) from None
+            what = f"{self._where(path)}: {''.join(failure(error))}"
+            raise RetryableError(what, retry_after_s=0) from None
 
     def _where(self, path: str) -> str:
         return f"{self._backend} at {self._connection.base_url}{path}"
@@ -198,31 +197,25 @@ def _tls(connection: Connection) -> ssl.SSLContext | bool:
     return context
 
 
-def failure(error: Exception) -> str:
-    """Why there is no answer, for a person, without how the HTTP client prints its TLS settings."""
+def failure(error: Exception) -> tuple[str, str]:
+    """Why there is no answer, for a person, without how the HTTP client prints its TLS settings;
+    and what to do about it, if anything.
+    """
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return "no answer in time", "; a longer time can be given as timeout=2m"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        cause = error.certificate_error
-        reason = getattr(cause, "verify_message", "") or cause
-        return f"the certificate of {error.host}:{error.port} is not trusted ({reason})"
+        reason = getattr(error.certificate_error, "verify_message", "") or error.certificate_error
+        why = f"the certificate of {error.host}:{error.port} is not trusted ({reason})"
+        return why, "; give ca_file=PATH of the authority that signed it"
+    if not isinstance(error, aiohttp.ClientConnectorError):
+        return str(error) or type(error).__name__, ""
+    where, cause = f"cannot connect to {error.host}:{error.port}", _cause(error.os_error)
     if isinstance(error, aiohttp.ClientConnectorSSLError):
-        return f"cannot connect to {error.host}:{error.port} by TLS ({_cause(error.os_error)})"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return f"cannot connect to {error.host}:{error.port} ({_cause(error.os_error)})"
-    return str(error) or type(error).__name__
-
-
-def _advice(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "; a longer time can be given as timeout=2m"
-    if isinstance(getattr(error, "os_error", None), ConnectionRefusedError):
-        return "; is it running there, and is this the port of its query API?"
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return "; give ca_file=PATH of the authority that signed it"
-    if isinstance(error, aiohttp.ClientConnectorSSLError):
-        return "; where it listens for plain HTTP, leave out +https"
-    return ""
+        advice = "; where it listens for plain HTTP, leave out +https"
+        return f"{where} by TLS ({cause})", advice
+    is_refused = isinstance(error.os_error, ConnectionRefusedError)
+    advice = "; is it running there, and is this the port of its query API?" if is_refused else ""
+    return f"{where} ({cause})", advice
 
 
 def _cause(error: OSError) -> str:

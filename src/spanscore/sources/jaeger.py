@@ -114,9 +114,8 @@ class Source(Backend):
         """What `_search` gives for several services together, the newest first."""
         answers = [await self._search(query, x, low_ns, high_ns) for x in services]
         found = {x for listed, _ in answers for x in listed}
-        return sorted(found, key=lambda x: x.start_ns, reverse=True), any(
-            has_more for _, has_more in answers
-        )
+        has_more = any(more for _, more in answers)
+        return sorted(found, key=lambda x: x.start_ns, reverse=True), has_more
 
     async def _search(
         self, query: Query, service: str, low_ns: int, high_ns: int
@@ -182,7 +181,6 @@ def _judged(trace: Stored) -> Stored | None:
     if not trace.spans:
         return None
     if len(trace.spans) == MAX_TRACE_SPANS and not trace.truncated:
-        return replace(
-            trace, truncated=f"it has {MAX_TRACE_SPANS:,} spans, and Jaeger's storages give no more"
-        )
+        why = f"it has {MAX_TRACE_SPANS:,} spans, and Jaeger's storages give no more"
+        return replace(trace, truncated=why)
     return trace

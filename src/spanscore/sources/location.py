@@ -262,9 +262,8 @@ def _split(text: str, environ: Mapping[str, str] | None) -> SplitResult:
     fragments.
     """
     try:
-        parts = urlsplit(
-            _REFERENCE.sub(lambda x: quote(x[0], safe=""), text), allow_fragments=False
-        )
+        escaped = _REFERENCE.sub(lambda x: quote(x[0], safe=""), text)
+        parts = urlsplit(escaped, allow_fragments=False)
     except ValueError:  # its message may quote the password
         raise ValueError(f"its host is no valid one; {_ESCAPE}, and brackets (%5B %5D)") from None
     user, at, host = parts.netloc.rpartition("@")

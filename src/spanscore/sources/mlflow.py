@@ -10,7 +10,6 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
-from urllib.parse import quote
 
 from spanscore.errors import InputError
 from spanscore.model.span import Resource, Span
@@ -117,18 +116,15 @@ class Source(Backend):
         size_bytes: int,
     ) -> Stored:
         try:
-            request = from_object(
-                "traces", {"resourceSpans": [{"scopeSpans": [{"spans": listed}]}]}
-            )
+            spans = {"scopeSpans": [{"spans": listed}]}
+            request = from_object("traces", {"resourceSpans": [spans]})
         except ValueError as error:
             raise InputError(
                 f"{self._where}: MLflow answered with a trace that cannot be read: {error}"
             ) from None
         made = stored(found.trace_id, [request], truncated, size_bytes)
         tags = info.get("tags") or {}
-        resource = Resource(
-            {name: value for name, value in tags.items() if name.startswith(_OF_RESOURCE)}
-        )
+        resource = Resource({x: tags[x] for x in tags if x.startswith(_OF_RESOURCE)})
         return replace(made, spans=[_as_sent(x, resource) for x in made.spans])
 
     async def _ids(self) -> Sequence[str]:
@@ -140,10 +136,8 @@ class Source(Backend):
     async def _id_of(self, experiment: str) -> str:
         if experiment.isdecimal():
             return experiment
-        path = (
-            f"/api/2.0/mlflow/experiments/get-by-name?experiment_name={quote(experiment, safe='')}"
-        )
-        answer = await self._http.get(path, expected=(404,))
+        path, named = "/api/2.0/mlflow/experiments/get-by-name", {"experiment_name": experiment}
+        answer = await self._http.get(path, named, expected=(404,))
         if answer.status == 404:
             raise InputError(f"{self._where}: MLflow has no experiment {experiment!r}")
         return str(self._parsed(answer)["experiment"]["experiment_id"])

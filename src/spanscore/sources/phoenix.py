@@ -157,11 +157,8 @@ def _span(given: Mapping[str, Any]) -> Span:
 
 
 def _event(given: Mapping[str, Any]) -> Event:
-    return Event(
-        str(given.get("name") or ""),
-        time_of(given["timestamp"]),
-        dict(given.get("attributes") or {}),
-    )
+    name, attributes = str(given.get("name") or ""), dict(given.get("attributes") or {})
+    return Event(name, time_of(given["timestamp"]), attributes)
 
 
 def _attributes(given: Mapping[str, Any]) -> dict[str, Value]:
@@ -190,11 +187,9 @@ def _is_converted(attributes: Mapping[str, Value]) -> bool:
 def _put_together(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
     """Attributes with those that were sent as JSON as their text again."""
     for name in _JSON_TEXTS:
-        below = {
-            x.removeprefix(f"{name}."): y for x, y in attributes.items() if x.startswith(f"{name}.")
-        }
+        below = [(x.removeprefix(f"{name}."), x) for x in attributes if x.startswith(f"{name}.")]
         if below:
-            yield name, as_sent(_nested(below.items()))
+            yield name, as_sent(_nested((x, attributes[y]) for x, y in below))
     for name, value in attributes.items():
         if not name.startswith(tuple(f"{x}." for x in _JSON_TEXTS)):
             yield name, as_sent(value)

@@ -108,12 +108,8 @@ def _has_failed(item: Span | LogRecord) -> bool:
 
 
 def _has(items: Iterable[Span | LogRecord], name: str, value: str) -> bool:
-    return any(
-        as_text(found) == value
-        for item in items
-        for found in (item.attributes.get(name), item.resource.attributes.get(name))
-        if found is not None
-    )
+    attributes = (x for item in items for x in (item.attributes, item.resource.attributes))
+    return any(as_text(x[name]) == value for x in attributes if x.get(name) is not None)
 
 
 class Found(NamedTuple):

@@ -62,9 +62,8 @@ def stored_traces(
     Not to be called in an event loop.
     """
     source = source or opened(location)
-    return _in_own_loop(
-        _closing(source, read(source, location.query, str(location))), stopped or Stopped()
-    )
+    found = read(source, location.query, str(location))
+    return _in_own_loop(_closing(source, found), stopped or Stopped())
 
 
 def add(found: Telemetry, stored: Stored) -> None:
@@ -336,7 +335,7 @@ def _download(filesystem: Any, url: str, location: Location, target: Path) -> No
     except (ClientError, OSError) as error:
         if not isinstance(error, ClientError) and error.errno in NO_ROOM:
             raise no_temporary_space(error.strerror or str(error)) from error
-        raise RetryableError(f"{location}: {failure(error)}; {hint}") from None
+        raise RetryableError(f"{location}: {failure(error)[0]}; {hint}") from None
 
 
 def _reason(error: Exception, location: Location) -> str:

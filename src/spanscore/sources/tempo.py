@@ -31,6 +31,7 @@ _SLACK_NS: Final = 3600 * _SECOND_NS
 """How long after a trace's start a span of it may come that fulfils a condition."""
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t"})
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
@@ -122,9 +123,8 @@ def trace_ql(query: Query) -> str:
     >>> trace_ql(Query(service="shop", errors=True))
     '{ resource.service.name = "shop" && status = error }'
     """
-    of_service = (
-        [] if query.service is None else [f"resource.service.name = {_text(query.service)}"]
-    )
+    service = query.service
+    of_service = [] if service is None else [f"resource.service.name = {_text(service)}"]
     spansets = [[*of_service, x] for x in _of_spans(query)] or [of_service]
     if query.min_duration_ns is not None:
         spansets[0].append(f"traceDuration >= {query.min_duration_ns}ns")
@@ -144,19 +144,14 @@ def _of_spans(query: Query) -> Iterator[str]:
 
 
 def _text(value: str) -> str:
-    escaped = (
-        value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    )
-    return f'"{escaped}"'
+    return f'"{value.translate(_ESCAPES)}"'
 
 
 def _found(query: Query, listed: Any) -> Iterator[Found]:
     """A trace of a search's answer, where it began when it was to."""
     try:
-        trace_id, start_ns = (
-            str(listed["traceID"]).lower().zfill(32),
-            int(listed.get("startTimeUnixNano") or 0),
-        )
+        trace_id = str(listed["traceID"]).lower().zfill(32)
+        start_ns = int(listed.get("startTimeUnixNano") or 0)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"Tempo's search answered with a trace that cannot be read: {error!r}"

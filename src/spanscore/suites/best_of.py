@@ -1,7 +1,6 @@
 """A tournament between agents."""
 
 import asyncio
-import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -140,10 +139,8 @@ def ranked(contests: Sequence[Contest]) -> list[Place]:
     ... ]
     [(1, 'b'), (1, 'c'), (3, 'a')]
     """
-    judged = [x for x in contests if not x.error]
-    return _places(
-        contests, [_Points(agent, x.case, x.points_of(agent)) for x in judged for agent in x.agents]
-    )
+    met = [(x, agent) for x in contests if not x.error for agent in x.agents]
+    return _places(contests, [_Points(agent, x.case, x.points_of(agent)) for x, agent in met])
 
 
 def champions(contests: Iterable[Contest]) -> dict[str, tuple[str, ...]]:
@@ -315,9 +312,8 @@ async def best_of_async(
         runs = await asyncio.gather(*(asking.linear(x, order) for x, order in orders))
         return tournament([contest for run in runs for contest in run], mode)
     meetings = [(x, pair) for x in given for pair in combinations(x.agents, 2)]
-    return tournament(
-        await asyncio.gather(*(asking.contest(x, pair) for x, pair in meetings)), mode
-    )
+    contests = await asyncio.gather(*(asking.contest(x, pair) for x, pair in meetings))
+    return tournament(contests, mode)
 
 
 best_of = waiting(best_of_async)
@@ -334,18 +330,14 @@ def _rotated(agents: Sequence[str], places: int) -> list[str]:
     return [*agents[first:], *agents[:first]]
 
 
+@dataclass(frozen=True, slots=True)
 class _Asking:
     """Asks the judge about two agents; each asking stands by itself."""
 
-    def __init__(
-        self, judge: Judge, config: Config, models: Sequence[str], done: Callable[[], Any]
-    ) -> None:
-        self._judge = judge
-        self._models = models
-        self._done = done
-        self._excerpt = functools.partial(
-            excerpt, max_tokens=config.max_transcript_tokens, rules=config.redact.rules
-        )
+    judge: Judge
+    config: Config
+    models: Sequence[str]
+    done: Callable[[], Any]
 
     async def linear(self, conversation: Conversation, agents: Sequence[str]) -> list[Contest]:
         """The first agent is champion; each of the others meets the champion of the moment, who
@@ -362,7 +354,7 @@ class _Asking:
     async def contest(self, conversation: Conversation, pair: tuple[str, str]) -> Contest:
         """Both ways round."""
         contest = await self._judged(conversation, pair)
-        self._done()
+        self.done()
         return contest
 
     async def _judged(self, conversation: Conversation, pair: tuple[str, str]) -> Contest:
@@ -374,9 +366,8 @@ class _Asking:
                 opinion, spent = await self._opinion(conversation, first, second)
             except JudgeError as error:
                 usage += error.usage if isinstance(error.usage, JudgeUsage) else _NOTHING_SPENT
-                return Contest(
-                    conversation.case, pair, error=f"{type(error).__name__}: {error}", usage=usage
-                )
+                why = f"{type(error).__name__}: {error}"
+                return Contest(conversation.case, pair, error=why, usage=usage)
             opinions.append(opinion)
             usage += spent
         forth, back = opinions
@@ -401,21 +392,14 @@ class _Asking:
         for place, agent in (("first", first), ("second", second)):
             told = f"What the {place} agent was told and answered"
             texts[told] = _conversation_of(agents[agent])
-        shown = await asyncio.to_thread(self._excerpt, texts)
-        answer = await self._judge.ask(
-            Prompt(_INSTRUCTIONS, shown.text, _QUESTION), _Opinion, models=self._models
-        )
+        most, rules = self.config.max_transcript_tokens, self.config.redact.rules
+        shown = await asyncio.to_thread(excerpt, texts, max_tokens=most, rules=rules)
+        prompt = Prompt(_INSTRUCTIONS, shown.text, _QUESTION)
+        answer = await self.judge.ask(prompt, _Opinion, models=self.models)
         return answer.value, answer.usage
 
 
 def _conversation_of(traces: Sequence[AgentTrace]) -> str:
     """A conversation as its user saw it."""
-    return "\n".join(
-        line
-        for x in traces
-        for line in (f"user: {_quoted(x.user_input)}", f"agent: {_quoted(x.final_output)}")
-    )
-
-
-def _quoted(text: str | None) -> str:
-    return "(not recorded)" if text is None else text
+    said = (x for t in traces for x in (("user", t.user_input), ("agent", t.final_output)))
+    return "\n".join(f"{who}: {'(not recorded)' if x is None else x}" for who, x in said)

@@ -43,9 +43,11 @@ class _Redacting:
         self._redactor = redaction.Redactor(redaction.rules(patterns))
 
     def text(self, text: str) -> str:
-        return _MARK.sub(
-            lambda mark: f"redacted-{mark[1]}-{mark[2] or 1}", self._redactor.redact(text)
-        )
+        redacted = self._redactor.redact(text)
+        return _MARK.sub(lambda mark: f"redacted-{mark[1]}-{mark[2] or 1}", redacted)
+
+    def maybe(self, text: str | None) -> str | None:
+        return None if text is None else self.text(text)
 
     def value(self, value: Json) -> Json:
         """A JSON value; a text where it is none once it is redacted."""
@@ -168,14 +170,12 @@ def _request(trace: AgentTrace, redacting: _Redacting, suite: str, case_id: str)
         "test.case.id": case_id,
     }
     if trace.system_instructions:
-        agent["gen_ai.system_instructions"] = dumps(
-            [{"type": "text", "content": redacting.text(trace.system_instructions)}]
-        )
+        instructions = redacting.text(trace.system_instructions)
+        agent["gen_ai.system_instructions"] = dumps([{"type": "text", "content": instructions}])
     if trace.outcome in {"failed", "cancelled"}:
         agent["error.type"] = trace.outcome
-    error = None if trace.error is None else redacting.text(trace.error)
-    root = _span(trace, "invoke_agent", _span_id(trace, 0), agent, error=error)
-    root |= {"startTimeUnixNano": str(trace.started_ns), "endTimeUnixNano": str(trace.ended_ns)}
+    times = trace.started_ns, trace.ended_ns
+    root = _span(trace, 0, "invoke_agent", agent, redacting.maybe(trace.error), times)
     calls = [_call(trace, x, n, redacting) for n, x in enumerate(trace.tool_calls or (), start=1)]
     resource = _attributes({"service.name": trace.service_name})
     scope = {"scope": {"name": "spanscore.drafts"}, "spans": [root, *calls]}
@@ -192,32 +192,29 @@ def _call(trace: AgentTrace, call: ToolCall, number: int, redacting: _Redacting)
         attributes["gen_ai.tool.call.arguments"] = dumps(redacting.value(call.arguments))
     if call.returned:
         attributes["gen_ai.tool.call.result"] = dumps(redacting.value(call.result))
-    error = None if call.error is None else redacting.text(call.error)
-    span = _span(trace, "execute_tool", _span_id(trace, number), attributes, error=error)
     started_ns = call.started_ns or trace.started_ns
-    return span | {
-        "parentSpanId": _span_id(trace, 0),
-        "startTimeUnixNano": str(started_ns),
-        "endTimeUnixNano": str(max(call.ended_ns or 0, started_ns)),
-    }
+    times = started_ns, max(call.ended_ns or 0, started_ns)
+    return _span(trace, number, "execute_tool", attributes, redacting.maybe(call.error), times)
 
 
 def _span(
     trace: AgentTrace,
+    number: int,
     name: str,
-    span_id: str,
     attributes: Mapping[str, str | None],
-    *,
     error: str | None,
+    times: tuple[int, int],
 ) -> dict[str, Any]:
-    status = {} if error is None else {"code": _ERROR, "message": error}
     return {
         "traceId": trace.id,  # one OTel trace may have several turns
-        "spanId": span_id,
+        "spanId": _span_id(trace, number),
+        **({"parentSpanId": _span_id(trace, 0)} if number else {}),
         "name": name,
         "kind": 1,
         "attributes": _attributes(attributes),
-        "status": status,
+        "status": {} if error is None else {"code": _ERROR, "message": error},
+        "startTimeUnixNano": str(times[0]),
+        "endTimeUnixNano": str(times[1]),
     }
 
 

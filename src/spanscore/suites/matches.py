@@ -280,10 +280,8 @@ def _by_input(
     user_inputs = [normalised(x.user_input) for x in traces]
     at = 0
     while at < len(traces):
-        lengths = [
-            (case, _matching(wanted, user_inputs, at))
-            for case, wanted in inputs.get(user_inputs[at] or "", ())
-        ]
+        begun = inputs.get(user_inputs[at] or "", ())
+        lengths = [(case, _matching(wanted, user_inputs, at)) for case, wanted in begun]
         longest = max((length for _, length in lengths), default=0)
         if longest:
             best = [case for case, length in lengths if length == longest]
@@ -416,9 +414,8 @@ def _free(name: str, taken: set[str]) -> str:
     """The name, with a number behind it where it is taken."""
     if name not in taken:
         return name
-    return next(
-        x for number in range(2, len(taken) + 3) if (x := f"{name} ({number})") not in taken
-    )
+    numbered = (f"{name} ({number})" for number in range(2, len(taken) + 3))
+    return next(x for x in numbered if x not in taken)
 
 
 class UnalignedError(Exception):

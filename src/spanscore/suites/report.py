@@ -56,10 +56,8 @@ class CaseResult:
         for number, trial in enumerate(self.trials, 1):
             for text in trial.reasons:
                 numbers[text].append(number)
-        return [
-            f"trial{'s' if len(those) > 1 else ''} {_ranges(those)}: {text}"
-            for text, those in numbers.items()
-        ]
+        named = ((text, "s" if len(x) > 1 else "", _ranges(x)) for text, x in numbers.items())
+        return [f"trial{plural} {those}: {text}" for text, plural, those in named]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +148,8 @@ class Run:
         if not cases:
             return None
         counts, level = [(x.n, x.passed) for x in cases], self.suite.agentic.level
-        return over_tasks(
-            counts, 1, estimator=unbiased_pass_at_k, level=level, clusters=self.clusters_of(cases)
-        )
+        clusters = self.clusters_of(cases)
+        return over_tasks(counts, 1, estimator=unbiased_pass_at_k, level=level, clusters=clusters)
 
     @property
     def mean_score(self) -> Estimate | None:
@@ -179,9 +176,8 @@ def result(suite: Suite, case: Case, trials: Sequence[Trial], run_id: str) -> Ca
         assessed = [y for x in decided for y in x.conversation.assessed]
         n, c = len(assessed), sum(x.is_correct is True for x in assessed)
     required = suite.required_of(case)
-    return CaseResult(
-        case, _status(trials, required), tuple(finished), required, agentic.odds(n, c, k)
-    )
+    status, odds = _status(trials, required), agentic.odds(n, c, k)
+    return CaseResult(case, status, tuple(finished), required, odds)
 
 
 def unmatched(suite: Suite, case: Case) -> CaseResult:
@@ -389,9 +385,8 @@ def _add(suite: ET.Element, run: Run, result: CaseResult) -> None:
         summary += f", {result.errors} cannot be told" if result.errors else ""
         message = f"{summary}; required is {result.required_pass_rate:.0%}"
         tag = "failure" if result.status == "fail" else "error"
-        ET.SubElement(case, tag, {"type": result.status, "message": message}).text = _clean(
-            "\n".join(result.reasons)
-        )
+        fault = ET.SubElement(case, tag, {"type": result.status, "message": message})
+        fault.text = _clean("\n".join(result.reasons))
 
 
 def _time_s(result: CaseResult) -> float:

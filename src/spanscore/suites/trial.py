@@ -30,13 +30,8 @@ from spanscore.model.score import (
 )
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.model.trace import Trial as Origin
-from spanscore.suites.matches import (
-    Recording,
-    UnalignedError,
-    expected_calls,
-    interactions,
-    outcomes,
-)
+from spanscore.suites import matches
+from spanscore.suites.matches import Recording
 from spanscore.suites.suite import TO_FILL_IN, Suite
 
 _NOT_FILLED_IN = (
@@ -47,27 +42,29 @@ _NOTHING_EXPECTED = "nothing is expected of this case, and nothing that decides 
 _NOBODY = Evaluator("CODE", "agentic", "1")
 
 
+@dataclass(frozen=True, slots=True)
 class Answers:
-    """The judge of answers. Belongs to one event loop."""
+    """The judge of answers, None: none can be judged; `model` is asked in place of the judge's own.
 
-    def __init__(self, judge: Judge | None, config: Config, model: str | None = None) -> None:
-        """`judge` None: no answer can be judged. `model` is asked in place of the judge's own."""
-        self._judge = judge
-        self._model = model
-        self._config = config
+    Belongs to one event loop.
+    """
+
+    judge: Judge | None
+    config: Config
+    model: str | None = None
 
     async def rule(self, interaction: Interaction) -> Measured | None:
         """Judge the interaction's answer; None where none is expected."""
         if interaction.expected_answer is None:
             return None
-        metric = AnswerCorrectness(expected=interaction.expected_answer, model=self._model)
-        if self._judge is None:
+        metric = AnswerCorrectness(expected=interaction.expected_answer, model=self.model)
+        if self.judge is None:
             return Measured(no_judge(metric.name), _NOBODY)
         case = JudgedCase(metric, interaction.trace)
         with Attempt("comparing an answer") as attempt:
-            shown = partial(_shown, interaction, self._config)
-            most = self._config.max_output_tokens
-            inquiry = Inquiry(self._judge, interaction.trace, shown, most)
+            shown = partial(_shown, interaction, self.config)
+            most = self.config.max_output_tokens
+            inquiry = Inquiry(self.judge, interaction.trace, shown, most)
             await staged(case, inquiry)
             case.note((await inquiry.transcript()).metadata)
             attempt.outcome = case.outcome
@@ -211,8 +208,8 @@ class Trying:
 
     async def _conversation(self, recording: Recording) -> Conversation:
         try:
-            expected = interactions(recording)
-        except UnalignedError as error:
+            expected = matches.interactions(recording)
+        except matches.UnalignedError as error:
             return Conversation(obstacle=Skip(str(error)))
         assessed: list[Assessed] = []
         rulings: list[Measured] = []
@@ -262,12 +259,12 @@ class Trying:
         self, recording: Recording, conversation: Conversation
     ) -> list[Evaluation]:
         case = recording.case
-        expected_outcomes = outcomes(recording)
+        expected_outcomes = matches.outcomes(recording)
         decides = bool(expected_outcomes) or self._is_left_to_the_rubric(recording, conversation)
         if not (decides or self._rubric or case.evaluation_criteria_override):
             return []
         names = tuple(x for x in self._metrics if is_rubric(x))
-        calls, are_ordered = expected_calls(recording)
+        calls, are_ordered = matches.expected_calls(recording)
         is_session = recording.session_id or len(recording.traces) > 1
         found = await self._engine.evaluate_rubric(
             _session(recording) if is_session else recording.traces[0],
@@ -295,7 +292,7 @@ class Trying:
             yield conversation.obstacle
         overall = next((x for x in found if x.metric == OVERALL), None)
         left = overall is not None and self._is_left_to_the_rubric(recording, conversation)
-        if outcomes(recording) or left:
+        if matches.outcomes(recording) or left:
             yield _rubric_check(overall)
         for name, least in self._suite.thresholds_of(recording.case).items():
             measured = [x for x in found if x.metric == name]
@@ -309,7 +306,7 @@ class Trying:
         came out.
         """
         thresholds = self._suite.thresholds_of(recording.case)
-        expects = outcomes(recording) or thresholds or not conversation.is_empty
+        expects = matches.outcomes(recording) or thresholds or not conversation.is_empty
         return not expects and not _stated(recording)
 
 

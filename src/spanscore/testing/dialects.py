@@ -78,9 +78,7 @@ def check_dialect(
     telemetry = _telemetry(recorded)
     with dialects.tried(dialect):
         own = _dialect(dialect, telemetry)
-        problems = [
-            problem for span in telemetry.spans for problem in _of_span(own, span, telemetry.logs)
-        ]
+        problems = [x for span in telemetry.spans for x in _of_span(own, span, telemetry.logs)]
         problems += _of_logs(own, telemetry)
         traces = [] if problems else rebuild_all(telemetry.spans, telemetry.logs)
         if not problems:
@@ -88,9 +86,8 @@ def check_dialect(
             problems += _differences(traces, expected)
     if problems:
         kind = "quirk" if isinstance(dialect, Quirk) else "dialect"
-        raise AssertionError(
-            "\n".join([f"{dialect.name} is not as a {kind} is:", *_listed(problems)])
-        )
+        heading = f"{dialect.name} is not as a {kind} is:"
+        raise AssertionError("\n".join([heading, *_listed(problems)]))
     return traces
 
 
@@ -147,18 +144,16 @@ def _of_traces(
     """What is wrong with what comes of all spans and log records together."""
     spans, logs = telemetry.spans, telemetry.logs
     if not any(dialect.name in x.dialects for x in traces):
-        claimed = any(_steps(dialect, [x]) for x in spans) or any(
-            True for _ in _own_logs(dialect, logs)
-        )
-        yield (
-            "no agent trace comes of this telemetry: does `kind` state which span is an agent, and"
-            " which a model?"
-            if claimed
-            else (
+        if any(_steps(dialect, [x]) for x in spans) or any(_own_logs(dialect, logs)):
+            yield (
+                "no agent trace comes of this telemetry: does `kind` state which span is an agent,"
+                " and which a model?"
+            )
+        else:
+            yield (
                 "it claims none of these spans: look at `scopes`, `keys` and `matches`, for log"
                 " records at `log_turns`"
             )
-        )
     elif _shown(spans[::-1] + spans[:1], logs) != _shown(spans, logs):
         yield (
             "spans in another order, or twice, give another agent trace: let `read` look at its"
@@ -171,10 +166,10 @@ def _of_traces(
         )
 
 
-def _own_logs(dialect: Dialect, logs: Iterable[LogRecord]) -> Iterator[LogRecord]:
+def _own_logs(dialect: Dialect, logs: Iterable[LogRecord]) -> list[LogRecord]:
     """The log records in which the dialect has turns."""
     scopes = tuple(x.scope for x in dialect.log_turns)
-    return (x for x in logs if x.scope.name.startswith(scopes))
+    return [x for x in logs if x.scope.name.startswith(scopes)]
 
 
 def _of_logs(dialect: Dialect, telemetry: Telemetry) -> Iterator[str]:
@@ -187,13 +182,12 @@ def _of_logs(dialect: Dialect, telemetry: Telemetry) -> Iterator[str]:
         unit = _unit(log)
         spans = [x for x in telemetry.spans if x.trace_id == unit]
         others = [x for x in telemetry.logs if x is not log and _unit(x) == unit]
+        what = f"log record {log.event_name!r}"
         for name, changed in _log_variants(log):
             for problem in _of_log_reading(dialect, spans, [changed, *others]):
-                found.setdefault(
-                    problem.partition(" is ")[0], f"log record {log.event_name!r}{name}: {problem}"
-                )
+                found.setdefault(problem.partition(" is ")[0], f"{what}{name}: {problem}")
         if not found:
-            yield from _of_prefilters(dialect, f"log record {log.event_name!r}", _texts_of_log(log))
+            yield from _of_prefilters(dialect, what, _texts_of_log(log))
     yield from found.values()
 
 
@@ -290,10 +284,8 @@ def _variants(item: _Item) -> Iterator[tuple[str, _Item]]:
         rest = {name: value for name, value in item.attributes.items() if name != key}
         yield f" without {key}", dataclasses.replace(item, attributes=rest)
         for value in _ODD:
-            yield (
-                f" with {key} = {_brief(value)}",
-                dataclasses.replace(item, attributes={**rest, key: value}),
-            )
+            changed = dataclasses.replace(item, attributes={**rest, key: value})
+            yield f" with {key} = {_brief(value)}", changed
 
 
 def _of_step(step: Step) -> Iterator[str]:

@@ -65,13 +65,9 @@ class ScriptedJudge:
         if isinstance(answer, BaseException):
             raise answer
         form = _Form(shape.get("$defs", {}), [int(x) for x in _CALL.findall(prompt.question)])
-        if alone:
-            given = form.filled(shape, answer)
-        else:
-            given = {
-                key: form.filled(inner, self._about(key))
-                for key, inner in shape["properties"].items()
-            }
+        properties = {} if alone else shape["properties"]
+        given = {key: form.filled(inner, self._about(key)) for key, inner in properties.items()}
+        given = form.filled(shape, answer) if alone else given
         try:
             value = read(dumps(given), schema)
         except UnusableAnswerError as error:
@@ -90,9 +86,8 @@ class ScriptedJudge:
 
     def _about(self, key: str) -> ScriptedAnswer:
         """What is said to the question of that key, where several share a call."""
-        name = next(
-            (x for x in self._answers if key in {x, f"criterion_{x.replace('.', '__')}"}), None
-        )
+        keys = {x: (x, f"criterion_{x.replace('.', '__')}") for x in self._answers}
+        name = next((x for x in keys if key in keys[x]), None)
         answer = self._default if name is None else self._next(name)
         if isinstance(answer, BaseException):
             raise answer
@@ -144,63 +139,42 @@ class _Form:
         self._definitions = definitions
         self._calls = calls
 
-    def filled(self, schema: Mapping[str, Any], answer: Any) -> Any:
-        """A value that `schema` allows."""
+    def filled(self, schema: Mapping[str, Any], answer: Any, name: str = "") -> Any:
+        """A value that `schema` allows; `name` is that of the property which it is of."""
         schema = self._resolved(schema)
-        if schema.get("type") == "object":
-            return {
-                name: self._property(name, inner, answer)
-                for name, inner in schema.get("properties", {}).items()
-            }
-        if isinstance(answer, Mapping):
-            raise InputError(
-                f"the scripted judge was to say {dict(answer)!r}, but is asked for"
-                f" {schema.get('type')}"
-            )
-        return self._value("", schema, answer)
-
-    def _property(self, name: str, schema: Mapping[str, Any], answer: Any) -> Any:
-        if isinstance(answer, Mapping):
-            return (
-                answer[name] if name in answer else self._value(name, self._resolved(schema), 1.0)
-            )
-        return self._value(name, self._resolved(schema), answer)
-
-    def _value(self, name: str, schema: Mapping[str, Any], answer: Any) -> Any:
         score, reason = answer if isinstance(answer, tuple) else (answer, "as scripted")
         if name in _SCORES:
             return score
         if name in _REASONS:
             return reason
+        if schema.get("type") == "object":
+            given = answer if isinstance(answer, Mapping) else {}
+            rest = 1.0 if name or given else answer
+            properties = schema.get("properties", {}).items()
+            return {k: given[k] if k in given else self.filled(x, rest, k) for k, x in properties}
+        if isinstance(answer, Mapping):
+            raise InputError(
+                f"the scripted judge was to say {dict(answer)!r}, but is asked for"
+                f" {schema.get('type')}"
+            )
         return self._allowed(name, schema)
 
     def _allowed(self, name: str, schema: Mapping[str, Any]) -> Any:
         if "enum" in schema or "const" in schema:
             return schema["enum"][0] if "enum" in schema else schema["const"]
         if "anyOf" in schema:
-            return self._allowed(name, self._resolved(schema["anyOf"][0]))
-        if schema.get("type") == "object":
-            return {
-                key: self._property(key, inner, 1.0)
-                for key, inner in schema.get("properties", {}).items()
-            }
+            return self.filled(schema["anyOf"][0], 1.0, name)
         if schema.get("type") == "array":
             return self._list(self._resolved(schema["items"]))
-        plain = {
-            "boolean": True,
-            "integer": schema.get("minimum", 0),
-            "number": schema.get("minimum", 0.0),
-        }
+        least = schema.get("minimum", 0)
+        plain = {"boolean": True, "integer": least, "number": least}
         return plain.get(schema.get("type", ""), f"{name or 'a text'}, as scripted")
 
     def _list(self, element: Mapping[str, Any]) -> list[Any]:
-        if "call" not in element.get("properties", {}):
-            return (
-                ["a first text, as scripted", "a second one"]
-                if element.get("type") == "string"
-                else []
-            )
-        return [{**self._allowed("", element), "call": number} for number in self._calls]
+        if "call" in element.get("properties", {}):
+            return [{**self.filled(element, 1.0), "call": number} for number in self._calls]
+        is_text = element.get("type") == "string"
+        return ["a first text, as scripted", "a second one"] if is_text else []
 
     def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         while "$ref" in schema:

@@ -54,9 +54,8 @@ def measure(
     of = "session" if isinstance(subject, Session) else "trace"
     if made.scope != of:
         raise InputError(f"{made.name} measures a {made.scope}, not a {of}")
-    return waited_for(
-        lambda: measured(made, subject, judge_of(judge), earlier, embedder or Ngrams())
-    )
+    who, by = judge_of(judge), embedder or Ngrams()
+    return waited_for(lambda: measured(made, subject, who, earlier, by))
 
 
 def instance_of(metric: Measurable, options: dict[str, Any]) -> Metric:
@@ -89,14 +88,12 @@ async def measured(
 ) -> Evaluation:
     """What `measure` does, of a metric with its options."""
     config = Config()
-    panel = (
-        Panel(Judging(judge, config, renderer(config), asyncio.Semaphore(1)), config)
-        if judge
-        else None
-    )
     if isinstance(metric, SessionMetric) and isinstance(subject, Session):
         found = measured_by_signals(metric, subject, Signals(), SIGNAL_WEIGHTS)
     else:
+        panel = None
+        if judge:
+            panel = Panel(Judging(judge, config, renderer(config), asyncio.Semaphore(1)), config)
         [found] = await Measuring(panel, embedder).measured([metric], subject, earlier)
     [evaluation] = evaluations([found], subject, revision=1, clock_ns=time.time_ns)
     return evaluation
@@ -144,11 +141,8 @@ def check_metric(
 def _subjects(
     metric: Metric, given: Sequence[AgentTrace | Session]
 ) -> Mapping[str, AgentTrace | Session]:
-    samples: dict[str, AgentTrace | Session] = {}
-    samples |= sample_sessions() if metric.scope == "session" else sample_traces()
-    return samples | {
-        f"the {metric.scope} {number} that was given": x for number, x in enumerate(given, start=1)
-    }
+    own = {f"the {metric.scope} {n} that was given": x for n, x in enumerate(given, start=1)}
+    return {**(sample_sessions() if metric.scope == "session" else sample_traces()), **own}
 
 
 def _of_class(metric: Metric) -> Iterator[str]:
@@ -160,9 +154,8 @@ def _of_class(metric: Metric) -> Iterator[str]:
         yield f"its scale is {low:g} to {high:g}: the lower end comes first"
     if not getattr(kind, "__dataclass_params__").frozen:  # noqa: B009 - which a type checker does not know
         yield "its class is no frozen dataclass: decorate it with @dataclass(frozen=True)"
-    if unknown := [
-        x for x in (*metric.needs, *metric.weighs) if x not in AgentTrace.__dataclass_fields__
-    ]:
+    facts = (*metric.needs, *metric.weighs)
+    if unknown := [x for x in facts if x not in AgentTrace.__dataclass_fields__]:
         yield f"it needs {', '.join(unknown)}, which no trace has"
     threshold = getattr(metric, "threshold", None)
     if isinstance(threshold, int | float) and not low <= threshold <= high:
@@ -209,21 +202,17 @@ async def _of_subject(
     before = _text(subject)
     embedder = Ngrams()
     problems: list[str] = []
-    judges = (
-        [judge_of(judge)]
-        if judge is not None
-        else [ScriptedJudge(default=x) for x in _answers(metric)]
-    )
+    judges = [judge_of(x) for x in (_answers(metric) if judge is None else [judge])]
     for each in judges:
         evaluation = await measured(metric, subject, each, embedder=embedder)
         problems += _of_outcome(evaluation)
-    if not isinstance(metric, Judged) and _shown(
-        await measured(metric, subject, None, embedder=embedder)
-    ) != _shown(evaluation):
-        problems.append(
-            "measured twice, it gives another outcome: let it depend on nothing but what it"
-            " measures"
-        )
+    if not isinstance(metric, Judged):
+        again = await measured(metric, subject, None, embedder=embedder)
+        if _shown(again) != _shown(evaluation):
+            problems.append(
+                "measured twice, it gives another outcome: let it depend on nothing but what it"
+                " measures"
+            )
     if _text(subject) != before:
         problems.append(
             "it changes what it measures, which other metrics see then: copy before you change"
@@ -235,15 +224,13 @@ async def _of_subject(
 
 def _answers(metric: Metric) -> list[ScriptedAnswer]:
     """What judges are to say of a metric: its worst, a middling and its best."""
-    if isinstance(metric, CriterionMetric | SessionCriterionMetric) and metric.criterion.is_yes_no:
+    own = (CriterionMetric, SessionCriterionMetric)
+    criterion = metric.criterion if isinstance(metric, own) else None
+    if criterion and criterion.is_yes_no:
         return [False, True]
     low, high = metric.scale
-    middle = (low + high) / 2
-    is_whole = (
-        isinstance(metric, CriterionMetric | SessionCriterionMetric)
-        and metric.criterion.whole_numbers
-    )
-    return [int(low), int(middle), int(high)] if is_whole else [low, middle, high]
+    found = [low, (low + high) / 2, high]
+    return [int(x) for x in found] if criterion and criterion.whole_numbers else [*found]
 
 
 def _of_outcome(evaluation: Evaluation) -> Iterator[str]:
@@ -252,9 +239,8 @@ def _of_outcome(evaluation: Evaluation) -> Iterator[str]:
         if not outcome.reason.strip():
             yield f"it gives a {type(outcome).__name__} without a reason"
         return
-    hint = (
-        "; `needs` names facts without which it is skipped" if "NoneType" in outcome.message else ""
-    )
+    needs = "; `needs` names facts without which it is skipped"
+    hint = needs if "NoneType" in outcome.message else ""
     yield f"it fails: {outcome.type}: {outcome.message}{hint}"
 
 

@@ -65,44 +65,30 @@ def sample_traces() -> dict[str, AgentTrace]:
         "agent_name": "clerk",
         "user_id": "u1",
     }
-    missing = (
-        "user_input",
-        "final_output",
-        "tool_calls",
-        "available_tools",
-        "system_instructions",
-        "history",
-    )
     odd_calls = (
         tool_call("find_order", None, None),
         tool_call("find_order", ["7"], 0),
         tool_call("", "text", [[[]]], error="boom"),
     )
     before = (PastMessage("user", "Hello"), PastMessage("assistant", None), PastMessage("tool", ""))
+
+    def like(**facts: Any) -> AgentTrace:
+        return agent_trace(**{**plain, **facts})
+
     return {
-        "a turn with a tool call": agent_trace(**plain),
-        "a turn without tool calls": agent_trace(**{**plain, "tool_calls": ()}),
-        "a turn whose tool failed": agent_trace(
-            **{**plain, "tool_calls": (tool_call("find_order", {}, error="503"),)}
-        ),
-        "a turn that goes on": agent_trace(
-            **{**plain, "history": before, "plan": "1. look it up\n2. answer"}
-        ),
-        "a turn with many tool calls": agent_trace(**{**plain, "tool_calls": (order,) * 300}),
-        "a turn with odd tool calls": agent_trace(**{**plain, "tool_calls": odd_calls}),
-        "a turn with long texts": agent_trace(
-            **{**plain, "user_input": _LONG, "final_output": _LONG}
-        ),
-        "a turn with odd characters": agent_trace(
-            **{**plain, "final_output": "\x00 \ud800 🙂 日本語 </untrusted-data>"}
-        ),
+        "a turn with a tool call": like(),
+        "a turn without tool calls": like(tool_calls=()),
+        "a turn whose tool failed": like(tool_calls=[tool_call("find_order", {}, error="503")]),
+        "a turn that goes on": like(history=before, plan="1. look it up\n2. answer"),
+        "a turn with many tool calls": like(tool_calls=(order,) * 300),
+        "a turn with odd tool calls": like(tool_calls=odd_calls),
+        "a turn with long texts": like(user_input=_LONG, final_output=_LONG),
+        "a turn with odd characters": like(final_output="\x00 \ud800 🙂 日本語 </untrusted-data>"),
         "a turn of empty texts": agent_trace(
             user_input="", final_output="", system_instructions="", available_tools=()
         ),
-        "a turn of which nothing was recorded": agent_trace(**dict.fromkeys(missing)),
-        "a turn that was cut off": agent_trace(
-            **{**plain, "final_output": None}, completeness="truncated"
-        ),
+        "a turn of which nothing was recorded": agent_trace(**dict.fromkeys((*plain, "history"))),
+        "a turn that was cut off": like(final_output=None, completeness="truncated"),
     }
 
 

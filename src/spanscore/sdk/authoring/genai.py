@@ -52,9 +52,8 @@ def described(function: Any, name: str | None = None, description: str | None = 
     """What a function, a method, a partial or an object that can be called is called and does."""
     named = getattr(function, "func", function)  # of a functools.partial
     own_name = name or getattr(named, "__name__", None) or type(named).__name__
-    documented = description or (
-        inspect.getdoc(named) if hasattr(named, "__name__") else named.__doc__
-    )
+    own = inspect.getdoc(named) if hasattr(named, "__name__") else named.__doc__
+    documented = description or own
     return Described(own_name, inspect.cleandoc(documented) if documented else None)
 
 
@@ -93,9 +92,8 @@ def _of_object(tool: Any) -> Json:
     found: dict[str, Json] = {"type": "function", "name": tool.name}
     if isinstance(getattr(tool, "description", None), str):
         found["description"] = tool.description
-    schema = next(
-        (x for x in (getattr(tool, y, None) for y in _SCHEMAS) if isinstance(x, Mapping)), None
-    )
+    given = (getattr(tool, x, None) for x in _SCHEMAS)
+    schema = next((x for x in given if isinstance(x, Mapping)), None)
     arguments = getattr(tool, "args", None)  # LangChain's: the properties alone
     if schema is None and isinstance(arguments, Mapping):
         schema = {"type": "object", "properties": arguments}

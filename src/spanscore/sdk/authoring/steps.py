@@ -8,26 +8,8 @@ from opentelemetry import context
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
-from spanscore.sdk.authoring import spans
-from spanscore.sdk.authoring.genai import (
-    DESCRIBED,
-    Arguments,
-    Described,
-    described,
-    messages_of,
-    requested_calls,
-    response_of,
-)
-from spanscore.sdk.authoring.spans import (
-    CALL_ID,
-    Attribute,
-    Block,
-    OpenSpan,
-    SpanBlock,
-    captures_content,
-    current_turn,
-    open_span,
-)
+from spanscore.sdk.authoring import genai, spans
+from spanscore.sdk.authoring.spans import Attribute
 from spanscore.sdk.authoring.turn import Input, given_to
 from spanscore.sdk.authoring.values import TRUNCATED, Plain, bounded, guarded, json_of, result_of
 
@@ -75,7 +57,7 @@ def tool(
     return _recorded(function, name, description, capture=capture)
 
 
-class call_id(Block):  # noqa: N801 - it is used as a function is
+class call_id(spans.Block):  # noqa: N801 - it is used as a function is
     """Give the tool that is called in the block the id that the model gave the call.
 
     >>> with call_id("call_7"):
@@ -87,76 +69,70 @@ class call_id(Block):  # noqa: N801 - it is used as a function is
 
     def begun(self) -> Context:
         """The context of the block."""
-        return context.set_value(CALL_ID, [self._identity])
+        return context.set_value(spans.CALL_ID, [self._identity])
 
 
 def _recorded(function: Any, name: str | None, description: str | None, *, capture: bool) -> Any:
     if isinstance(function, staticmethod | classmethod):
         return type(function)(_recorded(function.__func__, name, description, capture=capture))
-    tool_described = described(function, name, description)
+    tool_described = genai.described(function, name, description)
     if isinstance(function, type):
         calls = _recorded(
             function.__call__, tool_described.name, tool_described.description, capture=capture
         )
         function.__call__ = calls  # type: ignore[method-assign] # its instances are called by it
-        setattr(function, DESCRIBED, tool_described)
+        setattr(function, genai.DESCRIBED, tool_described)
         return function
-    arguments = Arguments(function)
+    arguments = genai.Arguments(function)
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> "_Call":
         call = _Call(capture=capture)
-        call.begin(tool_described, arguments, args, kwargs)
+        call.begin(tool_described, lambda: arguments.named(args, kwargs))
         return call
 
     wrapper = spans.recorded(function, begin)
-    setattr(wrapper, DESCRIBED, tool_described)
+    setattr(wrapper, genai.DESCRIBED, tool_described)
     return wrapper
 
 
-class _Call:
+class _Call(spans.SpanBlock):
     """One call of a tool."""
 
     context: Context | None = None
-    _span: OpenSpan | None = None
 
     def __init__(self, *, capture: bool) -> None:
         self._capture = capture
 
     @guarded
-    def begin(
-        self, tool: Described, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        """Begin its span, of which `context` is the context."""
-        self._span = open_span(
+    def begin(self, tool: genai.Described, named: Callable[[], dict[str, Any] | None]) -> None:
+        """Begin its span, of which `context` is the context; `named` gives the arguments."""
+        self._span = spans.open_span(
             f"execute_tool {tool.name}",
             {spans.OPERATION: "execute_tool", spans.TOOL_NAME: bounded(tool.name)},
         )
-        self.context = context.set_value(CALL_ID, None, self._span.context)
-        self._capture = self._capture and captures_content()
+        self.context = context.set_value(spans.CALL_ID, None, self._span.context)
+        self._capture = self._capture and spans.captures_content()
         given = _given_id()
         if self._span.is_recording:
-            named = arguments.named(args, kwargs) or {}
+            arguments = named() or {}
+            made = given or _requested_id(tool.name, arguments) or f"call_{secrets.token_hex(12)}"
             self._span.set(
                 {
                     spans.TOOL_TYPE: "function",
                     spans.TOOL_DESCRIPTION: bounded(tool.description) if tool.description else None,
-                    spans.TOOL_CALL_ID: given
-                    or _requested_id(tool.name, named)
-                    or f"call_{secrets.token_hex(12)}",
-                    spans.ARGUMENTS: json_of(named) if self._capture else None,
+                    spans.TOOL_CALL_ID: made,
+                    spans.ARGUMENTS: json_of(arguments) if self._capture else None,
                 }
             )
 
     @guarded
     def returned(self, value: object) -> None:
         """Record the result."""
-        if self._span is None:
-            return
         try:
-            if self._capture and self._span.is_recording:
+            if self._capture and self._span is not None and self._span.is_recording:
                 self._span.set({spans.RESULT: result_of(value)})
         finally:
-            self._span.end()
+            self.finished()
 
     @guarded
     def yielded(self, items: list[Any], value: object, *, is_whole: bool) -> None:
@@ -166,13 +142,12 @@ class _Call:
 
     def failed(self, error: BaseException) -> None:
         """Record why there is no result."""
-        if self._span is not None:
-            self._span.fail(error)
+        self.finished(error)
 
 
 def _given_id() -> str | None:
     """The id of `call_id` around the call, which is that of one call alone."""
-    waiting = context.get_value(CALL_ID)
+    waiting = context.get_value(spans.CALL_ID)
     return str(waiting.pop()) if isinstance(waiting, list) and waiting else None
 
 
@@ -180,14 +155,14 @@ def _requested_id(name: str, arguments: dict[str, Any]) -> str | None:
     """The id that a model of the turn gave the call; without a turn, the call is found when the
     trace is rebuilt.
     """
-    turn = current_turn()
+    turn = spans.current_turn()
     return None if turn is None else turn.requested_id(name, Plain().value(arguments))
 
 
 _T = TypeVar("_T")
 
 
-class ModelCall(SpanBlock):
+class ModelCall(spans.SpanBlock):
     """A request to a model: a context manager, synchronous and asynchronous.
 
     Made by `model_call`.
@@ -214,7 +189,7 @@ class ModelCall(SpanBlock):
     @guarded
     def _open(self, given: object) -> None:
         del given
-        self._span = open_span(
+        self._span = spans.open_span(
             f"chat {self._model}",
             {spans.OPERATION: "chat", spans.REQUEST_MODEL: self._model},
             kind=SpanKind.CLIENT,
@@ -226,7 +201,7 @@ class ModelCall(SpanBlock):
     def _answer(self, value: object, input_tokens: int | None, output_tokens: int | None) -> None:
         if self._span is None or not self._span.is_recording:
             return
-        response = response_of(value)
+        response = genai.response_of(value)
         self._span.set(
             {
                 spans.RESPONSE_MODEL: response.model,
@@ -238,14 +213,13 @@ class ModelCall(SpanBlock):
                 ),
             }
         )
-        if captures_content():
+        if spans.captures_content():
             reason = response.finish_reasons[-1] if response.finish_reasons else None
-            self._span.set(
-                {spans.OUTPUT: messages_of(response.answer, "assistant", finish_reason=reason)}
-            )
-        turn = current_turn()
+            said = genai.messages_of(response.answer, "assistant", finish_reason=reason)
+            self._span.set({spans.OUTPUT: said})
+        turn = spans.current_turn()
         if turn is not None:
-            turn.note_requests(requested_calls(response.answer))
+            turn.note_requests(genai.requested_calls(response.answer))
 
 
 def model_call(

@@ -9,28 +9,8 @@ from opentelemetry import context, trace
 from opentelemetry.context import Context
 
 from spanscore.model.json import Json
-from spanscore.sdk.authoring import spans
-from spanscore.sdk.authoring.genai import (
-    DESCRIBED,
-    Arguments,
-    definitions_of,
-    described,
-    instructions_of,
-    messages_of,
-)
-from spanscore.sdk.authoring.spans import (
-    NAMED,
-    TURN,
-    Attribute,
-    Block,
-    Named,
-    OpenSpan,
-    SpanBlock,
-    captures_content,
-    current_names,
-    current_turn,
-    open_span,
-)
+from spanscore.sdk.authoring import genai, spans
+from spanscore.sdk.authoring.spans import Attribute
 from spanscore.sdk.authoring.values import (
     TRUNCATED,
     Plain,
@@ -86,7 +66,7 @@ def _tool(expected: Any) -> Json:
 def _name(function: Any) -> str:
     if isinstance(function, str):
         return function
-    return (getattr(function, DESCRIBED, None) or described(function)).name
+    return (getattr(function, genai.DESCRIBED, None) or genai.described(function)).name
 
 
 Input: TypeAlias = str | Mapping[str, Any] | Sequence[Any] | None
@@ -98,7 +78,7 @@ _T = TypeVar("_T")
 _MAX_REQUESTED = 1_000
 
 
-class Turn(SpanBlock):
+class Turn(spans.SpanBlock):
     """One turn of an agent: a context manager, synchronous and asynchronous, and a decorator.
 
     Made by `turn`.
@@ -147,18 +127,19 @@ class Turn(SpanBlock):
 
         A second plan takes the place of the first.
         """
-        if captures_content():
+        if spans.captures_content():
             self.set(lambda: _planned(plan), "a plan")
 
     def answer(self, answer: _T) -> _T:
         """Record what the agent answers, and return it as it is: a text, messages, or a value that
         is shown as JSON.
         """
-        if captures_content():
-            self.set(
-                lambda: {spans.OUTPUT: messages_of(answer, "assistant", finish_reason="stop")},
-                "an answer",
-            )
+
+        def made() -> dict[str, Attribute | None]:
+            return {spans.OUTPUT: genai.messages_of(answer, "assistant", finish_reason="stop")}
+
+        if spans.captures_content():
+            self.set(made, "an answer")
         return answer
 
     def expect(
@@ -218,8 +199,8 @@ class Turn(SpanBlock):
 
     @guarded
     def _open(self, given: object) -> None:
-        opened = open_span(self._options.span_name, {spans.OPERATION: "invoke_agent"})
-        opened.context = context.set_value(TURN, self, opened.context)
+        opened = spans.open_span(self._options.span_name, {spans.OPERATION: "invoke_agent"})
+        opened.context = context.set_value(spans.TURN, self, opened.context)
         self._span = opened
         if opened.is_recording:
             opened.set(self._options.attributes(self._options.input if given is None else given))
@@ -244,7 +225,7 @@ class _Options:
 
     def attributes(self, given: object) -> dict[str, Attribute | None]:
         """The attributes of the turn's span when it begins, having been given `given`."""
-        around = current_names()
+        around = spans.current_names()
         return {
             **(self.given or {}),
             spans.AGENT_NAME: self.agent_name,
@@ -257,11 +238,12 @@ def given_to(
     given: object, instructions: str | None, tools: Iterable[Any] | None
 ) -> dict[str, Attribute | None]:
     """The attributes of what an agent or a model is given."""
-    content = captures_content()
+    content = spans.captures_content()
+    told = genai.instructions_of(instructions) if content and instructions else None
     return {
-        spans.INPUT: messages_of(given, "user") if content and given is not None else None,
-        spans.INSTRUCTIONS: instructions_of(instructions) if content and instructions else None,
-        spans.TOOL_DEFINITIONS: None if tools is None else definitions_of(tools),
+        spans.INPUT: genai.messages_of(given, "user") if content and given is not None else None,
+        spans.INSTRUCTIONS: told,
+        spans.TOOL_DEFINITIONS: None if tools is None else genai.definitions_of(tools),
     }
 
 
@@ -297,7 +279,7 @@ def turn(
 
 def plan(plan: str | Sequence[str]) -> None:
     """Record what the agent of the current turn means to do: a text, or its steps."""
-    if captures_content():
+    if spans.captures_content():
         _setter()(lambda: _planned(plan), "a plan")
 
 
@@ -327,7 +309,7 @@ def expect(
 
 def _setter() -> Callable[[Callable[[], Mapping[str, Attribute | None]], str], None]:
     """What sets attributes of the current turn; without one, of the current span."""
-    running_turn = current_turn()
+    running_turn = spans.current_turn()
     return _set_on_span if running_turn is None else running_turn.set
 
 
@@ -344,7 +326,7 @@ def named(session_id: str | None, user_id: str | None) -> dict[str, Attribute | 
 def _set_on_span(attributes: Callable[[], Mapping[str, Attribute | None]], what: str) -> None:
     span = trace.get_current_span()
     if span.is_recording():
-        OpenSpan(span, context.get_current()).set(attributes())
+        spans.OpenSpan(span, context.get_current()).set(attributes())
     elif not span.get_span_context().is_valid:
         report_once(
             what,
@@ -384,17 +366,16 @@ class _DecoratedTurn:
 
 
 def _decorated(function: _FunctionT, options: _Options) -> _FunctionT:
-    arguments = Arguments(function)
+    arguments = genai.Arguments(function)
 
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _DecoratedTurn:
-        return _DecoratedTurn(
-            Turn(options), arguments.first(args, kwargs) if options.input is None else None
-        )
+        given = arguments.first(args, kwargs) if options.input is None else None
+        return _DecoratedTurn(Turn(options), given)
 
     return spans.recorded(function, begin)
 
 
-class session(Block):  # noqa: N801 - it is used as a function is
+class session(spans.Block):  # noqa: N801 - it is used as a function is
     """Name the session, and perhaps the user, of the current turn; in a `with`, of all turns that
     begin in the block.
 
@@ -406,11 +387,11 @@ class session(Block):  # noqa: N801 - it is used as a function is
     """
 
     def __init__(self, session_id: str, user_id: str | None = None) -> None:
-        self._named = Named(session_id, user_id)
-        turn = current_turn()
+        self._named = spans.Named(session_id, user_id)
+        turn = spans.current_turn()
         if turn is not None:
             turn.session(session_id, user_id)
 
     def begun(self) -> Context:
         """The context of the block."""
-        return context.set_value(NAMED, self._named)
+        return context.set_value(spans.NAMED, self._named)

@@ -107,10 +107,8 @@ def _scoring(config: pytest.Config, judge: Judge | str | None) -> Scoring:
     """What scores: one for all tests of a run, or one for the tests that bring a judge of their
     own.
     """
-    mode = cast(
-        "Mode",
-        config.getoption("--spanscore-record") or config.getini("spanscore_record") or "replay",
-    )
+    asked = config.getoption("--spanscore-record") or config.getini("spanscore_record")
+    mode = cast("Mode", asked or "replay")
     if mode not in get_args(Mode):
         raise InputError(f"spanscore_record = {mode}: give one of {', '.join(get_args(Mode))}")
     named = judge if isinstance(judge, str) else None

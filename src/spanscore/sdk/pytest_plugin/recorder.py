@@ -321,8 +321,8 @@ class Recorder:
             )
         given = self._given_turn(turn, input, output)
         if stated:
-            case = case_of(answer, tools, outcomes, in_order=in_order)
-            self._expect_outcome(given or self.turn(), case)
+            expected = expectation(answer, tools, outcomes, in_order=in_order)
+            self._expect_outcome(given or self.turn(), case_of(expected, in_order=in_order))
             return None
         turns = self.turns() if given is None else [given]
         found = self.evaluate(metrics, turn=given)
@@ -524,26 +524,17 @@ def require(
     return min(scored, key=lambda x: x.value or 0.0)
 
 
-def case_of(
-    answer: object,
-    tools: ExpectedTools | None,
-    outcomes: str | Sequence[str],
-    *,
-    in_order: bool | None,
-) -> Case:
+def case_of(stated: Mapping[str, Any], *, in_order: bool | None) -> Case:
     """What a test expects of a turn, as a case of a suite.
 
     Raises InputError where it cannot be one.
     """
-    stated = expectation(answer, tools, outcomes, in_order=in_order)
     listed = loads(str(stated[names.EXPECTED_TOOLS] or "[]"))
     calls = [{"tool_name": x["name"], "parameters": x.get("arguments")} for x in listed]
     case = {
         "id": "test",
         "expected_answer": stated[names.EXPECTED_ANSWER],
-        "expected_tools": [
-            {"tool_name": x["name"], "parameters": x.get("arguments")} for x in calls
-        ],
+        "expected_tools": calls,
         "tool_sequence_matters": in_order is not False,
         "final_answer_uses_tools": True,  # which nothing is said about here
         "expected_outcomes": stated[names.EXPECTED_OUTCOMES] or [],
