@@ -112,7 +112,7 @@ def test_no_connection_is_an_error_that_may_pass_and_has_the_reason():
 def test_an_unknown_host_is_said_to_be_one():
     key = SimpleNamespace(host="nowhere", port=80, ssl=True)
     error = ClientConnectorError(key, OSError(-2, "Name or service not known"))
-    assert failure(error) == "cannot connect to nowhere:80 (Name or service not known)"
+    assert failure(error) == ("cannot connect to nowhere:80 (Name or service not known)", "")
 
 
 def test_tls_against_plain_http_is_an_error_that_says_so(backend):

@@ -6,7 +6,6 @@ from aiohttp import web
 
 from spanscore.errors import InputError
 from spanscore.otlp import codec as otlp_json
-from spanscore.sources import jaeger as source
 from spanscore.sources import port
 
 

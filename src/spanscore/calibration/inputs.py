@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -63,18 +63,18 @@ def moved(labelled: Inputs, traces: Sequence[AgentTrace], alpha: float) -> list[
     return [x for x, before in labelled.counts.items() if shares_differ(before, now[x], each)]
 
 
+@dataclass(frozen=True, slots=True)
 class InputWatch:
     """Ends the certificates of judges of traces whose inputs have moved. Blocks."""
 
-    def __init__(self, store: "Store", required: Required) -> None:
-        self._store = store
-        self._required = required
+    store: "Store"
+    required: Required
 
     def look(self, now_ns: int) -> None:
         """Look at each certificate that holds."""
-        for kept in self._store.labels.kept():
+        for kept in self.store.labels.kept():
             found = Certificate.from_json(kept.record.get("certificate"))
-            if found is None or found.why_not(self._required):
+            if found is None or found.why_not(self.required):
                 continue
             after = self._begun(kept, found) if found.inputs is None else self._next(kept, found)
             if after is None:
@@ -82,7 +82,7 @@ class InputWatch:
             if after.ended:
                 day = datetime.fromtimestamp(now_ns / 1e9, UTC).date().isoformat()
                 after = replace(after, ended=f"it ended on {day}: {after.ended}")
-            self._store.labels.change(kept, {**kept.record, "certificate": after.to_json()})
+            self.store.labels.change(kept, {**kept.record, "certificate": after.to_json()})
 
     def _begun(self, kept: "Kept", found: Certificate) -> Certificate | None:
         """With the labelled inputs, if most of them are stored."""
@@ -90,14 +90,14 @@ class InputWatch:
         traces = self._traces(kept, (x.removeprefix("trace ").partition("/")[0] for x in units))
         if 2 * len(traces) < found.labels:
             return None
-        return replace(found, inputs=inputs_of(traces), seq=self._store.labels.last_seq())
+        return replace(found, inputs=inputs_of(traces), seq=self.store.labels.last_seq())
 
     def _next(self, kept: "Kept", found: Certificate) -> Certificate | None:
         """After the next window of what the judge scores; None before that is full."""
         if found.inputs is None:
             return None
         metric = kept.record["judge"]["metric"]
-        rows = self._store.labels.scored(kept.tenant, metric, found.seq, _READ)
+        rows = self.store.labels.scored(kept.tenant, metric, found.seq, _READ)
         first: dict[str, tuple[int, Evaluation]] = {}
         for seq, score in rows:
             if key_of(judge_of(score)) == kept.key:
@@ -115,5 +115,5 @@ class InputWatch:
     def _traces(self, kept: "Kept", ids: Iterable[str]) -> list[AgentTrace]:
         """The traces that are stored, one of each session."""
         tenant = kept.tenant or None
-        found = (self._store.trace(x, tenant=tenant) for x in ids)
+        found = (self.store.trace(x, tenant=tenant) for x in ids)
         return [*{x.session_key or x.id: x for x in found if x is not None}.values()]

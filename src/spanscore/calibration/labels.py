@@ -395,10 +395,16 @@ def _matched(
             pairs.append(Pair(mean if is_graded else float(majority), majority, verdicts[key]))
     paired = {x.verdict.unit for x in pairs}
     others = [x for x in everything if x.unit not in paired and x.passed is not None]
+    people = _passes_by_annotator(labels, judge)
+    return Matched(judge, pairs, others, is_graded, tied, unscored, people)
+
+
+def _passes_by_annotator(labels: Sequence[Label], judge: Judge) -> dict[str, dict[str, bool]]:
+    """By the annotator's name whether each subject passes."""
     people: defaultdict[str, dict[str, bool]] = defaultdict(dict)
     for label in labels:
         people[label.annotator or "unnamed"][label.subject] = _passes(label, judge)
-    return Matched(judge, pairs, others, is_graded, tied, unscored, people)
+    return people
 
 
 def _require_threshold(path: Path, judge: Judge, labels: Sequence[Label]) -> None:

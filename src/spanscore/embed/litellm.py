@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from spanscore import retry
@@ -27,25 +28,21 @@ class _TruthyZero(int):
         return True
 
 
+@dataclass(frozen=True)
 class LiteLLM:
-    """A provider's embedding model; `config.model` is set."""
+    """A provider's embedding model; `config.model` is set.
 
-    def __init__(
-        self,
-        config: Config,
-        *,
-        redact: Callable[[str], str] = str,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """Nothing leaves that did not go through `redact`."""
-        self._config = config
-        self._redact = redact
-        self._sleep = sleep
+    Nothing leaves that did not go through `redact`.
+    """
+
+    config: Config
+    redact: Callable[[str], str] = str
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     @property
     def name(self) -> str:
         """`litellm/` and the model's name."""
-        return f"{PROVIDER}{self._config.model}"
+        return f"{PROVIDER}{self.config.model}"
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Shape (len(texts), the model's dimensions).
@@ -54,7 +51,7 @@ class LiteLLM:
         answers with something else than one vector for each text.
         """
         litellm = await asyncio.to_thread(load_litellm)
-        size = self._config.batch_size
+        size = self.config.batch_size
         batches = [list(texts[i : i + size]) for i in range(0, len(texts), size)]
         return np.concatenate(
             [self._unit_rows(batch, await self._ask(litellm, batch)) for batch in batches]
@@ -67,20 +64,20 @@ class LiteLLM:
                 return await self._request(litellm, texts)
             except litellm.exceptions.openai.OpenAIError as error:
                 failures += 1
-                if failures > self._config.max_retries or not _may_pass(error):
+                if failures > self.config.max_retries or not _may_pass(error):
                     what = f"{self.name} gave no embedding: {_one_line(error)}"
                     raise EmbeddingError(what) from error
-                await self._sleep(_pause_s(error, failures))
+                await self.sleep(_pause_s(error, failures))
 
     async def _request(self, litellm: Any, texts: list[str]) -> Any:
-        key = self._config.api_key
+        key = self.config.api_key
         with instrumentation_suppressed():
             return await litellm.aembedding(
-                model=self._config.model,
-                input=[self._redact(text) for text in texts],
-                api_base=self._config.api_base,
+                model=self.config.model,
+                input=[self.redact(text) for text in texts],
+                api_base=self.config.api_base,
                 api_key=key.get_secret_value() if key else None,
-                timeout=self._config.timeout / 1e9,
+                timeout=self.config.timeout / 1e9,
                 max_retries=_TruthyZero(),
                 encoding_format="float",
                 **{"no-log": True},

@@ -234,7 +234,6 @@ def score(
     """
     data = as_json(scored.raw)
     metadata = data.get("metadata") or {}
-    evaluator = data.get("evaluator") or {}
     facts = {name: value for name, value in metadata.items() if name not in _SHOWN_ELSEWHERE}
     evidence = Evidence()  # which the next three add to, in the order in which it is shown
     reason = linked(texts.text(str(data.get("reason") or "")) or "", resolve, evidence)
@@ -245,11 +244,9 @@ def score(
     }
     notes = list(_notes(scored.metric, metadata, resolve, texts, evidence))
     quotes = list(evidence.quotes) if texts_shown is None else quotes_in(evidence, texts_shown)
-    revision = data.get("revision") or 1
     found = {
         "metric": scored.metric,
         "source": scored.source,
-        "author": _line(evaluator.get("author"), texts),
         "status": scored.status,
         "passed": scored.passed,
         "value": data.get("value"),
@@ -257,18 +254,27 @@ def score(
         "label": data.get("label"),
         "threshold": data.get("threshold"),
         "cause": data.get("skip_cause"),
-        "error": (data.get("error") or {}).get("type"),
         "reason": reason,
         "spoken": spoken,
         "facts": {k: texts.value(x) for k, x in facts.items() if not isinstance(x, str)},
         "places": [place.to_json() for place in evidence.places],
         "notes": notes,
         "quotes": quotes,
+        **_provenance(data, texts),
+    }
+    return {name: value for name, value in found.items() if value not in (None, [], {})}
+
+
+def _provenance(data: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
+    """Who gave a score at what cost, which revision it is, and what went wrong."""
+    evaluator, revision = data.get("evaluator") or {}, data.get("revision") or 1
+    return {
+        "author": _line(evaluator.get("author"), texts),
+        "error": (data.get("error") or {}).get("type"),
         "by": {name: evaluator[name] for name in _BY if evaluator.get(name)},
         "cost": (data.get("usage") or {}).get("cost_usd"),
         "revision": revision if revision > 1 else None,
     }
-    return {name: value for name, value in found.items() if value not in (None, [], {})}
 
 
 def _notes(
@@ -523,10 +529,10 @@ def session_view(
     }
 
 
-def _numbers(scores: Iterable[Scored]) -> dict[tuple[str, str | None], int]:
+def _numbers(scores: Iterable[Scored]) -> rows.Numbers:
     """The place of each metric, what others gave under its source."""
     return {name: place for place, name in enumerate(dict.fromkeys(x.name for x in scores))}
 
 
-def _metrics(numbers: dict[tuple[str, str | None], int]) -> list[dict[str, Any]]:
+def _metrics(numbers: rows.Numbers) -> list[dict[str, Any]]:
     return [{"metric": metric, "source": source} for metric, source in numbers]

@@ -35,6 +35,7 @@ _CASE_ORDER = ("fail", "error", "unmatched", "skipped", "pass")
 class _Run:
     """One run's turns in their order, and its scores by what they are of."""
 
+    results: Results
     turns: Sequence[Turn]
     joined: Joined
     metrics: list[Row]
@@ -45,10 +46,11 @@ class _Run:
         of_trials = (x for case in results.cases for trial in case.trials for x in trial.scores)
         joined = join(results.traces, [*results.scores, *of_trials])
         found = rows.turns(results.traces, joined)
-        return cls(found[:MAX_TURNS], joined, by_metric(joined.all), max(0, len(found) - MAX_TURNS))
+        metrics, not_listed = by_metric(joined.all), max(0, len(found) - MAX_TURNS)
+        return cls(results, found[:MAX_TURNS], joined, metrics, not_listed)
 
     @property
-    def numbers(self) -> dict[tuple[str, str | None], int]:
+    def numbers(self) -> rows.Numbers:
         """The place of each metric, what others gave under its source."""
         return {(x["metric"], x["source"]): place for place, x in enumerate(self.metrics)}
 
@@ -75,28 +77,25 @@ def blocks(
     index["started"] = _started(results)
     index["turn_rate"] = estimate_of(passing_turns([(x.state, x.key) for x in run.turns]))
     index["figures"] = list(map(shown, results.figures))
-    index["cases"] = yield from _cases(results, run, chunks, texts)
+    index["cases"] = yield from _cases(run, chunks, texts)
     index |= yield from _listed(run, chunks, texts)
     if comparison is not None:
         index["comparison"] = comparison_of(comparison, texts)
     if baseline is not None:
-        index["baseline"] = yield from _baseline(
-            results, baseline, run, index["turns"], chunks, texts
-        )
+        other = _Run.of(baseline)
+        index["baseline"] = yield from _baseline(other, run, index["turns"], chunks, texts)
     yield from chunks.rest()
     index["trace_url"] = results.trace_url
     index["notes"] = [*results.notes, *_left_out(chunks, run, max_bytes)]
     return index
 
 
-def _cases(
-    results: Results, run: _Run, chunks: Chunks, texts: Texts
-) -> Generator[bytes, None, list[Row]]:
+def _cases(run: _Run, chunks: Chunks, texts: Texts) -> Generator[bytes, None, list[Row]]:
     """Write the details of tests; returns their rows."""
-    rows_of = _rows_of(run) if results.cases else {}
+    rows_of = _rows_of(run) if run.results.cases else {}
     own = dict(enumerate(run.turns))
     found = []
-    for case in sorted(results.cases, key=lambda x: _CASE_ORDER.index(x.status)):
+    for case in sorted(run.results.cases, key=lambda x: _CASE_ORDER.index(x.status)):
         detail = details.case(case, rows_of, own, texts)
         row = {name: detail[name] for name in ("name", "status", "figures")}
         row["trials"] = [x.status for x in case.trials]
@@ -115,12 +114,12 @@ def _rows_of(run: _Run) -> dict[str, list[int]]:
     return found
 
 
-def _of_trials(results: Results, run: _Run) -> dict[rows.InTest, str]:
+def _of_trials(run: _Run) -> dict[rows.InTest, str]:
     """The ids of turns by test, trial and place in the trial."""
-    rows_of = _rows_of(run) if results.cases else {}
+    rows_of = _rows_of(run) if run.results.cases else {}
     return {
         (case.name, number, place): run.turns[row].id
-        for case in results.cases
+        for case in run.results.cases
         for number, trial in enumerate(case.trials)
         for place, row in enumerate(details.rows_in(trial, rows_of))
     }
@@ -157,23 +156,17 @@ def _detail(turn: Turn, texts: Texts) -> Row:
 
 
 def _baseline(
-    results: Results,
-    baseline: Results,
-    run: _Run,
-    own_rows: Sequence[Row],
-    chunks: Chunks,
-    texts: Texts,
+    other: _Run, run: _Run, own_rows: Sequence[Row], chunks: Chunks, texts: Texts
 ) -> Generator[bytes, None, Row]:
     """Write the baseline's turns; each own row gets the place of its counterpart."""
-    other = _Run.of(baseline)
     listed = yield from _listed(other, chunks, texts)
     places = other.places
-    tests = _of_trials(results, run), _of_trials(baseline, other)
+    tests = _of_trials(run), _of_trials(other)
     pairs = rows.paired(run.turns, other.turns, tests=tests)
     for turn, row in zip(run.turns, own_rows, strict=True):
         if turn.id in pairs:
             row["was"] = places[pairs[turn.id]]
-    return {"name": baseline.name, "started": _started(baseline), **listed}
+    return {"name": other.results.name, "started": _started(other.results), **listed}
 
 
 def _started(results: Results) -> float | None:

@@ -202,10 +202,8 @@ def _of_case(case: Mapping[str, Any]) -> Iterator[Figure]:
 
 
 def _whole(overall: Mapping[str, Any]) -> Iterator[Figure]:
-    for name, title in (
-        ("case_pass_rate", "cases that pass"),
-        ("pass_rate", "trials that pass, over cases"),
-    ):
+    titles = {"case_pass_rate": "cases that pass", "pass_rate": "trials that pass, over cases"}
+    for name, title in titles.items():
         if overall.get(name):
             yield Figure(name=title, estimate=_estimate(overall[name]))
     for name, sign in (("pass_at_k", "@"), ("pass_pow_k", "^")):

@@ -13,6 +13,9 @@ _INPUT_CHARS, _OUTPUT_CHARS, _NAME_CHARS = 240, 160, 80
 _MAX_NAMES = 12
 _MS = 1e6
 
+Numbers: TypeAlias = Mapping[tuple[str, str | None], int]
+"""The place of each metric, what others gave under its source."""
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -48,7 +51,7 @@ def turns(traces: Sequence[AgentTrace], joined: Joined) -> list[Turn]:
     return sorted(found, key=_urgency)
 
 
-def row(turn: Turn, texts: Texts, numbers: Mapping[tuple[str, str | None], int]) -> dict[str, Any]:
+def row(turn: Turn, texts: Texts, numbers: Numbers) -> dict[str, Any]:
     """The turn's row. `numbers` are those of the metrics."""
     found: dict[str, Any] = {"id": turn.id, "state": turn.state, **_counts(turn.scores, numbers)}
     trace = turn.trace
@@ -75,11 +78,7 @@ def sessions(found: Iterable[Turn], joined: Joined) -> dict[str, list[Turn]]:
 
 
 def session_row(
-    key: str,
-    own: Sequence[Turn],
-    scores: Sequence[Scored],
-    texts: Texts,
-    numbers: Mapping[tuple[str, str | None], int],
+    key: str, own: Sequence[Turn], scores: Sequence[Scored], texts: Texts, numbers: Numbers
 ) -> dict[str, Any]:
     """The session's row, without the places of its turns."""
     return {
@@ -90,9 +89,7 @@ def session_row(
     }
 
 
-def _counts(
-    scores: Sequence[Scored], numbers: Mapping[tuple[str, str | None], int]
-) -> dict[str, Any]:
+def _counts(scores: Sequence[Scored], numbers: Numbers) -> dict[str, Any]:
     def named(is_meant: Callable[[Scored], bool]) -> list[int]:
         return list(dict.fromkeys(numbers[x.name] for x in scores if is_meant(x)))[:_MAX_NAMES]
 

@@ -287,7 +287,11 @@ async def experiment_async(
     if concurrency < 1:
         raise InputError(f"concurrency {concurrency}: give a whole number from 1 on")
     measured = by_name(metrics)
-    suite = _with(_suite(cases, agent), name, trials, measured, thresholds or {})
+    suite = _suite(cases, agent)
+    own_name = suite.name if name is None else name
+    asked: dict[str, Any] = {"name": own_name, "metrics": (*suite.metrics, *measured)}
+    asked["thresholds"] = {**suite.thresholds, **(thresholds or {})}
+    suite = _with(suite, trials, asked)
     settings = with_options(settings_of(config), measured)
     if isinstance(judge, str):
         settings = settings.model_copy(update={"judge": settings.judge.with_model(judge)})
@@ -298,8 +302,11 @@ async def experiment_async(
     with steps("running the agent", len(wanted), shown=progress) as done:
         ran = await runs.all_of(wanted, concurrency, done)
     prepared = Prepared(suite, Matched(recordings=_recordings(ran)), suite.name)
+    own, kept = None if isinstance(judge, str) else judge, answers_file(settings.judge)
     with steps("scoring", prepared.trials, shown=progress) as done:
-        found = await _scored(prepared, settings, judge, own_id, done)
+        found = await suites.run(
+            prepared, settings, run_id=own_id, cache=kept, judge=own, done=done
+        )
     found = replace(found, started_at_ns=started_ns)
     result = Experiment(found, tuple(trace for x in ran for trace in x.traces))
     if output is not None:
@@ -309,14 +316,6 @@ async def experiment_async(
 
 experiment = waiting(experiment_async)
 """Run an agent over cases, and wait for it; see `experiment_async`."""
-
-
-async def _scored(
-    prepared: Prepared, settings: Settings, judge: str | Judge | None, run_id: str, done: Steps
-) -> suites.Run:
-    own = None if isinstance(judge, str) else judge
-    kept = answers_file(settings.judge)
-    return await suites.run(prepared, settings, run_id=run_id, cache=kept, judge=own, done=done)
 
 
 def _suite(cases: Cases, agent: Agent) -> Suite:
@@ -330,7 +329,7 @@ def _suite(cases: Cases, agent: Agent) -> Suite:
         suite = cases
     else:
         name = str(getattr(agent, "__name__", "agent"))
-        suite = _validated(Suite.model_validate, {"name": name, "cases": _with_ids(cases)})
+        suite = _validated({"name": name, "cases": _with_ids(cases)})
     for case in suite.cases:
         if not case.conversation or any(x.input is None for x in case.conversation):
             raise InputError(
@@ -340,28 +339,13 @@ def _suite(cases: Cases, agent: Agent) -> Suite:
     return suite
 
 
-def _with(
-    suite: Suite,
-    name: str | None,
-    trials: int | None,
-    metrics: Iterable[str],
-    thresholds: Mapping[str, float],
-) -> Suite:
-    """The suite with what the caller asks for in place of, or besides, its own.
-
-    Raises InputError.
-    """
-    changed: dict[str, Any] = {
-        "metrics": (*suite.metrics, *metrics),
-        "thresholds": {**suite.thresholds, **thresholds},
-    }
-    if name is not None:
-        changed["name"] = name
+def _with(suite: Suite, trials: int | None, asked: dict[str, Any]) -> Suite:
+    """The suite with what the caller asks for in place of its own. Raises InputError."""
+    changed = suite.model_dump(exclude_unset=True) | asked
     if trials is not None:
-        changed["trials"] = trials
         given = (x.model_dump(exclude_unset=True) for x in suite.cases)
-        changed["cases"] = [x | {"trials": trials} for x in given]
-    return _validated(Suite.model_validate, suite.model_dump(exclude_unset=True) | changed)
+        changed |= {"trials": trials, "cases": [x | {"trials": trials} for x in given]}
+    return _validated(changed)
 
 
 def _with_ids(cases: Iterable[Case | Mapping[str, Any] | str]) -> list[Any]:
@@ -380,9 +364,9 @@ def _with_ids(cases: Iterable[Case | Mapping[str, Any] | str]) -> list[Any]:
     return found
 
 
-def _validated(make: Callable[[Any], Suite], data: Any) -> Suite:
+def _validated(data: Any) -> Suite:
     try:
-        return make(data)
+        return Suite.model_validate(data)
     except ValidationError as error:
         lines = (explain(x, Suite, "the suite") for x in error.errors(include_url=False))
         raise InputError("\n".join(f"cases: {x}" for x in lines)) from None

@@ -6,14 +6,22 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from types import FrameType
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from spanscore.sdk.scoring_thread import Worker
+from typing import Final, Protocol
 
 _FORK_WAIT_S: Final = 10.0
 _LOOK_EVERY_S: Final = 0.001
 _IMPORTING: Final = "<frozen importlib._bootstrap>"
+
+
+class Forked(Protocol):
+    """What is called, in the child, after a fork."""
+
+    @property
+    def own_threads(self) -> Collection[int]:
+        """The ids of the threads in which it works."""
+
+    def forked(self) -> None:
+        """Begin anew."""
 
 
 class _Fork(threading.local):
@@ -117,7 +125,7 @@ def _is_within_import(frame: FrameType | None) -> bool:
     return frame is not None
 
 
-def register_fork(worker: Callable[[], "Worker | None"], ending: Callable[[], object]) -> None:
+def register_fork(worker: Callable[[], "Forked | None"], ending: Callable[[], object]) -> None:
     """Have the child of each fork begin anew; `ending` is called where it ends in a way that runs
     no exit handlers.
     """

@@ -60,11 +60,6 @@ class Gathered:
         self._refused: OrderedDict[bytes, None] = OrderedDict()
         meter.watch(declared.TRACES_OPEN, lambda: self.assembler.open_traces)
 
-    @property
-    def size_bytes(self) -> int:
-        """About how much memory the gathered spans and log records take."""
-        return self._size_bytes
-
     def add(
         self,
         ended: Iterable[Ended],

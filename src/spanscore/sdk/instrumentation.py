@@ -121,14 +121,12 @@ def _all_scores(store: "Store") -> "list[Evaluation]":
     from spanscore.store import listing  # noqa: PLC0415 - loaded with the store
 
     query = listing.ScoreQuery(skipped=True, order=(listing.OLDEST_FIRST,))
-    found: list[Evaluation] = []
-    place = None
-    while True:
-        page = store.list_scores(query, _PAGE, place)
+    page = store.list_scores(query, _PAGE, None)
+    found = [*page.items]
+    while page.next is not None:
+        page = store.list_scores(query, _PAGE, page.next)
         found += page.items
-        place = page.next
-        if place is None:
-            return found
+    return found
 
 
 def instrument(

@@ -75,16 +75,9 @@ class Http:
             self._headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
         self._session: aiohttp.ClientSession | None = None
 
-    async def get(
-        self,
-        path: str,
-        query: Mapping[str, Any] | None = None,
-        *,
-        headers: Mapping[str, str] | None = None,
-        expected: tuple[int, ...] = (),
-    ) -> Answer:
+    async def get(self, path: str, query: Any = None, **options: Any) -> Answer:
         """The answer to a GET; see `ask`."""
-        return await self.ask("GET", path, query=query, headers=headers, expected=expected)
+        return await self.ask("GET", path, query=query, **options)
 
     async def ask(
         self,
@@ -104,12 +97,11 @@ class Http:
         ones. Raises RetryableError when none of that helped, InputError for any other answer.
         """
         tries = self._connection.retries + 1
-        sent = {"data" if isinstance(body, str) else "json": body}
+        sent = {"data" if isinstance(body, str) else "json": body, "params": query}
+        sent["headers"] = headers
         for number in itertools.count(1):
             try:
-                return await self._once(
-                    method, path, expected, {"params": query, "headers": headers, **sent}
-                )
+                return await self._once(method, path, expected, sent)
             except RetryableError as error:
                 if number == tries:
                     tried = f" (tried {tries} times)" if tries > 1 else ""

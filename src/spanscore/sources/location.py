@@ -17,15 +17,8 @@ _REFERENCE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]
 _ESCAPED: Final = re.compile(r"%24%7B.*?%7D")
 _TRACE_ID: Final = re.compile(r"[0-9a-fA-F]{1,32}")
 _CONDITIONS: Final = ("service", "since", "until", "errors", "min_duration", "trace_id", "limit")
-_CONNECTION: Final = (
-    "timeout",
-    "retries",
-    "token",
-    "insecure_skip_verify",
-    "ca_file",
-    "cert_file",
-    "key_file",
-)
+_FILES: Final = ("ca_file", "cert_file", "key_file")
+_CONNECTION: Final = ("timeout", "retries", "token", "insecure_skip_verify", *_FILES)
 _PREFIXES: Final = ("attribute.", "header.")
 _ESCAPE: Final = "percent-encode / ? # @ in a user, password or path (%2F %3F %23 %40)"
 _TRUTHS: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
@@ -116,33 +109,30 @@ def parse_location(
     which never shows a credential.
     """
     try:
-        return _Parsing(_split(text, environ), options, environ, now_ns).location(port)
+        parts, given = _split(text, environ), dict[str, list[str]]()
+        for name, value in parse_qsl(parts.query, keep_blank_values=True):
+            given.setdefault(name, []).append(_filled(value, environ))
+        return _Parsing(parts, given, options, environ, now_ns).location(port)
     except ValueError as error:
         raise InputError(f"{_shown_text(text)}: {error}") from None
 
 
+@dataclass(frozen=True, slots=True)
 class _Parsing:
-    def __init__(
-        self,
-        parts: SplitResult,
-        options: Collection[str],
-        environ: Mapping[str, str] | None,
-        now_ns: int,
-    ) -> None:
-        self._parts = parts
-        self._environ = environ
-        self._now_ns = now_ns
-        self._own = options
-        self._given: dict[str, list[str]] = {}
-        for name, value in parse_qsl(parts.query, keep_blank_values=True):
-            self._given.setdefault(name, []).append(_filled(value, environ))
+    """The parts of a URL, its parameters, and the names of those that only this backend has."""
+
+    parts: SplitResult
+    given: Mapping[str, Sequence[str]]
+    own: Collection[str]
+    environ: Mapping[str, str] | None
+    now_ns: int
 
     def location(self, port: int | None) -> Location:
-        parts, is_http = self._parts, port is not None
+        parts, is_http = self.parts, port is not None
         scheme, _, secure = parts.scheme.partition("+")
         _require_whole_credentials(parts, is_http)
-        known = (*_CONDITIONS, *(_CONNECTION if is_http else ()), *self._own)
-        unknown = [x for x in self._given if x not in known and not x.startswith(_PREFIXES)]
+        known = (*_CONDITIONS, *(_CONNECTION if is_http else ()), *self.own)
+        unknown = [x for x in self.given if x not in known and not x.startswith(_PREFIXES)]
         if unknown:
             if "@" in unknown[0]:  # it may be the end of a password, and is not shown
                 raise ValueError(f"a name after ? has an @ in it and is no parameter; {_ESCAPE}")
@@ -156,8 +146,8 @@ class _Parsing:
             _shown(parts),
             self._connection(secure, port) if port is not None else Connection(""),
             self._query(),
-            {name: self._given[name] for name in self._own if name in self._given},
-            has_since="since" in self._given,
+            {name: self.given[name] for name in self.own if name in self.given},
+            has_since="since" in self.given,
         )
 
     def _query(self) -> Query:
@@ -168,7 +158,7 @@ class _Parsing:
             attributes=self._named("attribute."),
             errors=self._truth("errors"),
             min_duration_ns=self._time("min_duration", duration_ns),
-            trace_ids=tuple(dict.fromkeys(map(_trace_id, self._given.get("trace_id", ())))),
+            trace_ids=tuple(dict.fromkeys(map(_trace_id, self.given.get("trace_id", ())))),
             limit=self._count("limit", least=1),
         )
         times = [x for x in (query.since_ns, query.until_ns) if x is not None]
@@ -177,7 +167,7 @@ class _Parsing:
         return query
 
     def _connection(self, secure: str, port: int) -> Connection:
-        parts = self._parts
+        parts = self.parts
         if not parts.hostname:
             raise ValueError("it names no host: write SCHEME://HOST:PORT")
         if secure not in {"", "http", "https"}:
@@ -201,40 +191,37 @@ class _Parsing:
             (self._time("timeout", duration_ns) or 30 * 10**9) / 1e9,
             self._count("retries", least=0, default=5) or 0,
             self._truth("insecure_skip_verify"),
-            *(
-                Path(x) if (x := self._last(name)) else None
-                for name in ("ca_file", "cert_file", "key_file")
-            ),
+            *(Path(x) if (x := self._last(name)) else None for name in _FILES),
         )
 
     def _credential(self, text: str | None) -> str | None:
-        return None if text is None else _filled(unquote(text), self._environ)
+        return None if text is None else _filled(unquote(text), self.environ)
 
     def _last(self, name: str) -> str:
-        return self._given.get(name, [""])[-1]
+        return self.given.get(name, [""])[-1]
 
     def _truth(self, name: str) -> bool:
-        text = self._given.get(name, ["false"])[-1].lower()
+        text = self.given.get(name, ["false"])[-1].lower()
         if text not in _TRUTHS:
             raise ValueError(f"{name}={text}: write true or false")
         return _TRUTHS[text]
 
     def _named(self, prefix: str) -> dict[str, str]:
         """The last values of the parameters that begin so."""
-        found = {name: x[-1] for name, x in self._given.items() if name.startswith(prefix)}
+        found = {name: x[-1] for name, x in self.given.items() if name.startswith(prefix)}
         return {name.removeprefix(prefix): value for name, value in found.items()}
 
     def _time(self, name: str, read: Callable[[str], int]) -> int | None:
         try:
-            return read(self._last(name)) if name in self._given else None
+            return read(self._last(name)) if name in self.given else None
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
 
     def _moment(self, text: str) -> int:
-        return moment_ns(text.replace(" ", "+"), self._now_ns)
+        return moment_ns(text.replace(" ", "+"), self.now_ns)
 
     def _count(self, name: str, *, least: int, default: int | None = None) -> int | None:
-        if name not in self._given:
+        if name not in self.given:
             return default
         text = self._last(name)
         if not text.isascii() or not text.isdecimal() or len(text) > 9 or int(text) < least:

@@ -96,33 +96,24 @@ class Source(Backend):
         if answer.status == 404:
             return None
         trace = self._parsed(answer).get("trace") or {}
-        info, listed = trace.get("trace_info") or {}, trace.get("spans") or []
+        info = trace.get("trace_info") or {}
         # MLflow gives a trace by its id whichever it is in
         if _experiment_of(info) not in await self._ids():
             return None
-        if not listed:
+        if not trace.get("spans"):
             what = "%s: MLflow gives no spans of trace %s; it may keep them elsewhere"
             _log.warning(what, self._where, found.trace_id)
             return None
         why = "MLflow has not got its root span" if info.get("state") == "IN_PROGRESS" else ""
-        return self._stored(found, info, listed, CUT if answer.is_cut else why, len(answer.body))
-
-    def _stored(
-        self,
-        found: Found,
-        info: Mapping[str, Any],
-        listed: Sequence[Any],
-        truncated: str,
-        size_bytes: int,
-    ) -> Stored:
         try:
-            spans = {"scopeSpans": [{"spans": listed}]}
+            spans = {"scopeSpans": [{"spans": trace["spans"]}]}
             request = from_object("traces", {"resourceSpans": [spans]})
         except ValueError as error:
             raise InputError(
                 f"{self._where}: MLflow answered with a trace that cannot be read: {error}"
             ) from None
-        made = stored(found.trace_id, [request], truncated, size_bytes)
+        truncated = CUT if answer.is_cut else why
+        made = stored(found.trace_id, [request], truncated, len(answer.body))
         tags = info.get("tags") or {}
         resource = Resource({x: tags[x] for x in tags if x.startswith(_OF_RESOURCE)})
         return replace(made, spans=[_as_sent(x, resource) for x in made.spans])

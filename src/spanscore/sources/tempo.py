@@ -51,10 +51,9 @@ class Source(Backend):
         start_ns = query.since_ns or 0
         while end_ns > start_ns:
             low_ns = max(start_ns, end_ns - _RANGE_NS)
-            search = partial(self._search, query)
-            async for found in sliced(
-                low_ns, end_ns, search, self._overfull_at, shortest_ns=2 * _SECOND_NS
-            ):
+            search, shortest_ns = partial(self._search, query), 2 * _SECOND_NS
+            listed = sliced(low_ns, end_ns, search, self._overfull_at, shortest_ns=shortest_ns)
+            async for found in listed:
                 if found.trace_id not in seen:
                     seen.add(found.trace_id)
                     yield found

@@ -80,13 +80,13 @@ async def _send(
     for signal, body in requests:
         try:
             not_taken = await _tried(partial(exporter.send, signal, body))
+            what = "" if not_taken is None else f"taken in part: {not_taken}"
         except UndeliveredError as error:
-            problems[f"{name}: {signal} not delivered: {error}"] = None
+            what = f"not delivered: {error}"
         except PermanentError as error:
-            problems[f"{name}: {signal} not taken: {error}"] = None
-        else:
-            if not_taken is not None:
-                problems[f"{name}: {signal} taken in part: {not_taken}"] = None
+            what = f"not taken: {error}"
+        if what:
+            problems[f"{name}: {signal} {what}"] = None
     return list(problems)
 
 

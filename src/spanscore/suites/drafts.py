@@ -161,11 +161,12 @@ def _tools(calls: Sequence[tuple[str, Json]], redacting: _Redacting) -> dict[str
 
 def _request(trace: AgentTrace, redacting: _Redacting, suite: str, case_id: str) -> dict[str, Any]:
     """The turn as spans of the GenAI conventions: the agent, and below it each tool call."""
+    before = [(x.role, x.text or None) for x in trace.history or ()]
     agent: dict[str, Any] = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": trace.agent_name,
-        "gen_ai.input.messages": _messages(trace, redacting),
-        "gen_ai.output.messages": _message("assistant", trace.final_output, redacting),
+        "gen_ai.input.messages": _messages([*before, ("user", trace.user_input)], redacting),
+        "gen_ai.output.messages": _messages([("assistant", trace.final_output)], redacting),
         "test.suite.name": suite,
         "test.case.id": case_id,
     }
@@ -226,16 +227,11 @@ def _attributes(given: Mapping[str, str | None]) -> list[dict[str, Any]]:
     return [{"key": key, "value": {"stringValue": x}} for key, x in given.items() if x is not None]
 
 
-def _messages(trace: AgentTrace, redacting: _Redacting) -> str | None:
-    before = [_parts(x.role, redacting.text(x.text)) for x in trace.history or () if x.text]
-    if trace.user_input is None:
-        return dumps(before) if before else None
-    return dumps([*before, _parts("user", redacting.text(trace.user_input))])
-
-
-def _message(role: str, text: str | None, redacting: _Redacting) -> str | None:
-    return None if text is None else dumps([_parts(role, redacting.text(text))])
-
-
-def _parts(role: str, text: str) -> dict[str, Json]:
-    return {"role": role, "parts": [{"type": "text", "content": text}]}
+def _messages(said: Iterable[tuple[str, str | None]], redacting: _Redacting) -> str | None:
+    """Messages of a role and a text each; those without a text are left out."""
+    found = [
+        {"role": role, "parts": [{"type": "text", "content": redacting.text(text)}]}
+        for role, text in said
+        if text is not None
+    ]
+    return dumps(found) if found else None

@@ -18,7 +18,7 @@ from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.suites.matches import AttributesOf, Matched, Recording, match, own_attributes
-from spanscore.suites.report import CaseResult, Run, result, unmatched
+from spanscore.suites.report import Run, result, unmatched
 from spanscore.suites.suite import Suite, load
 from spanscore.suites.trial import Answers, Trial, Trying
 from spanscore.threads import waiting
@@ -101,9 +101,21 @@ async def run(
     settings, recordings = with_judge(settings, model), prepared.matched.recordings
     try:
         judge = judge or open_judge(settings.judge, cache)
-        trying = _trying(suite, settings, model, judge, certified)
+        engine = Engine(
+            settings.evaluation.without_rules(),  # a suite says itself what is measured
+            judge,
+            open_embedder(settings.embedding, redact=redactor(settings.judge)),
+            judge_config=settings.judge,
+            certified=certified,
+            clock_ns=time.time_ns,
+        )
+        configured = [x for x in settings.evaluation.named() if x != Agentic.name]
+        Overrides(metrics=suite.measured()).rubric(settings.evaluation.rubric)
     except InputError as error:
         raise InputError(f"{prepared.name}: {error}") from None
+    has_rubric = settings.evaluation.rubric is not None
+    answers = Answers(judge, settings.judge, model)
+    trying = Trying(suite, engine, answers, metrics=configured, rubric=has_rubric, model=model)
     room = asyncio.Semaphore(_MAX_TRIALS_AT_ONCE)
     own_id = run_id or uuid.uuid4().hex
 
@@ -118,10 +130,10 @@ async def run(
 
     ids = [x.id for x in suite.cases if x.id in recordings]
     trials = dict(zip(ids, await asyncio.gather(*map(all_of, ids)), strict=True))
-    results: list[CaseResult] = [
+    results = (
         result(suite, x, trials[x.id], own_id) if x.id in trials else unmatched(suite, x)
         for x in suite.cases
-    ]
+    )
     return Run(suite, own_id, started_ns, tuple(results))
 
 
@@ -152,28 +164,6 @@ run_suite = waiting(run_suite_async)
 def with_judge(settings: Settings, model: str | None) -> Settings:
     """The settings, with a judge where `model` asks for one and none is configured."""
     return settings.model_copy(update={"judge": settings.judge.or_model(model)})
-
-
-def _trying(
-    suite: Suite,
-    settings: Settings,
-    model: str | None,
-    judge: Judge | None,
-    certified: Callable[[Evaluation], bool] | None,
-) -> Trying:
-    engine = Engine(
-        settings.evaluation.without_rules(),  # a suite says itself what is measured
-        judge,
-        open_embedder(settings.embedding, redact=redactor(settings.judge)),
-        judge_config=settings.judge,
-        certified=certified,
-        clock_ns=time.time_ns,
-    )
-    configured = [x for x in settings.evaluation.named() if x != Agentic.name]
-    Overrides(metrics=suite.measured()).rubric(settings.evaluation.rubric)
-    has_rubric = settings.evaluation.rubric is not None
-    answers = Answers(judge, settings.judge, model)
-    return Trying(suite, engine, answers, metrics=configured, rubric=has_rubric, model=model)
 
 
 def _missing_sessions(matched: Matched, traces: Sequence[AgentTrace]) -> Iterator[str]:

@@ -2,20 +2,12 @@
 
 import enum
 import inspect
+import itertools
 import types
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NamedTuple,
-    TypeGuard,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from spanscore.model.json import Json, loads
@@ -36,7 +28,7 @@ _TYPES: dict[Any, dict[str, Json]] = {
     dict: {"type": "object"},
     types.NoneType: {"type": "null"},
 }
-_UNIONS = (Union, types.UnionType)
+_UNIONS = (typing.Union, types.UnionType)
 _MAX_NESTED = 8
 
 
@@ -160,7 +152,7 @@ def _hints(function: Any) -> dict[str, Any]:
     is_plain = inspect.isroutine(function)
     called = function if is_plain else getattr(function, "func", type(function).__call__)
     try:
-        return get_type_hints(called, include_extras=True)
+        return typing.get_type_hints(called, include_extras=True)
     except Exception:  # noqa: BLE001 - a name in an annotation may exist for the type checker alone
         return {}
 
@@ -173,17 +165,17 @@ def _schema_or_any(hint: Any) -> dict[str, Json]:
 
 
 def _schema(hint: Any, depth: int = 0) -> dict[str, Json]:
-    origin = get_origin(hint)
+    origin = typing.get_origin(hint)
     if origin is None and hint in _TYPES:
         return dict(_TYPES[hint])
     if depth >= _MAX_NESTED:
         return {}
-    if origin is Annotated:
+    if origin is typing.Annotated:
         return _annotated(hint, depth)
     if origin in _UNIONS:
-        return {"anyOf": [_schema(x, depth + 1) for x in get_args(hint)]}
+        return {"anyOf": [_schema(x, depth + 1) for x in typing.get_args(hint)]}
     is_enum = isinstance(hint, enum.EnumType)
-    choices = get_args(hint) if origin is Literal else hint if is_enum else ()
+    choices = typing.get_args(hint) if origin is typing.Literal else hint if is_enum else ()
     if choices:
         return {"enum": [Plain().value(x) for x in choices]}
     return _container(hint, origin, depth)
@@ -193,7 +185,7 @@ def _container(hint: Any, origin: Any, depth: int) -> dict[str, Json]:
     if origin is dict:
         return {"type": "object"}
     if origin in (list, tuple, set):
-        items = [x for x in get_args(hint) if x is not Ellipsis]
+        items = [x for x in typing.get_args(hint) if x is not Ellipsis]
         of = {"items": _schema(items[0], depth + 1)} if len(items) == 1 else {}
         return {"type": "array", **of}
     own = getattr(hint, "model_json_schema", None)  # pydantic's
@@ -203,7 +195,7 @@ def _container(hint: Any, origin: Any, depth: int) -> dict[str, Json]:
 
 def _annotated(hint: Any, depth: int) -> dict[str, Json]:
     """The type, with the text beside it as its description."""
-    of, *beside = get_args(hint)
+    of, *beside = typing.get_args(hint)
     text = next((x for x in beside if isinstance(x, str)), None)
     return _schema(of, depth + 1) | ({} if text is None else {"description": text})
 
@@ -300,7 +292,7 @@ def _plain(value: object) -> Json:
     return value if isinstance(value, str) else Plain(_MAX_CHARS).value(value)
 
 
-def _is_conversation(given: Json) -> TypeGuard[list[dict[str, Json]]]:
+def _is_conversation(given: Json) -> typing.TypeGuard[list[dict[str, Json]]]:
     if not isinstance(given, list) or not given:
         return False
     return all(isinstance(x, dict) and _is_message(x) for x in given)
@@ -426,7 +418,7 @@ def _answered(
         return messages, reasons, ("prompt_tokens",), "completion_tokens"
     if isinstance(given.get("output"), list):
         items = [x for x in given["output"] if isinstance(x, dict)]
-        parts = [part for item in items for part in _item_parts(item)]
+        parts = list(itertools.chain.from_iterable(map(_item_parts, items)))
         return {"role": "assistant", "parts": parts}, (), ("input_tokens",), "output_tokens"
     content = given.get("content")
     if given.get("type") == "message" and isinstance(content, list) and "usage" in given:

@@ -108,7 +108,7 @@ class Block:
     _token: Token[Context] | None = None
 
     def __enter__(self) -> Self:
-        within = self.begun()
+        within = self._enter()
         if within is not None:
             self._token = context.attach(within)
         return self
@@ -117,7 +117,7 @@ class Block:
         if self._token is not None:
             detach(self._token)
             self._token = None
-        self.finished(error)
+        self._leave(error)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -125,11 +125,11 @@ class Block:
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self.__exit__(kind, error, traceback)
 
-    def begun(self) -> Context | None:
+    def _enter(self) -> Context | None:
         """Begin; the context of the block, None: the current one."""
         raise NotImplementedError
 
-    def finished(self, error: BaseException | None = None) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         """End, by an exception where there is one."""
 
 
@@ -147,6 +147,8 @@ class SpanBlock(Block):
         """End the span, which is not current."""
         if self._span is not None:
             self._span.end() if error is None else self._span.fail(error)
+
+    _enter, _leave = begun, finished
 
     def _open(self, given: object) -> None:
         raise NotImplementedError
@@ -279,10 +281,10 @@ class _Within(Block):
         self._run = run
         self._end = end
 
-    def begun(self) -> Context | None:
+    def _enter(self) -> Context | None:
         return self._run.context
 
-    def finished(self, error: BaseException | None = None) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         if error is not None and not isinstance(error, self._end):
             self._run.failed(error)
 

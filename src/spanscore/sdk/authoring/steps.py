@@ -9,7 +9,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
 from spanscore.sdk.authoring import genai, spans
-from spanscore.sdk.authoring.spans import Attribute
+from spanscore.sdk.authoring.spans import Attribute, Block, SpanBlock
 from spanscore.sdk.authoring.turn import Input, given_to
 from spanscore.sdk.authoring.values import TRUNCATED, Plain, bounded, guarded, json_of, result_of
 
@@ -57,7 +57,7 @@ def tool(
     return _recorded(function, name, description, capture=capture)
 
 
-class call_id(spans.Block):  # noqa: N801 - it is used as a function is
+class call_id(Block):  # noqa: N801 - it is used as a function is
     """Give the tool that is called in the block the id that the model gave the call.
 
     >>> with call_id("call_7"):
@@ -67,8 +67,7 @@ class call_id(spans.Block):  # noqa: N801 - it is used as a function is
     def __init__(self, identity: str) -> None:
         self._identity = identity
 
-    def begun(self) -> Context:
-        """The context of the block."""
+    def _enter(self) -> Context:
         return context.set_value(spans.CALL_ID, [self._identity])
 
 
@@ -95,7 +94,7 @@ def _recorded(function: Any, name: str | None, description: str | None, *, captu
     return wrapper
 
 
-class _Call(spans.SpanBlock):
+class _Call(SpanBlock):
     """One call of a tool."""
 
     context: Context | None = None
@@ -162,7 +161,7 @@ def _requested_id(name: str, arguments: dict[str, Any]) -> str | None:
 _T = TypeVar("_T")
 
 
-class ModelCall(spans.SpanBlock):
+class ModelCall(SpanBlock):
     """A request to a model: a context manager, synchronous and asynchronous.
 
     Made by `model_call`.

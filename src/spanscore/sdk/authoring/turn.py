@@ -9,17 +9,9 @@ from opentelemetry import context, trace
 from opentelemetry.context import Context
 
 from spanscore.model.json import Json
-from spanscore.sdk.authoring import genai, spans
-from spanscore.sdk.authoring.spans import Attribute
-from spanscore.sdk.authoring.values import (
-    TRUNCATED,
-    Plain,
-    bounded,
-    guarded,
-    json_of,
-    report_once,
-    text_of,
-)
+from spanscore.sdk.authoring import genai, spans, values
+from spanscore.sdk.authoring.spans import Attribute, Block, SpanBlock
+from spanscore.sdk.authoring.values import guarded
 
 ExpectedTools: TypeAlias = Iterable[Any] | Mapping[str, Mapping[str, Any] | None]
 """Names, functions, pairs of one of these and arguments, objects with `name` and `arguments`; or
@@ -38,9 +30,9 @@ def expectation(
     stated = [outcomes] if isinstance(outcomes, str) else list(outcomes)
     calls = None if tools is None else [_tool(x) for x in _listed(tools)]
     return {
-        spans.EXPECTED_ANSWER: None if answer is None else text_of(answer),
-        spans.EXPECTED_TOOLS: None if calls is None else json_of(calls),
-        spans.EXPECTED_OUTCOMES: [bounded(x) for x in stated] or None,
+        spans.EXPECTED_ANSWER: None if answer is None else values.text_of(answer),
+        spans.EXPECTED_TOOLS: None if calls is None else values.json_of(calls),
+        spans.EXPECTED_OUTCOMES: [values.bounded(x) for x in stated] or None,
         spans.EXPECTED_ORDER: in_order,
     }
 
@@ -53,13 +45,15 @@ def _listed(tools: ExpectedTools) -> Iterable[Any]:
 
 def _tool(expected: Any) -> Json:
     if isinstance(expected, Mapping):
-        given = Plain().value(expected)
+        given = values.Plain().value(expected)
         assert isinstance(given, dict)  # noqa: S101 - for the type checker: a mapping stays one
         return {"name": given.get("name", given.get("tool_name")), **given}
     if isinstance(expected, tuple | list):
         function, arguments = expected
         found: dict[str, Json] = {"name": _name(function)}
-        return found if arguments is None else found | {"arguments": Plain().value(arguments)}
+        return (
+            found if arguments is None else found | {"arguments": values.Plain().value(arguments)}
+        )
     return {"name": _name(expected)}
 
 
@@ -78,7 +72,7 @@ _T = TypeVar("_T")
 _MAX_REQUESTED = 1_000
 
 
-class Turn(spans.SpanBlock):
+class Turn(SpanBlock):
     """One turn of an agent: a context manager, synchronous and asynchronous, and a decorator.
 
     Made by `turn`.
@@ -163,7 +157,7 @@ class Turn(spans.SpanBlock):
     ) -> None:
         """Set attributes of the turn's span, which are only made where they are recorded."""
         if self._span is None or self._span.has_ended:
-            report_once(
+            values.report_once(
                 what,
                 f"{what} was recorded outside of its turn, and is lost: record it inside of the"
                 " block",
@@ -317,8 +311,8 @@ def named(session_id: str | None, user_id: str | None) -> dict[str, Attribute | 
     """The attributes that name a session and a user: OpenTelemetry's own, and that of its GenAI
     conventions.
     """
-    session = None if session_id is None else bounded(str(session_id))
-    user = None if user_id is None else bounded(str(user_id))
+    session = None if session_id is None else values.bounded(str(session_id))
+    user = None if user_id is None else values.bounded(str(user_id))
     return {spans.SESSION: session, spans.CONVERSATION: session, spans.USER: user}
 
 
@@ -328,7 +322,7 @@ def _set_on_span(attributes: Callable[[], Mapping[str, Attribute | None]], what:
     if span.is_recording():
         spans.OpenSpan(span, context.get_current()).set(attributes())
     elif not span.get_span_context().is_valid:
-        report_once(
+        values.report_once(
             what,
             f"{what} was recorded outside of any turn or span, and is lost: put it inside of one",
         )
@@ -336,7 +330,7 @@ def _set_on_span(attributes: Callable[[], Mapping[str, Attribute | None]], what:
 
 def _planned(plan: str | Sequence[str]) -> dict[str, Attribute | None]:
     listed = (f"{number}. {step}" for number, step in enumerate(plan, 1))
-    return {spans.PLAN: bounded(plan if isinstance(plan, str) else "\n".join(listed))}
+    return {spans.PLAN: values.bounded(plan if isinstance(plan, str) else "\n".join(listed))}
 
 
 class _DecoratedTurn:
@@ -356,9 +350,9 @@ class _DecoratedTurn:
         if value is not None:
             given = value
         elif all(isinstance(x, str) for x in items):
-            given = "".join(items) + ("" if is_whole else TRUNCATED)
+            given = "".join(items) + ("" if is_whole else values.TRUNCATED)
         elif not is_whole:
-            given = [*items, TRUNCATED]
+            given = [*items, values.TRUNCATED]
         self.returned(given)
 
     def failed(self, error: BaseException) -> None:
@@ -375,7 +369,7 @@ def _decorated(function: _FunctionT, options: _Options) -> _FunctionT:
     return spans.recorded(function, begin)
 
 
-class session(spans.Block):  # noqa: N801 - it is used as a function is
+class session(Block):  # noqa: N801 - it is used as a function is
     """Name the session, and perhaps the user, of the current turn; in a `with`, of all turns that
     begin in the block.
 
@@ -392,6 +386,5 @@ class session(spans.Block):  # noqa: N801 - it is used as a function is
         if turn is not None:
             turn.session(session_id, user_id)
 
-    def begun(self) -> Context:
-        """The context of the block."""
+    def _enter(self) -> Context:
         return context.set_value(spans.NAMED, self._named)

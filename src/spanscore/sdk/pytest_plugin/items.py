@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -275,7 +276,7 @@ def _reports(
     setup, call, teardown = (shown.of(x) for x in ("setup", "call", "teardown"))
     found = [x for x in (setup, call, broken or teardown) if x is not None]
     combined = call or found[0]
-    every = [x for trial in trials for x in trial.reports]
+    every = itertools.chain.from_iterable(x.reports for x in trials)
     combined.duration = sum(x.duration for x in every if x.when == combined.when)
     combined.sections.append(("spanscore trials", verdict.in_words()))
     if verdict.status != "pass":
