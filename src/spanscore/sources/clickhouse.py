@@ -10,20 +10,10 @@ from typing import Any, Final
 
 from spanscore.errors import InputError
 from spanscore.model.json import loads
-from spanscore.model.span import (
-    STATUS_ERROR,
-    STATUS_OK,
-    Event,
-    Link,
-    LogRecord,
-    Resource,
-    Scope,
-    Span,
-    Value,
-)
+from spanscore.model.span import Event, Link, LogRecord, Resource, Scope, Span, Value
 from spanscore.sources.http import CUT, Answer, Backend, Http
 from spanscore.sources.location import Location
-from spanscore.sources.port import MAX_TRACE_SPANS, Found, Query, Stored, within
+from spanscore.sources.port import MAX_TRACE_SPANS, STATUSES, Found, Query, Stored, within
 
 _PAGE: Final = 20_000
 """Traces of one answer to a search."""
@@ -36,7 +26,6 @@ _DAY_NS: Final = 24 * 3600 * 10**9
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 _KINDS: Final = {"internal": 1, "server": 2, "client": 3, "producer": 4, "consumer": 5}
-_STATUSES: Final = {"ok": STATUS_OK, "error": STATUS_ERROR}
 _FAILED: Final = "StatusCode IN ('Error', 'STATUS_CODE_ERROR')"
 _UNKNOWN_TABLE: Final = b"UNKNOWN_TABLE"
 
@@ -257,7 +246,7 @@ def _span(row: Mapping[str, Any]) -> Span:
         _KINDS.get(_word(row["SpanKind"]), 0),
         start_ns,
         start_ns + int(row["Duration"]),
-        _STATUSES.get(_word(row["StatusCode"]), 0),
+        STATUSES.get(_word(row["StatusCode"]), 0),
         str(row["StatusMessage"]),
         _typed(row, "Span"),
         Resource(_typed(row, "Resource")),

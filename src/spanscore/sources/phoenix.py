@@ -10,10 +10,10 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from spanscore.errors import InputError
-from spanscore.model.span import STATUS_ERROR, STATUS_OK, Event, Resource, Scope, Span, Value
+from spanscore.model.span import Event, Resource, Scope, Span, Value
 from spanscore.sources.http import CUT, Backend, Http, as_sent, time_of
 from spanscore.sources.location import Location
-from spanscore.sources.port import MAX_TRACE_SPANS, Found, Query, Stored
+from spanscore.sources.port import MAX_TRACE_SPANS, STATUSES, Found, Query, Stored
 
 _PAGE: Final = 1000
 _SPANS_PAGE: Final = 200
@@ -46,7 +46,6 @@ _ADDED: Final = (
 (phoenix.trace.gen_ai.conversion).
 """
 
-_STATUSES: Final = {"OK": STATUS_OK, "ERROR": STATUS_ERROR}
 _JSON_TEXTS: Final = (
     "metadata",
     "llm.prompt_template.variables",
@@ -147,7 +146,7 @@ def _span(given: Mapping[str, Any]) -> Span:
         0,
         time_of(given["start_time"]),
         time_of(given["end_time"]),
-        _STATUSES.get(str(given.get("status_code")), 0),
+        STATUSES.get(str(given.get("status_code")).lower(), 0),
         str(given.get("status_message") or ""),
         _attributes(given),
         Resource(),

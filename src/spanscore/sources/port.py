@@ -4,10 +4,14 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from spanscore.model.span import STATUS_ERROR, LogRecord, Span, Value
+from spanscore.model.span import STATUS_ERROR, STATUS_OK, LogRecord, Span, Value
 
 DEFAULT_SINCE_NS: Final = 24 * 3600 * 10**9
 """How far back a backend is asked where no `since` and no trace id is given, in nanoseconds."""
+
+
+STATUSES: Final = {"ok": STATUS_OK, "error": STATUS_ERROR}
+"""By what backends call them; any other is not set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,13 +108,8 @@ class Tournament:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Points:
-    """An agent's points in one contest or conversation."""
-
-    agent: str
-    case: str
-    points: float
+_Points: TypeAlias = tuple[str, str, float]
+"""An agent, and its points in one contest or conversation, by that one's name."""
 
 
 def tournament(contests: Sequence[Contest], mode: Mode) -> Tournament:
@@ -140,7 +135,7 @@ def ranked(contests: Sequence[Contest]) -> list[Place]:
     [(1, 'b'), (1, 'c'), (3, 'a')]
     """
     met = [(x, agent) for x in contests if not x.error for agent in x.agents]
-    return _places(contests, [_Points(agent, x.case, x.points_of(agent)) for x, agent in met])
+    return _places(contests, [(agent, x.case, x.points_of(agent)) for x, agent in met])
 
 
 def champions(contests: Iterable[Contest]) -> dict[str, tuple[str, ...]]:
@@ -170,10 +165,8 @@ def _crowns(contests: Iterable[Contest], crowned: Mapping[str, Sequence[str]]) -
     judged contest.
     """
     met = dict.fromkeys((x.case, agent) for x in contests if not x.error for agent in x.agents)
-    return [
-        _Points(agent, case, 1 / len(crowned[case]) if agent in crowned[case] else 0.0)
-        for case, agent in met
-    ]
+    shares = {case: 1 / len(agents) for case, agents in crowned.items()}
+    return [(agent, case, shares[case] if agent in crowned[case] else 0.0) for case, agent in met]
 
 
 def _places(contests: Iterable[Contest], counted: Iterable[_Points]) -> list[Place]:
@@ -184,8 +177,8 @@ def _places(contests: Iterable[Contest], counted: Iterable[_Points]) -> list[Pla
             results[agent] += [] if contest.error else [contest.points_of(agent)]
     points: defaultdict[str, list[_Points]] = defaultdict(list)
     for result in counted:
-        points[result.agent].append(result)
-    totals = {agent: sum(x.points for x in points[agent]) for agent in results}
+        points[result[0]].append(result)
+    totals = {agent: sum(x for *_, x in points[agent]) for agent in results}
     return [
         Place(
             1 + sum(other > totals[agent] + _TOLERANCE for other in totals.values()),
@@ -203,7 +196,7 @@ def _places(contests: Iterable[Contest], counted: Iterable[_Points]) -> list[Pla
 def _share(points: Sequence[_Points]) -> Estimate | None:
     if not points:
         return None
-    return mean([x.points for x in points], clusters=[x.case for x in points], bounds=(0, 1))
+    return mean([x for *_, x in points], clusters=[x for _, x, _ in points], bounds=(0, 1))
 
 
 _INSTRUCTIONS = f"""\

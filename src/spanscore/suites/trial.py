@@ -18,16 +18,7 @@ from spanscore.judge.transcript import Transcript, excerpt
 from spanscore.metrics import available
 from spanscore.metrics.expected import AnswerCorrectness
 from spanscore.metrics.session.agentic import Agentic, Assessed, Interaction
-from spanscore.model.score import (
-    Evaluation,
-    Evaluator,
-    Failure,
-    JudgeUsage,
-    Outcome,
-    Score,
-    Skip,
-    reaches,
-)
+from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Score, Skip, reaches
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.model.trace import Trial as Origin
 from spanscore.suites import matches
@@ -331,11 +322,8 @@ def agentic_evaluation(
     if conversation.is_empty:
         return None
     session_id = trial.recording.session_id
-    outcome: Outcome
-    if conversation.obstacle is not None and not conversation.is_decided:
-        outcome = conversation.obstacle
-    else:
-        outcome = agentic.conversation(session_id, conversation.assessed, trials, k)
+    obstacle = None if conversation.is_decided else conversation.obstacle
+    outcome = obstacle or agentic.conversation(session_id, conversation.assessed, trials, k)
     evaluator, usage = summed(list(conversation.rulings))
     made = Evaluation(
         scope="session",

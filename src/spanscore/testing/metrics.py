@@ -132,9 +132,8 @@ def check_metric(
         problems += [f"{name}: {x}" for x in wrong]
         found[name] = evaluation
     if problems:
-        raise AssertionError(
-            "\n".join([f"{made.name} is not as a metric is:", *(f"- {x}" for x in problems)])
-        )
+        heading = f"{made.name} is not as a metric is:"
+        raise AssertionError("\n- ".join([heading, *problems]))
     return found
 
 

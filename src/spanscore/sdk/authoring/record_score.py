@@ -94,9 +94,8 @@ def _context(traced: Traced | None) -> Context | None:
     """The context of a span that is named, else of the current turn or span; None where there is
     none.
     """
-    found = _span_context(current_turn() if traced is None else traced)
-    if found is None and traced is None:
-        found = otel_trace.get_current_span().get_span_context()
+    around = (current_turn(), otel_trace.get_current_span()) if traced is None else (traced,)
+    found = next((x for x in map(_span_context, around) if x is not None), None)
     if found is None or not found.is_valid:
         return None
     return otel_trace.set_span_in_context(NonRecordingSpan(found))

@@ -48,11 +48,6 @@ class Scoring:
         self.mode = mode
         self._given = judge
 
-    @property
-    def can_ask(self) -> bool:
-        """Whether there is a judge besides what is recorded."""
-        return self._given is not None or bool(self.settings.judge.models)
-
     def evaluated(
         self, turns: Sequence[AgentTrace], metrics: Sequence[str] | None, cassette: Cassette
     ) -> list[Evaluation]:
@@ -95,7 +90,8 @@ class Scoring:
 
     def _judge_of(self, cassette: Cassette) -> Judge | None:
         """Who answers the questions of a test; None where nobody can."""
-        if not (self.can_ask or cassette.entries or self.mode == "none"):
+        can_ask = self._given is not None or self.settings.judge.models
+        if not (can_ask or cassette.entries or self.mode == "none"):
             return None
         rules = self.settings.judge.redact.rules
         return CassetteJudge(cassette, self.mode, lambda: self._judge, rules)
