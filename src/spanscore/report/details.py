@@ -191,8 +191,8 @@ def turn_details(trace: AgentTrace, scores: Sequence[Scored], texts: Texts) -> d
     numbered = Numbered.of(trace)
     texts = texts.within(_MAX_CHARS, 2 * len(numbered.steps) + 2 * len(trace.history or ()) + 10)
     rows = [_row(trace, x, texts) for x in numbered.steps]
-    said = [texts.text(x) or "" for x in (trace.user_input, trace.final_output)]
-    texts_shown = [*(row[x] for row in rows for x in _TEXTS if x in row), *said]
+    ends = [texts.text(x) or "" for x in (trace.user_input, trace.final_output)]
+    texts_shown = [*(row[x] for row in rows for x in _TEXTS if x in row), *ends]
     trial = trace.trial
     found = {
         "id": trace.id,

@@ -125,10 +125,8 @@ class Report:
         if failing := self.failing:
             rows = ((*x[:2], cut(x[2], _MAX_REASON_CHARS)) for x in map(_failing_cells, failing))
             listed = "".join(_html_row("td", x) for x in islice(rows, _MAX_FAILING))
-            parts.append(
-                f"<p>failing: {len(failing):,} of"
-                f" {len(self.evaluations):,}</p><table>{listed}</table>"
-            )
+            count = f"failing: {len(failing):,} of {len(self.evaluations):,}"
+            parts.append(f"<p>{count}</p><table>{listed}</table>")
         parts += [f"<p>{html.escape(x)}</p>" for x in self._remarks()]
         return "".join(parts)
 
@@ -140,9 +138,8 @@ class Report:
     def _not_set_up(self) -> dict[str, str]:
         """By metric why nothing could be measured, where no judge or embedding is configured."""
         skips = ((x.metric, x.outcome) for x in self.evaluations)
-        return {
-            name: y.reason for name, y in skips if isinstance(y, Skip) and y.cause in _NOT_SET_UP
-        }
+        skipped = ((name, x) for name, x in skips if isinstance(x, Skip))
+        return {name: x.reason for name, x in skipped if x.cause in _NOT_SET_UP}
 
     def _title(self) -> str:
         sessions = len({x.session_key for x in self.traces if x.session_key is not None})
@@ -153,10 +150,8 @@ class Report:
         reasons: dict[str, list[str]] = {}
         for name, reason in self._not_set_up().items():
             reasons.setdefault(reason.replace(f" judges {name}:", " judges them:"), []).append(name)
-        return [
-            *(f"skipped: {', '.join(names)}: {reason}" for reason, names in reasons.items()),
-            *self.notes,
-        ]
+        skipped = (f"skipped: {', '.join(names)}: {reason}" for reason, names in reasons.items())
+        return [*skipped, *self.notes]
 
 
 _COLUMNS = {
@@ -257,9 +252,8 @@ def cut(text: str, width: int) -> str:
     """`text` on one line, cut to `width` with an ellipsis; what a terminal might obey is shown as
     its escape.
     """
-    return line_of(
-        "".join(x if x.isprintable() or x.isspace() else repr(x)[1:-1] for x in text), width
-    )
+    shown = (x if x.isprintable() or x.isspace() else repr(x)[1:-1] for x in text)
+    return line_of("".join(shown), width)
 
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -298,12 +292,9 @@ async def evaluate_async(
     named = None if metrics is None else by_name(metrics)
     settings = with_options(settings_of(config), named or {})
     settings = settings.model_copy(update={"judge": settings.judge.or_model(model)})
+    own = None if isinstance(judge, str) else judge
     scoring = OfflineScoring.prepared(
-        settings,
-        metrics=named,
-        model=model,
-        threshold=threshold,
-        judge=None if isinstance(judge, str) else judge,
+        settings, metrics=named, model=model, threshold=threshold, judge=own
     )
     notes: list[str] = []
     found: list[AgentTrace] = []

@@ -383,8 +383,8 @@ class _Asking:
         expected, agents = conversation.expected, conversation.agents
         texts = {} if expected is None else {"Expected answer": expected}
         for place, agent in (("first", first), ("second", second)):
-            told = f"What the {place} agent was told and answered"
-            texts[told] = _conversation_of(agents[agent])
+            heading = f"What the {place} agent was told and answered"
+            texts[heading] = _conversation_of(agents[agent])
         most, rules = self.config.max_transcript_tokens, self.config.redact.rules
         shown = await asyncio.to_thread(excerpt, texts, max_tokens=most, rules=rules)
         prompt = Prompt(_INSTRUCTIONS, shown.text, _QUESTION)
@@ -394,5 +394,5 @@ class _Asking:
 
 def _conversation_of(traces: Sequence[AgentTrace]) -> str:
     """A conversation as its user saw it."""
-    said = (x for t in traces for x in (("user", t.user_input), ("agent", t.final_output)))
-    return "\n".join(f"{who}: {'(not recorded)' if x is None else x}" for who, x in said)
+    lines = (x for t in traces for x in (("user", t.user_input), ("agent", t.final_output)))
+    return "\n".join(f"{who}: {'(not recorded)' if x is None else x}" for who, x in lines)

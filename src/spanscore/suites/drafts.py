@@ -227,11 +227,11 @@ def _attributes(given: Mapping[str, str | None]) -> list[dict[str, Any]]:
     return [{"key": key, "value": {"stringValue": x}} for key, x in given.items() if x is not None]
 
 
-def _messages(said: Iterable[tuple[str, str | None]], redacting: _Redacting) -> str | None:
+def _messages(given: Iterable[tuple[str, str | None]], redacting: _Redacting) -> str | None:
     """Messages of a role and a text each; those without a text are left out."""
     found = [
         {"role": role, "parts": [{"type": "text", "content": redacting.text(text)}]}
-        for role, text in said
+        for role, text in given
         if text is not None
     ]
     return dumps(found) if found else None

@@ -64,10 +64,8 @@ class Matched:
         """Why a case has no recording, in a line."""
         sought = [f"test.case.id {case.id!r}"]
         if case.session_id:
-            sought.append(
-                f"the session {case.session_id[0]!r}"
-                + " (or another of its list)" * (len(case.session_id) > 1)
-            )
+            others = " (or another of its list)" if len(case.session_id) > 1 else ""
+            sought.append(f"the session {case.session_id[0]!r}{others}")
         if case.attributes:
             sought.append("its attributes")
         if case.first_input is not None:
@@ -120,11 +118,7 @@ def match(
         dict(found),
         [x for x in suite.cases if x.id not in found],
         frozenset(ids_there.keys() - index.cases.keys()),
-        {
-            case_id: name
-            for case_id, name in ids_there.items()
-            if name is not None and name != suite.name
-        },
+        {x: name for x, name in ids_there.items() if name is not None and name != suite.name},
     )
 
 

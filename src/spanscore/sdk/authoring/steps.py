@@ -214,8 +214,8 @@ class ModelCall(SpanBlock):
         )
         if spans.captures_content():
             reason = response.finish_reasons[-1] if response.finish_reasons else None
-            said = genai.messages_of(response.answer, "assistant", finish_reason=reason)
-            self._span.set({spans.OUTPUT: said})
+            output = genai.messages_of(response.answer, "assistant", finish_reason=reason)
+            self._span.set({spans.OUTPUT: output})
         turn = spans.current_turn()
         if turn is not None:
             turn.note_requests(genai.requested_calls(response.answer))

@@ -233,10 +233,10 @@ def given_to(
 ) -> dict[str, Attribute | None]:
     """The attributes of what an agent or a model is given."""
     content = spans.captures_content()
-    told = genai.instructions_of(instructions) if content and instructions else None
+    instructed = genai.instructions_of(instructions) if content and instructions else None
     return {
         spans.INPUT: genai.messages_of(given, "user") if content and given is not None else None,
-        spans.INSTRUCTIONS: told,
+        spans.INSTRUCTIONS: instructed,
         spans.TOOL_DEFINITIONS: None if tools is None else genai.definitions_of(tools),
     }
 

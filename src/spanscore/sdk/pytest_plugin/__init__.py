@@ -21,37 +21,49 @@ MARKER = (
 MODES = ("replay", "none", "once", "new", "all")
 
 
-_OPTIONS: dict[str, Any] = {
-    "judge": {"metavar": "MODEL", "help": "the model that judges, such as openai/gpt-4o-mini"},
-    "config": {"metavar": "FILE", "help": "spanscore's configuration file"},
-    "record": {
-        "metavar": "MODE",
-        "choices": MODES,
-        "help": (
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options, and what may stand in the configuration in their place."""
+    group = parser.getgroup("spanscore", "scores of agents (spanscore)")
+    group.addoption(
+        "--spanscore-judge",
+        metavar="MODEL",
+        help="the model that judges, such as openai/gpt-4o-mini",
+    )
+    group.addoption("--spanscore-config", metavar="FILE", help="spanscore's configuration file")
+    group.addoption(
+        "--spanscore-record",
+        metavar="MODE",
+        choices=MODES,
+        help=(
             "where a judge's answers come from. replay (default): recorded ones, else the judge;"
             " nothing is written. none: recorded ones alone. once: the judge, for tests that have"
             " none recorded. new: the judge, for questions that have none. all: the judge; recorded"
             " ones are replaced"
         ),
-    },
-    "trials": {"metavar": "N", "type": int, "help": "run tests with trials N times, not as marked"},
-    "report": {"metavar": "FILE", "help": "write each test's turns and scores as an HTML page"},
-}
-_SETTINGS = {
-    "judge": "the model that judges, where --spanscore-judge does not name one",
-    "config": "spanscore's configuration file, where --spanscore-config names none",
-    "record": "what --spanscore-record is where it is not given",
-    "cassettes": "the folder beside a test's file with recorded answers",
-}
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options, and what may stand in the configuration in their place."""
-    group = parser.getgroup("spanscore", "scores of agents (spanscore)")
-    for name, options in _OPTIONS.items():
-        group.addoption(f"--spanscore-{name}", **options)
-    for name, what in _SETTINGS.items():
-        parser.addini(f"spanscore_{name}", what, default="cassettes" if name == "cassettes" else "")
+    )
+    group.addoption(
+        "--spanscore-trials",
+        metavar="N",
+        type=int,
+        help="run tests with trials N times, not as marked",
+    )
+    group.addoption(
+        "--spanscore-report",
+        metavar="FILE",
+        help="write each test's turns and scores as an HTML page",
+    )
+    parser.addini(
+        "spanscore_judge", "the model that judges, where --spanscore-judge does not name one"
+    )
+    parser.addini(
+        "spanscore_config", "spanscore's configuration file, where --spanscore-config names none"
+    )
+    parser.addini("spanscore_record", "what --spanscore-record is where it is not given")
+    parser.addini(
+        "spanscore_cassettes",
+        "the folder beside a test's file with recorded answers",
+        default="cassettes",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

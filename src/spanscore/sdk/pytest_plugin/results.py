@@ -178,11 +178,8 @@ def _limits(name: str, estimate: Estimate | None) -> list[tuple[str, object]]:
     if estimate is None or estimate.interval is None:
         return []
     low, high = estimate.interval.low, estimate.interval.high
-    return [
-        (name, f"{estimate.value:.4g}"),
-        (f"{name}.low", f"{low:.4g}"),
-        (f"{name}.high", f"{high:.4g}"),
-    ]
+    facts = {"": estimate.value, ".low": low, ".high": high}
+    return [(f"{name}{of}", f"{x:.4g}") for of, x in facts.items()]
 
 
 _MAX_DETAIL_CHARS = 100_000
