@@ -6,6 +6,7 @@ import pytest
 
 from spanscore import config
 from spanscore.cli import doctor_server as endpoints
+from spanscore.cli.doctor_machine import Look, Probe
 from spanscore.telemetry import Meter, declared, formats
 
 STATE = {"endpoint": "127.0.0.1:1"}
@@ -31,7 +32,7 @@ def checked(monkeypatch):
             return formats.page(meter.collect(), {})
 
         monkeypatch.setattr(endpoints, "_page", page)
-        return asyncio.run(endpoints.check_rules(settings, state))
+        return asyncio.run(anext(endpoints.check_rules(Look(settings, state, Probe(), ask=False))))
 
     return check
 

@@ -11,18 +11,18 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import aiohttp
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from spanscore.config import Settings
@@ -45,14 +45,13 @@ from spanscore.judge import open_for_trial, redactor, trial
 from spanscore.judge.cache import load as load_recorded
 from spanscore.judge.config import Config
 from spanscore.model.options import size_text
-from spanscore.model.score import JudgeUsage
 from spanscore.otlp import codec
 from spanscore.otlp.signal import Signal
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.config import split_endpoint
 from spanscore.store import connections, repair
-
-Status: TypeAlias = Literal["ok", "warn", "FAIL"]
+from spanscore.store.config import Config as StoreConfig
+from spanscore.store.config import JournalConfig
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _MAX_CHARS = 400
@@ -65,24 +64,42 @@ class Finding:
     """
 
     about: str
-    status: Status
+    status: Literal["ok", "warn", "FAIL"]
     message: str
     fix: str | None = None
 
 
-def ok(about: str, message: str) -> Finding:
-    """It is well."""
-    return Finding(about, "ok", message)
+class Problem(Exception):  # noqa: N818 - a warning is none
+    """What is not well: the status, the message and the fix of its Finding."""
 
 
-def warn(about: str, message: str, fix: str) -> Finding:
+def warn(message: str, fix: str) -> Problem:
     """It may become a fault, or could not be looked at."""
-    return Finding(about, "warn", message, fix)
+    return Problem("warn", message, fix)
 
 
-def fail(about: str, message: str, fix: str) -> Finding:
+def fail(message: str, fix: str) -> Problem:
     """It is a fault."""
-    return Finding(about, "FAIL", message, fix)
+    return Problem("FAIL", message, fix)
+
+
+async def found(about: str, looking: Awaitable[str]) -> Finding:
+    """What came of looking at something: a text where it is well, else the Problem."""
+    try:
+        return Finding(about, "ok", await looking)
+    except Problem as problem:
+        return Finding(about, *problem.args)
+
+
+@contextmanager
+def failing(
+    fix: str, before: str = "", kinds: tuple[type[Exception], ...] = (SpanscoreError,)
+) -> Iterator[None]:
+    """Raise a Problem where what is done within fails so; `before` stands before the cause."""
+    try:
+        yield
+    except kinds as error:
+        raise fail(f"{before}{cause_of(error)}", fix) from error
 
 
 def cause_of(error: BaseException) -> str:
@@ -100,120 +117,103 @@ _MIB = 2**20
 _SHOWN = 5
 
 
-def check_disk(settings: Settings) -> Iterator[Finding]:
+async def check_disk(look: "Look") -> AsyncIterator[Finding]:
     """The journal, the store, and files that scores go to."""
-    yield _sqlite("journal", "journal.path", settings.journal.path, settings.journal.max_bytes)
-    try:
-        url = make_url(settings.store.url)
-    except ArgumentError as error:
-        yield fail(
-            "store", cause_of(error), "write store.url as sqlite:///FILE or postgresql+psycopg://…"
-        )
-    else:
-        yield _store(settings, url)
-    for name, exporter in settings.export.exporters.items():
+    yield await found("journal", asyncio.to_thread(_journal, look.settings.journal))
+    yield await found("store", asyncio.to_thread(_store, look.settings.store))
+    for name, exporter in look.settings.export.exporters.items():
         if isinstance(exporter, JsonFileConfig):
-            yield _file(name, exporter.path)
+            yield await found(name, asyncio.to_thread(_file, name, exporter.path))
 
 
-def _store(settings: Settings, url: URL) -> Finding:
-    if url.get_backend_name() == "sqlite":
-        wanted = settings.store.retention.max_bytes or 0
-        found = _sqlite("store", "store.url", Path(url.database or ""), wanted)
-    else:
-        found = ok("store", f"{url.render_as_string(hide_password=True)} answers")
-    if found.status == "FAIL":
-        return found
-    try:
-        connections.version(settings.store)
-        damaged = repair.damaged_records(settings.store)
-    except (SpanscoreError, OSError) as error:
-        return fail("store", cause_of(error), "start the database, or mend store.url")
+def _journal(config: JournalConfig) -> str:
+    _require_sqlite("journal.path", config.path)
+    return _room("journal.path", config.path, "journal.max_bytes", config.max_bytes)
+
+
+def _store(config: StoreConfig) -> str:
+    fix = "write store.url as sqlite:///FILE or postgresql+psycopg://…"
+    with failing(fix, kinds=(ArgumentError,)):
+        url = make_url(config.url)
+    path = Path(url.database or "") if url.get_backend_name() == "sqlite" else None
+    if path is not None:
+        _require_sqlite("store.url", path)
+    with failing("start the database, or mend store.url", kinds=(SpanscoreError, OSError)):
+        connections.version(config)
+        damaged = repair.damaged_records(config)
     if damaged:
         shown = "; ".join(damaged[:_SHOWN]) + ("; …" if len(damaged) > _SHOWN else "")
-        return warn(
-            "store",
-            f"{len(damaged)} records are damaged and left out of all lists: {shown}",
-            "see that the disk is sound; evaluate these again, or let retention delete them",
-        )
-    return found
+        problem = f"{len(damaged)} records are damaged and left out of all lists: {shown}"
+        fix = "see that the disk is sound; evaluate these again, or let retention delete them"
+        raise warn(problem, fix)
+    if path is None:
+        return f"{url.render_as_string(hide_password=True)} answers"
+    bound = "store.retention.max_bytes"
+    return _room("store.url", path, bound, config.retention.max_bytes or 0)
 
 
-def _sqlite(about: str, key: str, path: Path, max_bytes: int) -> Finding:
+def _require_sqlite(key: str, path: Path) -> None:
+    """Raise Problem where a file of SQLite is damaged, or cannot be written."""
     folder = path.absolute().parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
         mode = _written(folder)
     except (OSError, sqlite3.Error) as error:
-        return fail(
-            about, f"{folder} cannot be written: {cause_of(error)}", _fix(folder, key, error)
-        )
+        fix = _fix(folder, key, error)
+        raise fail(f"{folder} cannot be written: {cause_of(error)}", fix) from error
     if path.exists() and not os.access(path, os.W_OK):
-        return fail(about, f"{path} cannot be written", f"make it writable, or set another {key}")
-    try:
+        raise fail(f"{path} cannot be written", f"make it writable, or set another {key}")
+    with failing(f"see {key}"):
         fault = repair.fault_of(path)
-    except SpanscoreError as error:
-        return fail(about, cause_of(error), f"see {key}")
     if fault is not None:
-        return fail(
-            about,
-            f"{path} is damaged: {fault}",
-            "stop the server and run `spanscore repair` with this --config",
-        )
+        fix = "stop the server and run `spanscore repair` with this --config"
+        raise fail(f"{path} is damaged: {fault}", fix)
     if mode != "wal":
         no_wal = f"{folder}: SQLite's WAL does not work there (journal mode {mode})"
-        return fail(
-            about,
-            no_wal,
-            f"set {key} to a local disk: network file systems cannot share what WAL needs",
-        )
-    return _room(about, key, folder, path, max_bytes)
+        fix = f"set {key} to a local disk: network file systems cannot share what WAL needs"
+        raise fail(no_wal, fix)
 
 
 def _written(folder: Path) -> str:
     """Write a database there, as the journal is written, and remove it; returns the journal mode
     that it got.
     """
-    with tempfile.TemporaryDirectory(prefix=".spanscore-doctor-", dir=folder) as name:
-        db = sqlite3.connect(Path(name) / "probe.db")
-        try:
-            mode = str(db.execute("PRAGMA journal_mode = WAL").fetchone()[0])
-            db.execute("PRAGMA synchronous = FULL")
-            with db:
-                db.execute("CREATE TABLE probe (body BLOB)")
-                db.execute("INSERT INTO probe VALUES (zeroblob(65536))")
-        finally:
-            db.close()
+    with (
+        tempfile.TemporaryDirectory(prefix=".spanscore-doctor-", dir=folder) as name,
+        closing(sqlite3.connect(Path(name) / "probe.db")) as db,
+    ):
+        mode = str(db.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        db.execute("PRAGMA synchronous = FULL")
+        with db:
+            db.execute("CREATE TABLE probe (body BLOB)")
+            db.execute("INSERT INTO probe VALUES (zeroblob(65536))")
     return mode
 
 
-def _room(about: str, key: str, folder: Path, path: Path, max_bytes: int) -> Finding:
+def _room(key: str, path: Path, bound: str, max_bytes: int) -> str:
+    folder = path.absolute().parent
     free = shutil.disk_usage(folder).free
-    left = max(0, max_bytes - (path.stat().st_size if path.exists() else 0))
     where = f"{path}: can be written, {_free(folder)}"
     if free < _LITTLE_BYTES:
-        return fail(about, where, _fix(folder, key))
-    if free < left:
-        bound = "journal.max_bytes" if about == "journal" else "store.retention.max_bytes"
-        fix = (
-            f"make room, or set {bound} lower: it allows {size_text(max_bytes)}, and a full disk"
-            " refuses requests"
-        )
-        return warn(about, where, fix)
-    return ok(about, where)
+        raise fail(where, _fix(folder, key))
+    if free < max_bytes - (path.stat().st_size if path.exists() else 0):
+        lower = f"make room, or set {bound} lower: it allows {size_text(max_bytes)}"
+        raise warn(where, f"{lower}, and a full disk refuses requests")
+    return where
 
 
-def _file(name: str, path: Path) -> Finding:
+def _file(name: str, path: Path) -> str:
     key = f"export.exporters.{name}.path"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") if path.exists() else tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        return fail(name, f"{path}: {cause_of(error)}", _fix(path.parent, key, error))
+        fix = _fix(path.parent, key, error)
+        raise fail(f"{path}: {cause_of(error)}", fix) from error
     if shutil.disk_usage(path.parent).free < _LITTLE_BYTES:
-        return fail(name, f"{path}: can be written, {_free(path.parent)}", _fix(path.parent, key))
-    return ok(name, f"{path}: can be written")
+        raise fail(f"{path}: can be written, {_free(path.parent)}", _fix(path.parent, key))
+    return f"{path}: can be written"
 
 
 def _free(folder: Path) -> str:
@@ -222,20 +222,29 @@ def _free(folder: Path) -> str:
 
 def _fix(folder: Path, key: str, error: Exception | None = None) -> str:
     """What to do where nothing can be written to a folder; a full disk fails in many words."""
-    is_forbidden = isinstance(error, OSError) and error.errno in (
-        errno.EROFS,
-        errno.EACCES,
-        errno.EPERM,
-    )
+    is_forbidden = isinstance(error, OSError) and error.errno in _FORBIDDEN
     with suppress(OSError):
         if not is_forbidden and shutil.disk_usage(folder).free < _LITTLE_BYTES:
             return f"make room on that disk ({_free(folder)}), or set another {key}"
     return f"make it writable, or set another {key}"
 
 
+_FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
 SERVICE = "spanscore-doctor"
 _MS = 10**6
-_TIMEOUT_S = 5.0
+TIMEOUT_S = 5.0
+
+
+def _messages(role: str, content: str) -> str:
+    return json.dumps([{"role": role, "parts": [{"type": "text", "content": content}]}])
+
+
+_CONTENT = {
+    "gen_ai.input.messages": _messages("user", "Does the round trip work?"),
+    "gen_ai.output.messages": _messages("assistant", "Yes, the round trip works."),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,15 +261,8 @@ class Probe:
         Without `content` no judge has anything to judge in it. What is marked as `emitted` by
         spanscore is evaluated by none.
         """
-        attributes: dict[str, Any] = {
-            "gen_ai.operation.name": "invoke_agent",
-            "gen_ai.agent.name": SERVICE,
-        }
-        if content:
-            attributes["gen_ai.input.messages"] = _messages("user", "Does the round trip work?")
-            attributes["gen_ai.output.messages"] = _messages(
-                "assistant", "Yes, the round trip works."
-            )
+        operation = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": SERVICE}
+        attributes: dict[str, Any] = {**operation, **(_CONTENT if content else {})}
         if emitted:
             attributes["spanscore.emitted"] = True
         request = ExportTraceServiceRequest()
@@ -280,55 +282,56 @@ class Probe:
         return request.SerializeToString()
 
 
-def _messages(role: str, content: str) -> str:
-    return json.dumps([{"role": role, "parts": [{"type": "text", "content": content}]}])
+class Look(NamedTuple):
+    """What is looked at: what the health check of the running server says, None where none
+    answers; the `probe` for backends; and whether models may be asked.
+    """
+
+    settings: Settings
+    state: Mapping[str, Any] | None
+    probe: Probe
+    ask: bool
 
 
 _NO_TRACE = "0" * 31 + "1"
 
 
-async def check_backends(settings: Settings, probe: Probe) -> AsyncIterator[Finding]:
-    """Each exporter in turn; OTLP backends are sent the `probe`, marked so that nobody evaluates
+async def check_backends(look: Look) -> AsyncIterator[Finding]:
+    """Each exporter in turn; OTLP backends are sent the probe, marked so that nobody evaluates
     it.
     """
-    if not settings.export.exporters:
+    if not look.settings.export.exporters:
         fix = "name a backend under export.exporters, unless the store is where you want them"
-        yield warn("export", "no exporter is configured: scores stay in the store", fix)
-    for name, config in settings.export.exporters.items():
+        yield Finding("export", "warn", "no exporter is configured: scores stay in the store", fix)
+    for name, config in look.settings.export.exporters.items():
         if isinstance(config, GrpcConfig | HttpConfig):
-            yield await _otlp(name, config, settings, probe)
+            yield await found(name, _otlp(name, config, look))
         elif isinstance(config, SinkSettings):
-            yield await _tool(name, config)
+            yield await found(name, _tool(name, config))
 
 
-async def _otlp(
-    name: str, config: GrpcConfig | HttpConfig, settings: Settings, probe: Probe
-) -> Finding:
-    try:
-        exporter = open_exporter(
-            config,
-            open_authenticators(settings.authenticators, has_tenants=settings.tenancy.enabled),
-        )
-    except SpanscoreError as error:
-        return fail(name, cause_of(error), f"mend export.exporters.{name}")
+async def _otlp(name: str, config: GrpcConfig | HttpConfig, look: Look) -> str:
+    settings = look.settings
+    with failing(f"mend export.exporters.{name}"):
+        known = open_authenticators(settings.authenticators, has_tenants=settings.tenancy.enabled)
+        exporter = open_exporter(config, known)
+    # In inline mode the server sends the probe on itself; under the same ids it would be there
+    # twice.
+    probe = look.probe if settings.mode == "branch" else Probe()
     try:
         notes = await _sent(exporter, settings, probe)
     except (RetryableError, PermanentError) as error:
         takes = "refuses" if isinstance(error, PermanentError) else "does not take"
         problem = f"{config.endpoint} {takes} a span: {cause_of(error)}"
-        return fail(name, problem, await _way_out(name, config))
+        raise fail(problem, await _way_out(name, config)) from error
     finally:
         await exporter.close()
     if notes:
-        off = (
-            "set export.emit for what it does not take to false, to spare the tries; spans get"
-            " through all the same"
-        )
-        return warn(name, f"{config.endpoint} took a span, but {'; '.join(notes)}", off)
-    return ok(
-        name,
-        f"{config.endpoint} took a span (trace {probe.trace_id.hex()}, service spanscore-doctor)",
-    )
+        off = "set export.emit for what it does not take to false, to spare the tries"
+        off += "; spans get through all the same"
+        raise warn(f"{config.endpoint} took a span, but {'; '.join(notes)}", off)
+    trace_id = probe.trace_id.hex()
+    return f"{config.endpoint} took a span (trace {trace_id}, service spanscore-doctor)"
 
 
 async def _way_out(name: str, config: GrpcConfig | HttpConfig) -> str:
@@ -348,25 +351,21 @@ async def _sent(exporter: Exporter, settings: Settings, probe: Probe) -> list[st
     """Send a span, and of the other forms of scores an empty request; returns what was not taken
     but the span.
     """
-    notes: list[str] = []
-    if remark := await exporter.send("traces", probe.request(content=True, emitted=True)):
-        notes.append(remark)
-    others: tuple[tuple[Signal, bool], ...] = (
-        ("logs", settings.export.emit.events),
-        ("metrics", settings.export.emit.metrics),
-    )
-    for signal, wanted in others:
-        if wanted:
-            try:
-                await exporter.send(signal, b"")
-            except UnsupportedSignalError as error:
-                notes.append(f"it takes no {signal} ({cause_of(error)})")
-            except (RetryableError, PermanentError) as error:
-                notes.append(f"{signal} fail ({cause_of(error)})")
+    remark = await exporter.send("traces", probe.request(content=True, emitted=True))
+    notes = [remark] if remark else []
+    emit = settings.export.emit
+    others: dict[Signal, bool] = {"logs": emit.events, "metrics": emit.metrics}
+    for signal in (x for x, is_wanted in others.items() if is_wanted):
+        try:
+            await exporter.send(signal, b"")
+        except UnsupportedSignalError as error:
+            notes.append(f"it takes no {signal} ({cause_of(error)})")
+        except (RetryableError, PermanentError) as error:
+            notes.append(f"{signal} fail ({cause_of(error)})")
     return notes
 
 
-async def _tool(name: str, config: SinkSettings) -> Finding:
+async def _tool(name: str, config: SinkSettings) -> str:
     """Ask a tool something harmless that needs the credentials."""
     path, headers = "/", {}
     match config:
@@ -380,25 +379,23 @@ async def _tool(name: str, config: SinkSettings) -> Finding:
             pair = base64.b64encode(f"{config.public_key}:{secret}".encode())
             headers = {"Authorization": f"Basic {pair.decode()}"}
     fix = f"start it, or mend export.exporters.{name}: its endpoint, headers or keys"
-    try:
+    with failing(fix):
         api = JsonApi(config, headers)
-    except SpanscoreError as error:
-        return fail(name, cause_of(error), fix)
+    refused = f"{config.endpoint} does not answer as it should: "
     try:
-        async with asyncio.timeout(config.timeout / 1e9):
-            await api.ask("GET", path, expected=(404,))
-    except (SpanscoreError, TimeoutError) as error:
-        return fail(name, f"{config.endpoint} does not answer as it should: {cause_of(error)}", fix)
+        with failing(fix, refused, (SpanscoreError, TimeoutError)):
+            async with asyncio.timeout(config.timeout / 1e9):
+                await api.ask("GET", path, expected=(404,))
     finally:
         await api.close()
-    return ok(name, f"{config.endpoint} answers, with the credentials given")
+    return f"{config.endpoint} answers, with the credentials given"
 
 
 async def listens(where: str) -> bool:
     """Whether anything takes connections at this `host:port`."""
     host, port = split_endpoint(where)
     try:
-        async with asyncio.timeout(_TIMEOUT_S):
+        async with asyncio.timeout(TIMEOUT_S):
             _, writer = await asyncio.open_connection(host, port)
     except (OSError, TimeoutError):
         return False
@@ -409,55 +406,45 @@ async def listens(where: str) -> bool:
 _CLOSE_S, _FAR_S = 3.0, 60.0
 
 
-async def check_clocks(settings: Settings, *, judge: bool) -> AsyncIterator[Finding]:
-    """One line for each; `judge` says whether the judge's provider may be asked too."""
-    places = dict(_places(settings, judge=judge))
+async def check_clocks(look: Look) -> AsyncIterator[Finding]:
+    """One line for each backend and the judge, as far as they speak HTTP."""
+    exporters, judge = look.settings.export.exporters, look.settings.judge
+    places = {
+        name: (x.endpoint, x.tls)
+        for name, x in exporters.items()
+        if isinstance(x, HttpConfig | SinkSettings)
+    }
+    if look.ask and judge.api_base and judge.models:
+        places["judge"] = (judge.api_base, Tls())
     if not places:
-        yield ok(
-            "clocks",
-            "nothing to compare with: neither a backend nor a judge is spoken to by HTTP at a known"
-            " address",
-        )
+        none = "neither a backend nor a judge is spoken to by HTTP at a known address"
+        yield Finding("clocks", "ok", f"nothing to compare with: {none}")
     for where, (url, tls) in places.items():
-        yield await _compared(where, url, tls)
+        yield await found("clocks", _compared(where, url, tls))
 
 
-def _places(settings: Settings, *, judge: bool) -> Iterator[tuple[str, tuple[str, Tls]]]:
-    for name, config in settings.export.exporters.items():
-        if isinstance(config, HttpConfig | SinkSettings):
-            yield name, (config.endpoint, config.tls)
-    if judge and settings.judge.api_base and settings.judge.models:
-        yield "judge", (settings.judge.api_base, Tls())
-
-
-async def _compared(where: str, url: str, tls: Tls) -> Finding:
+async def _compared(where: str, url: str, tls: Tls) -> str:
     host = urlsplit(url).netloc.rpartition("@")[2]
     try:
         context = http_context(tls).get()
         before_s = time.time()
         async with (
-            asyncio.timeout(_TIMEOUT_S),
+            asyncio.timeout(TIMEOUT_S),
             aiohttp.ClientSession() as session,
             session.get(url, ssl=context, allow_redirects=False) as answer,
         ):
             date = answer.headers.get("Date", "")
         offset_s = _offset_s(date, before_s, time.time())
-    except (aiohttp.ClientError, SpanscoreError, OSError, TimeoutError, ValueError):
-        return warn(
-            "clocks", f"{where} at {host} tells no time", "see that it is up, then ask again"
-        )
+    except (aiohttp.ClientError, SpanscoreError, OSError, TimeoutError, ValueError) as error:
+        untold = f"{where} at {host} tells no time"
+        raise warn(untold, "see that it is up, then ask again") from error
     if abs(offset_s) <= _CLOSE_S:
-        return ok("clocks", f"{where} at {host} has our time")
-    difference = (
-        f"{where} at {host} is {abs(offset_s):.0f} s"
-        f" {'ahead of' if offset_s > 0 else 'behind'} this"
-        " machine"
-    )
-    fix = "have both machines keep their clocks by NTP"
-    return (
-        fail("clocks", difference, fix)
-        if abs(offset_s) > _FAR_S
-        else warn("clocks", difference, fix)
+        return f"{where} at {host} has our time"
+    side = "ahead of" if offset_s > 0 else "behind"
+    problem = fail if abs(offset_s) > _FAR_S else warn
+    raise problem(
+        f"{where} at {host} is {abs(offset_s):.0f} s {side} this machine",
+        "have both machines keep their clocks by NTP",
     )
 
 
@@ -473,103 +460,62 @@ def _offset_s(date: str, before_s: float, after_s: float) -> float:
     return min(0.0, at_s + 1 - before_s)
 
 
-_RUNNING = "server's judge"
-
-
-async def check_models(settings: Settings, *, ask: bool) -> AsyncIterator[Finding]:
-    """Each model of the judge, then the embedding; without `ask` no provider is asked."""
+async def check_models(look: Look) -> AsyncIterator[Finding]:
+    """Each model of the judge, then the embedding."""
+    settings, recorded = look.settings, look.settings.judge.recorded_answers
     if not any(x.models for x in settings.judges):
-        yield ok(
-            "judge",
-            "none: judged metrics are skipped; set judge.model or SPANSCORE_JUDGE_MODEL for one",
-        )
-    recorded = settings.judge.recorded_answers
+        how = "set judge.model or SPANSCORE_JUDGE_MODEL for one"
+        yield Finding("judge", "ok", f"none: judged metrics are skipped; {how}")
     for model, judge in _models(settings).items() if recorded is None else ():
-        yield await _judge(judge, model) if ask else ok("judge", f"{model}: not asked (--no-judge)")
+        yield await found("judge", _judge(judge, model, ask=look.ask))
     if recorded is not None:
-        yield _recorded(recorded)
-    yield await _embedding(settings, ask=ask)
+        yield await found("judge", _recorded(recorded))
+    yield await found("embedding", _embedding(settings, ask=look.ask))
 
 
 def _models(settings: Settings) -> dict[str, Config]:
     """Each model that may be asked, by the judge or where a metric or the rubric names it, with the
     configuration of its judge.
     """
-    found: dict[str, Config] = {}
+    models: dict[str, Config] = {}
     for variant, judge in zip(settings.evaluation.variants(), settings.judges, strict=True):
         named = chain.from_iterable(variant.models(()).values()) if judge.models else ()
         for model in (*judge.models, *judge.cascade_models, *named):
-            found.setdefault(model, judge)
-    return found
+            models.setdefault(model, judge)
+    return models
 
 
-def _recorded(path: Path) -> Finding:
-    try:
+async def _recorded(path: Path) -> str:
+    with failing("correct judge.recorded_answers, or take it out", kinds=(ConfigError,)):
         recording = load_recorded(path)
-    except ConfigError as error:
-        return fail("judge", str(error), "correct judge.recorded_answers, or take it out")
-    return ok(
-        "judge", f"{len(recording.answers)} recorded answers of {recording.model}; nothing is sent"
-    )
+    return f"{len(recording.answers)} recorded answers of {recording.model}; nothing is sent"
 
 
-def check_models_of_server(state: Mapping[str, Any]) -> Iterator[Finding]:
-    """What the running server says of its models, which it may ask with another key than this
-    command has.
-    """
-    for model, found in state.get("judge", {}).items():
-        if found["status"] == "fails":
-            yield fail(
-                _RUNNING,
-                f"the server gets no answer: {found['reason']}",
-                f"{found['fix']}; where the server runs",
-            )
-        elif found["status"] == "answers":
-            yield ok(_RUNNING, f"{model} answers the server")
-
-
-async def _judge(config: Config, model: str) -> Finding:
+async def _judge(config: Config, model: str, *, ask: bool) -> str:
+    if not ask:
+        return f"{model}: not asked (--no-judge)"
     started_s = time.monotonic()
     try:
-        answer = await trial.ask(open_for_trial(config), model)
+        usage = (await trial.ask(open_for_trial(config), model)).usage
     except SpanscoreError as error:
-        return fail("judge", cause_of(error), trial.advice(error))
-    took = f"{model} answered in {time.monotonic() - started_s:.1f} s, {_cost(answer.usage)}"
-    if answer.usage.cost_usd is None:
-        return warn(
-            "judge",
-            took,
-            f"tell its price under judge.prices.{model}, so that judge.budget.max_usd can hold",
-        )
-    return ok("judge", took)
+        raise fail(cause_of(error), trial.advice(error)) from error
+    took = f"{model} answered in {time.monotonic() - started_s:.1f} s, {usage.input_tokens} +"
+    took = f"{took} {usage.output_tokens} tokens"
+    if usage.cost_usd is None:
+        fix = f"tell its price under judge.prices.{model}, so that judge.budget.max_usd can hold"
+        raise warn(f"{took}, price not known", fix)
+    return f"{took}, {usage.cost_usd:.6f} USD"
 
 
-def _cost(usage: JudgeUsage) -> str:
-    tokens = f"{usage.input_tokens} + {usage.output_tokens} tokens"
-    return (
-        f"{tokens}, price not known"
-        if usage.cost_usd is None
-        else f"{tokens}, {usage.cost_usd:.6f} USD"
-    )
-
-
-async def _embedding(settings: Settings, *, ask: bool) -> Finding:
+async def _embedding(settings: Settings, *, ask: bool) -> str:
     config = settings.embedding
     if config.chosen == "litellm" and not ask:
-        return ok("embedding", f"{config.model}: not asked (--no-judge)")
+        return f"{config.model}: not asked (--no-judge)"
     started_s = time.monotonic()
-    try:
+    with failing("see embedding.provider, embedding.model and embedding.api_key"):
         embedder = open_embedder(config, redact=redactor(settings.judge))
         if embedder is None:
-            return ok(
-                "embedding", "none is configured, so coherence is skipped: see embedding.model"
-            )
+            return "none is configured, so coherence is skipped: see embedding.model"
         vectors = await embedder.embed(["Does the embedding answer?"])
-    except SpanscoreError as error:
-        return fail(
-            "embedding",
-            cause_of(error),
-            "see embedding.provider, embedding.model and embedding.api_key",
-        )
     took_s = time.monotonic() - started_s
-    return ok("embedding", f"{embedder.name}: {vectors.shape[1]} dimensions in {took_s:.1f} s")
+    return f"{embedder.name}: {vectors.shape[1]} dimensions in {took_s:.1f} s"

@@ -1,5 +1,6 @@
 """Checks of a running server: its ports, what it refused, and whether a trace comes round."""
 
+import argparse
 import asyncio
 import contextlib
 import re
@@ -15,18 +16,33 @@ import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
+from spanscore import config
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest
 from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
 from spanscore.api.v1.trace_service_pb2 import GetTraceRequest
 from spanscore.api.v1.trace_service_pb2_grpc import TraceServiceStub
-from spanscore.cli.doctor_machine import SERVICE, Finding, Probe, cause_of, fail, listens, ok, warn
+from spanscore.cli import doctor_machine
+from spanscore.cli.doctor_machine import (
+    SERVICE,
+    TIMEOUT_S,
+    Finding,
+    Look,
+    Probe,
+    Problem,
+    cause_of,
+    fail,
+    found,
+    warn,
+)
+from spanscore.cli.terminal import console
 from spanscore.config import Settings
-from spanscore.errors import SpanscoreError
+from spanscore.errors import ConfigError, SpanscoreError
+from spanscore.evaluation.config import Config as Evaluation
 from spanscore.evaluation.rules import DEFAULT, Rule
 from spanscore.model.json import loads
 from spanscore.otlp.signal import WIRE
 from spanscore.receive.auth import open_authenticators
-from spanscore.receive.config import Auth, Grpc, Tls, split_endpoint
+from spanscore.receive.config import Auth, Grpc, Http, Tls, split_endpoint
 from spanscore.receive.server import ELSEWHERE
 from spanscore.telemetry import declared, formats
 
@@ -65,96 +81,83 @@ async def state_of(settings: Settings) -> Mapping[str, Any] | None:
     return None
 
 
-async def check_endpoints(
-    settings: Settings, state: Mapping[str, Any] | None
-) -> AsyncIterator[Finding]:
-    """Health, gRPC and HTTP; `state` is what `state_of` gave."""
-    yield await _health(settings, state)
-    yield await _grpc(settings.receive.grpc)
-    yield await _http(settings)
+async def check_endpoints(look: Look) -> AsyncIterator[Finding]:
+    """Health, gRPC and HTTP."""
+    yield await found("health", _health(look.settings, look.state))
+    yield await found("OTLP/gRPC", _grpc(look.settings.receive.grpc))
+    yield await found("OTLP/HTTP", _http(look.settings.receive.http))
 
 
-async def _health(settings: Settings, state: Mapping[str, Any] | None) -> Finding:
+async def _health(settings: Settings, state: Mapping[str, Any] | None) -> str:
     endpoint = settings.receive.health.endpoint
     if state is None:
-        if await listens(reachable(endpoint)):
-            fix = (
-                "set receive.health.endpoint to a free port: a collector's health check has"
-                " 13133 too"
-            )
-            return warn("health", f"something else than spanscore answers on {endpoint}", fix)
-        return warn("health", f"nothing listens on {endpoint}", _NOBODY)
+        if await doctor_machine.listens(reachable(endpoint)):
+            free = "set receive.health.endpoint to a free port"
+            fix = f"{free}: a collector's health check has 13133 too"
+            raise warn(f"something else than spanscore answers on {endpoint}", fix)
+        raise warn(f"nothing listens on {endpoint}", _NOBODY)
     if state.get("status") != "Server available":
-        fix = "see its log; docs/watching.md says what each reason means"
-        return fail(
-            "health",
-            f"spanscore on {state['endpoint']} takes no requests: {state.get('reason')}",
-            fix,
-        )
-    return ok("health", f"spanscore runs on {state['endpoint']}, since {state.get('upSince')}")
+        problem = f"spanscore on {state['endpoint']} takes no requests: {state.get('reason')}"
+        raise fail(problem, "see its log; docs/watching.md says what each reason means")
+    return f"spanscore runs on {state['endpoint']}, since {state.get('upSince')}"
 
 
-async def _grpc(config: Grpc) -> Finding:
-    about, where = "OTLP/gRPC", reachable(config.endpoint)
-    if not await listens(where):
-        return warn(about, f"nothing listens on {config.endpoint}", _NOBODY)
+async def _grpc(config: Grpc) -> str:
+    where = await _listening(config.endpoint)
     if config.tls is not None:
-        return await _handshake(about, where, config.tls)
-    elsewhere = "set receive.grpc.endpoint to a free port, or stop what listens there"
+        return await _handshake(where, config.tls)
     async with grpc.aio.insecure_channel(where) as channel:
+        request = HealthCheckRequest(service=WIRE["traces"].service)
         try:
-            answer = await HealthStub(channel).Check(
-                HealthCheckRequest(service=WIRE["traces"].service), timeout=_TIMEOUT_S
-            )
+            answer = await HealthStub(channel).Check(request, timeout=TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
-            problem = (
-                f"what listens on {config.endpoint} is not spanscore, or wants TLS"
-                f" ({error.code().name})"
-            )
-            return fail(about, problem, elsewhere)
+            raise _another("grpc", config.endpoint, f" ({error.code().name})") from error
     if answer.status != HealthCheckResponse.SERVING:
-        return fail(
-            about,
-            f"spanscore on {config.endpoint} takes no requests",
-            "see what its health check says",
-        )
-    return ok(about, f"spanscore takes requests on {config.endpoint}")
+        problem = f"spanscore on {config.endpoint} takes no requests"
+        raise fail(problem, "see what its health check says")
+    return f"spanscore takes requests on {config.endpoint}"
 
 
-async def _http(settings: Settings) -> Finding:
-    config, about = settings.receive.http, "OTLP/HTTP"
-    where = reachable(config.endpoint)
-    if not await listens(where):
-        return warn(about, f"nothing listens on {config.endpoint}", _NOBODY)
+async def _http(config: Http) -> str:
+    where = await _listening(config.endpoint)
     if config.tls is not None:
-        return await _handshake(about, where, config.tls)
+        return await _handshake(where, config.tls)
     with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
-        async with asyncio.timeout(_TIMEOUT_S), aiohttp.ClientSession() as session:
+        async with asyncio.timeout(TIMEOUT_S), aiohttp.ClientSession() as session:
             answer = await session.get(f"http://{where}/")
             if answer.status == 404 and "OTLP is taken at" in await answer.text(errors="replace"):
-                return ok(about, f"spanscore takes requests on {config.endpoint}")
-    elsewhere = "set receive.http.endpoint to a free port, or stop what listens there"
-    return fail(
-        about, f"what listens on {config.endpoint} is not spanscore, or wants TLS", elsewhere
-    )
+                return f"spanscore takes requests on {config.endpoint}"
+    raise _another("http", config.endpoint)
 
 
-async def _handshake(about: str, where: str, tls: Tls) -> Finding:
-    """Whether what listens there has the certificate that is configured."""
+async def _listening(endpoint: str) -> str:
+    """Where to connect to for an endpoint. Raises Problem where nothing listens there."""
+    where = reachable(endpoint)
+    if not await doctor_machine.listens(where):
+        raise warn(f"nothing listens on {endpoint}", _NOBODY)
+    return where
+
+
+def _another(protocol: str, endpoint: str, why: str = "") -> Problem:
+    problem = f"what listens on {endpoint} is not spanscore, or wants TLS{why}"
+    elsewhere = f"set receive.{protocol}.endpoint to a free port, or stop what listens there"
+    return fail(problem, elsewhere)
+
+
+async def _handshake(where: str, tls: Tls) -> str:
+    """Say whether what listens there has the certificate that is configured."""
     if tls.client_ca_file is not None:
-        return ok(
-            about, f"{where} listens; clients must show a certificate, which doctor has not got"
-        )
+        return f"{where} listens; clients must show a certificate, which doctor has not got"
     host, port = split_endpoint(where)
     fix = "see tls.cert_file: is it newer than what the server has read, or is it another server?"
     try:
-        async with asyncio.timeout(_TIMEOUT_S):
+        async with asyncio.timeout(TIMEOUT_S):
             context = await asyncio.to_thread(client_context, tls)
             _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)
             writer.close()
     except (OSError, TimeoutError) as error:
-        return fail(about, f"{where} does not speak TLS with {tls.cert_file}: {error}", fix)
-    return ok(about, f"{where} speaks TLS with {tls.cert_file}")
+        raise fail(f"{where} does not speak TLS with {tls.cert_file}: {error}", fix) from error
+    return f"{where} speaks TLS with {tls.cert_file}"
 
 
 async def _state(url: str) -> Mapping[str, Any] | None:
@@ -168,7 +171,7 @@ async def _state(url: str) -> Mapping[str, Any] | None:
 async def _page(url: str) -> str | None:
     """What is at a URL; None where nothing answers there."""
     try:
-        async with asyncio.timeout(_TIMEOUT_S), aiohttp.ClientSession() as session:
+        async with asyncio.timeout(TIMEOUT_S), aiohttp.ClientSession() as session:
             answer = await session.get(url)
             return await answer.text(errors="replace")
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
@@ -195,34 +198,47 @@ _FIXES: Final = {
 """What to do, by the reasons for which a request is refused and does not come back."""
 
 
-async def check_senders(state: Mapping[str, Any]) -> Finding:
+async def check_state(look: Look) -> AsyncIterator[Finding]:
+    """What the running server says of itself."""
+    if look.state is not None:
+        yield await found("senders", _senders(look.state))
+        yield await found("content", _content(look.state.get("without_content", [])))
+        for model, judge in look.state.get("judge", {}).items():
+            if judge["status"] in {"fails", "answers"}:
+                yield await found("server's judge", _judge_of_server(model, judge))
+
+
+async def _senders(state: Mapping[str, Any]) -> str:
     """Of the server whose health check gave `state`, since it was started."""
     counted = await _counters(state, declared.RECEIVER_REFUSED_REQUESTS)
     if counted is None:
-        fix = "ask again, or see the server's log"
-        return warn("senders", "its page of metrics does not answer", fix)
+        raise warn("its page of metrics does not answer", "ask again, or see the server's log")
     refused = Counter[str]()
     for labels, count in counted:
         refused[labels.get("reason", "")] += count
     lost = {reason: count for reason, count in refused.most_common() if reason in _FIXES}
     if not lost:
-        return ok("senders", "no request was refused for good since the start")
+        return "no request was refused for good since the start"
     counts = ", ".join(f"{count} {reason}" for reason, count in lost.items())
     problem = f"requests were refused for good, which collectors drop: {counts}"
-    return warn("senders", problem, _FIXES[next(iter(lost))])
+    raise warn(problem, _FIXES[next(iter(lost))])
 
 
-def check_content(state: Mapping[str, Any]) -> Finding:
-    """Whether the traces that came since the start of the server with this `state` hold content."""
-    silent = state.get("without_content", [])
+async def _content(silent: Sequence[str]) -> str:
+    """Of the traces that came since the start."""
     if not silent:
-        return ok(
-            "content",
-            "every instrumentation that sent agent traces since the start records content",
-        )
+        return "every instrumentation that sent agent traces since the start records content"
     what, _, how = silent[0].partition(". To record them, ")
     more = f", and {len(silent) - 1} more likewise" if len(silent) > 1 else ""
-    return warn("content", f"{what}{more}", f"{how}, where the agent runs")
+    raise warn(f"{what}{more}", f"{how}, where the agent runs")
+
+
+async def _judge_of_server(model: str, judge: Mapping[str, str]) -> str:
+    """The server may ask a model with another key than this command has."""
+    if judge["status"] == "answers":
+        return f"{model} answers the server"
+    fix = f"{judge['fix']}; where the server runs"
+    raise fail(f"the server gets no answer: {judge['reason']}", fix)
 
 
 async def _counters(
@@ -239,37 +255,31 @@ async def _counters(
     return [(dict(_LABEL.findall(labels)), int(float(count))) for labels, count in found]
 
 
-_ABOUT_RULES = "rules"
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _MANY = 1000
 """Traces after which a rule that has taken none may be one that is written wrong."""
 
 
-async def check_rules(settings: Settings, state: Mapping[str, Any] | None) -> Finding:
-    """`state` is what the health check of the running server gave; None where none answers."""
-    evaluation = settings.evaluation
+async def check_rules(look: Look) -> AsyncIterator[Finding]:
+    """Of a running server with how many traces each rule took."""
+    yield await found("rules", _rules(look.settings.evaluation, look.state))
+
+
+async def _rules(evaluation: Evaluation, state: Mapping[str, Any] | None) -> str:
     if not evaluation.rules:
-        return ok(
-            _ABOUT_RULES,
-            f"none: all traces are treated alike, with the share {evaluation.sampling:g}",
-        )
+        return f"none: all traces are treated alike, with the share {evaluation.sampling:g}"
     taken = None if state is None else await _taken(state)
-    shown = [
-        *(
-            f"{x.name} ({_share(x, evaluation.sampling)}{_of(taken, x.name)})"
-            for x in evaluation.rules
-        ),
-        f"no rule (share {evaluation.sampling:g}{_of(taken, DEFAULT)})",
-    ]
-    idle = [] if taken is None else [x.name for x in evaluation.rules if not taken[x.name]]
+    shares = {x.name: _share(x, evaluation.sampling) for x in evaluation.rules}
+    shown = [f"{name} ({share}{_of(taken, name)})" for name, share in shares.items()]
+    shown.append(f"no rule (share {evaluation.sampling:g}{_of(taken, DEFAULT)})")
+    order = f"in their order: {', '.join(shown)}"
+    idle = [] if taken is None else [name for name in shares if not taken[name]]
     if taken is not None and idle and taken.total() >= _MANY:
-        return warn(
-            _ABOUT_RULES,
-            f"of {taken.total():,} traces none was taken by {', '.join(idle)}; in their order:"
-            f" {', '.join(shown)}",
-            "see with `spanscore inspect -c FILE PATH` which rule takes which trace",
+        problem = f"of {taken.total():,} traces none was taken by {', '.join(idle)}; {order}"
+        raise warn(
+            problem, "see with `spanscore inspect -c FILE PATH` which rule takes which trace"
         )
-    return ok(_ABOUT_RULES, f"in their order: {', '.join(shown)}")
+    return order
 
 
 async def _taken(state: Mapping[str, Any]) -> Counter[str] | None:
@@ -277,11 +287,10 @@ async def _taken(state: Mapping[str, Any]) -> Counter[str] | None:
     counted = await _counters(state, declared.RULES_DECISIONS)
     if counted is None:
         return None
-    found = Counter[str]()
+    taken = Counter[str]()
     for labels, count in counted:
-        if labels.get("scope") == "trace":
-            found[labels.get("rule", "")] += count
-    return found
+        taken[labels.get("rule", "")] += count if labels.get("scope") == "trace" else 0
+    return taken
 
 
 def _share(rule: Rule, usual: float) -> str:
@@ -296,8 +305,6 @@ def _of(taken: Counter[str] | None, name: str) -> str:
 
 T = TypeVar("T")
 
-_ABOUT = "round trip"
-_TIMEOUT_S = 5.0
 _PATIENCE_S = 20.0
 """What rebuilding and scoring one trace, and sending its scores, may take beside the wait for its
 end.
@@ -307,8 +314,6 @@ _POLL_S = 0.2
 _TENANT = SERVICE
 """Whose the probe is where neither a token nor the configuration names a tenant."""
 
-_SEE_LOG = "see the server's log, and `spanscore quarantine`"
-
 
 class _Caller(NamedTuple):
     """By what the server knows a caller, and which tenant that is."""
@@ -317,38 +322,41 @@ class _Caller(NamedTuple):
     tenant: str
 
 
-async def check_round_trip(
-    settings: Settings, state: Mapping[str, Any] | None, probe: Probe, *, scored: bool
-) -> Finding:
-    """Send the probe; `scored` says whether it is to have content, so that scores come of it."""
-    if state is None:
-        fix = (
-            "start `spanscore serve` with this configuration, then ask again: doctor starts nothing"
-            " itself"
-        )
-        return warn(_ABOUT, "not tried: no spanscore runs with this configuration", fix)
-    if (tls := settings.receive.http.tls) is not None and tls.client_ca_file is not None:
-        return warn(
-            _ABOUT,
-            "not tried: doctor has no client certificate to show",
-            "send a span with one, as agents do",
-        )
-    started_s = time.monotonic()
-    try:
-        sender = await _caller(settings, settings.receive.http.auth)
-        await _send(settings, probe.request(content=scored, emitted=False), sender.headers)
-        asker = await _caller(settings, settings.api.auth)
-    except (aiohttp.ClientError, SpanscoreError, OSError, TimeoutError, ValueError) as error:
-        fix = "see the line about OTLP/HTTP, and receive.http.auth"
-        return fail(_ABOUT, f"the span was not taken: {cause_of(error)}", fix)
-    # The control service is asked for this very trace; with TLS it would want to be called by its
-    # certificate's name.
-    if not settings.api.enabled or settings.api.tls is not None or asker.tenant != sender.tenant:
-        return await _counted(settings, state, started_s)
-    return await _followed(settings, probe, started_s, asker, scored=scored)
+async def check_round_trip(look: Look) -> AsyncIterator[Finding]:
+    """Send the probe, with content where scores of it cost nothing."""
+    yield await found("round trip", _round_trip(look))
 
 
-async def _counted(settings: Settings, before: Mapping[str, Any], started_s: float) -> Finding:
+async def _round_trip(look: Look) -> str:
+    settings, tls = look.settings, look.settings.receive.http.tls
+    if look.state is None:
+        fix = "start `spanscore serve` with this configuration, then ask again"
+        fix += ": doctor starts nothing itself"
+        raise warn("not tried: no spanscore runs with this configuration", fix)
+    if tls is not None and tls.client_ca_file is not None:
+        problem = "not tried: doctor has no client certificate to show"
+        raise warn(problem, "send a span with one, as agents do")
+    started_s, scored = time.monotonic(), not any(x.models for x in settings.judges)
+    waits_s = settings.assemble.complete_after / 1e9
+    what = f"waiting for a span to come round, for {waits_s:.0f} s or more"
+    with console(to_stderr=True).status(what):
+        try:
+            sender = await _caller(settings, settings.receive.http.auth)
+            body = look.probe.request(content=scored, emitted=False)
+            await _send(settings, body, sender.headers)
+            asker = await _caller(settings, settings.api.auth)
+        except (aiohttp.ClientError, SpanscoreError, OSError, TimeoutError, ValueError) as error:
+            fix = "see the line about OTLP/HTTP, and receive.http.auth"
+            raise fail(f"the span was not taken: {cause_of(error)}", fix) from error
+        # The control service is asked for this very trace; with TLS it would want to be called by
+        # its certificate's name.
+        api = settings.api
+        if not api.enabled or api.tls is not None or asker.tenant != sender.tenant:
+            return await _counted(settings, look.state, started_s)
+        return await _followed(look, started_s, asker, scored=scored)
+
+
+async def _counted(settings: Settings, before: Mapping[str, Any], started_s: float) -> str:
     """By the server's counters, which show that a trace was rebuilt, and not which."""
     known = before["counters"].get("agent_traces", 0)
 
@@ -357,84 +365,65 @@ async def _counted(settings: Settings, before: Mapping[str, Any], started_s: flo
         return True if now is not None and now["counters"].get("agent_traces", 0) > known else None
 
     if await _until(grown, _deadline_s(settings, started_s)) is None:
-        return fail(_ABOUT, _lost(started_s), _SEE_LOG)
-    took_s = time.monotonic() - started_s
-    return ok(
-        _ABOUT,
-        f"the span was taken and, after {took_s:.1f} s, an agent trace was rebuilt, as the"
-        " counters say",
-    )
+        raise _lost(started_s)
+    took = f"the span was taken and, after {time.monotonic() - started_s:.1f} s,"
+    return f"{took} an agent trace was rebuilt, as the counters say"
 
 
-async def _followed(
-    settings: Settings, probe: Probe, started_s: float, asker: _Caller, *, scored: bool
-) -> Finding:
+async def _followed(look: Look, started_s: float, asker: _Caller, *, scored: bool) -> str:
     """By the control service, which is asked for this very trace."""
-    trace_id, deadline_s = probe.trace_id.hex(), _deadline_s(settings, started_s)
+    settings, trace_id = look.settings, look.probe.trace_id.hex()
+    deadline_s = _deadline_s(settings, started_s)
     async with grpc.aio.insecure_channel(reachable(settings.api.endpoint)) as channel:
         traces, kept = TraceServiceStub(channel), ScoreServiceStub(channel)
-        ask = partial(
-            _found, metadata=[(name.lower(), value) for name, value in asker.headers.items()]
-        )
+        metadata = [(name.lower(), value) for name, value in asker.headers.items()]
+        ask = partial(_answer, metadata=metadata)
+        request = GetTraceRequest(trace_id=trace_id)
         try:
-            trace = await _until(
-                lambda: ask(traces.GetTrace, GetTraceRequest(trace_id=trace_id)), deadline_s
-            )
+            trace = await _until(lambda: ask(traces.GetTrace, request), deadline_s)
             took_s = time.monotonic() - started_s
             if trace is None:
-                return fail(_ABOUT, _lost(started_s), _SEE_LOG)
+                raise _lost(started_s)
             answer = await ask(kept.ListScores, ListScoresRequest(trace_id=trace_id))
         except grpc.aio.AioRpcError as error:
-            untold = (
-                f"the span was taken, but the control service on {settings.api.endpoint} does not"
-                " tell of it"
-            )
-            return warn(_ABOUT, f"{untold}: {error.code().name}", "see api.endpoint and api.auth")
+            untold = f"the control service on {settings.api.endpoint} does not tell of it"
+            problem = f"the span was taken, but {untold}: {error.code().name}"
+            raise warn(problem, "see api.endpoint and api.auth") from error
     took = f"trace {trace_id} was taken and, after {took_s:.1f} s, rebuilt"
     scores = sum(x.HasField("value") for x in answer.scores) if answer is not None else 0
-    if not scored or not scores:
-        why = (
-            "no metric had anything to score"
-            if scored
-            else "without content, so that no model was asked"
-        )
-        return ok(_ABOUT, f"{took}; not scored: {why}")
+    if not scored:
+        return f"{took}; not scored: without content, so that no model was asked"
+    if not scores:
+        return f"{took}; not scored: no metric had anything to score"
     return await _sent_on(settings, f"{took} and scored", scores, deadline_s)
 
 
-async def _sent_on(settings: Settings, took: str, scores: int, deadline_s: float) -> Finding:
+async def _sent_on(settings: Settings, took: str, scores: int, deadline_s: float) -> str:
     """Whether the scores leave; a tool may wait for the span, which it gets from elsewhere or not
     at all.
     """
-    if (
-        await _until(lambda: _all_left(settings, settings.export.otlp_exporters), deadline_s)
-        is None
-    ):
+    export = settings.export
+    if await _until(lambda: _all_left(settings, export.otlp_exporters), deadline_s) is None:
         behind = f"{took} ({scores} scores), but the scores do not leave"
-        return fail(_ABOUT, behind, "see the lines about the exporters, and the server's log")
-    waiting = [name for name in settings.export.sinks if not await _all_left(settings, [name])]
-    to = ", ".join(x for x in settings.export.exporters if x not in waiting) or "the store only"
+        raise fail(behind, "see the lines about the exporters, and the server's log")
+    waiting = [name for name in export.sinks if not await _all_left(settings, [name])]
+    to = ", ".join(x for x in export.exporters if x not in waiting) or "the store only"
     went = f"{took}; {scores} scores went to {to}"
     if waiting:
-        fix = (
-            "send that tool the agents' spans too, if it does not get them; after max_wait its"
-            " scores are dropped"
-        )
-        return warn(
-            _ABOUT, f"{went}; {', '.join(waiting)} has not got the span and waits for it", fix
-        )
-    return ok(_ABOUT, went)
+        fix = "send that tool the agents' spans too, if it does not get them"
+        fix += "; after max_wait its scores are dropped"
+        raise warn(f"{went}; {', '.join(waiting)} has not got the span and waits for it", fix)
+    return went
 
 
 def _deadline_s(settings: Settings, started_s: float) -> float:
     return started_s + settings.assemble.complete_after / 1e9 + _PATIENCE_S
 
 
-def _lost(started_s: float) -> str:
-    return (
-        f"the span was taken, but after {time.monotonic() - started_s:.0f} s there is no trace"
-        " of it"
-    )
+def _lost(started_s: float) -> Problem:
+    waited_s = time.monotonic() - started_s
+    problem = f"the span was taken, but after {waited_s:.0f} s there is no trace of it"
+    return fail(problem, "see the server's log, and `spanscore quarantine`")
 
 
 async def _send(settings: Settings, body: bytes, known: Mapping[str, str]) -> None:
@@ -443,7 +432,7 @@ async def _send(settings: Settings, body: bytes, known: Mapping[str, str]) -> No
     headers = {"Content-Type": "application/x-protobuf", **known}
     context = await asyncio.to_thread(client_context, config.tls)
     url = f"{scheme}://{reachable(config.endpoint)}{WIRE['traces'].path}"
-    async with asyncio.timeout(_TIMEOUT_S), aiohttp.ClientSession() as session:
+    async with asyncio.timeout(TIMEOUT_S), aiohttp.ClientSession() as session:
         answer = await session.post(url, data=body, headers=headers, ssl=context)
         if answer.status != 200:
             raise ValueError(f"HTTP {answer.status}")
@@ -468,11 +457,11 @@ async def _caller(settings: Settings, auth: Auth | None) -> _Caller:
     return _Caller(headers, tenant or "")
 
 
-async def _found(
+async def _answer(
     ask: Callable[..., Awaitable[T]], request: Any, metadata: Sequence[tuple[str, str]]
 ) -> T | None:
     try:
-        return await ask(request, timeout=_TIMEOUT_S, metadata=metadata)
+        return await ask(request, timeout=TIMEOUT_S, metadata=metadata)
     except grpc.aio.AioRpcError as error:
         if error.code() is grpc.StatusCode.NOT_FOUND:
             return None
@@ -490,3 +479,31 @@ async def _until(ask: Callable[[], Awaitable[T | None]], deadline_s: float) -> T
     while (found := await ask()) is None and time.monotonic() < deadline_s:  # noqa: ASYNC110 # a server sets no event
         await asyncio.sleep(_POLL_S)
     return found
+
+
+_CHECKS = (
+    doctor_machine.check_disk,
+    check_endpoints,
+    check_state,
+    check_rules,
+    doctor_machine.check_backends,
+    doctor_machine.check_models,
+    doctor_machine.check_clocks,
+    check_round_trip,
+)
+
+
+async def examined(args: argparse.Namespace) -> AsyncIterator[Finding]:
+    """What is found, check by check."""
+    try:
+        settings = config.load(args.config)
+    except ConfigError as error:
+        for line in str(error).splitlines():
+            fix = "mend it; docs/configuration.md has all keys"
+            yield Finding("configuration", "FAIL", cause_of(ConfigError(line)), fix)
+        return
+    yield Finding("configuration", "ok", f"{args.config or 'the defaults'}: can be used")
+    look = Look(settings, await state_of(settings), Probe(), not args.no_judge)
+    for check in _CHECKS[: -1 if args.no_round_trip else None]:
+        async for finding in check(look):
+            yield finding

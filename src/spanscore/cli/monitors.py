@@ -2,16 +2,16 @@
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from spanscore.api.messages import words
 from spanscore.api.v1 import monitor_service_pb2 as pb
 from spanscore.cli import server
 from spanscore.cli.options import add_actions
-from spanscore.cli.server import print_one
-from spanscore.cli.terminal import console, on_one_line, print_rows, utc
+from spanscore.cli.server import id_of, print_one, word
+from spanscore.cli.terminal import Columns, console, on_one_line, print_items, utc
 from spanscore.errors import InputError
 
 _SETTABLE = ("display_name", "schedule", "watch", "run")
@@ -51,7 +51,7 @@ def _create(args: argparse.Namespace, ask: server.Ask) -> None:
 
 
 def _created(ask: server.Ask, monitor: Any) -> Any:
-    monitor_id = _ref(monitor)
+    monitor_id = id_of(monitor)
     monitor.ClearField("name")
     return ask("CreateMonitor", pb.CreateMonitorRequest(monitor=monitor, monitor_id=monitor_id))
 
@@ -78,88 +78,6 @@ _PHASES = {
     "firing": "ALERT",
 }
 
-_NEXT_TICK = "next tick (UTC)"
-_COLUMNS = (
-    "monitor",
-    "watches",
-    "runs",
-    "state",
-    "floor",
-    "evidence",
-    "last tick (UTC)",
-    _NEXT_TICK,
-)
-_WIDE = 120
-_OF_WIDE_TERMINALS = ("runs", "floor", "evidence", "last tick (UTC)")
-"""Columns that a narrow terminal has no room for; `spanscore monitors get` shows all of one."""
-_SHORT_ID = 24
-
-
-def print_monitors(monitors: Sequence[pb.Monitor]) -> None:
-    """Print a table of monitors."""
-    if not monitors:
-        print("no monitors; see docs/monitors.md")
-        return
-    width = console().width
-    columns = [x for x in _COLUMNS if width >= _WIDE or x not in _OF_WIDE_TERMINALS]
-    whole = [_NEXT_TICK]
-    if all(len(_ref(x)) <= _SHORT_ID for x in monitors):
-        whole.append("monitor")
-    headings = [*columns, "sessions", "alerts"]
-    rows = [[_cells(x)[heading] for heading in headings] for x in monitors]
-    print_rows(headings, ("sessions", "alerts"), rows, wrapped=set(columns) - set(whole))
-
-
-def _cells(monitor: pb.Monitor) -> dict[str, str]:
-    """What each column shows of a monitor."""
-    return {
-        "monitor": on_one_line(_ref(monitor), 64),
-        "watches": on_one_line(monitor.watch.metric or "-", 40),
-        "runs": "yes" if monitor.HasField("run") else "-",
-        "state": _state(monitor),
-        "floor": _floor(monitor),
-        "evidence": _evidence(monitor.findings),
-        "last tick (UTC)": _last_tick(monitor),
-        _NEXT_TICK: _next_tick(monitor),
-        "sessions": f"{monitor.findings.sessions:,}",
-        "alerts": f"{monitor.findings.alerts:,}",
-    }
-
-
-def _last_tick(monitor: pb.Monitor) -> str:
-    return _time(monitor.last_tick.made_ns) if monitor.HasField("last_tick") else "-"
-
-
-def _next_tick(monitor: pb.Monitor) -> str:
-    return _time(monitor.next_tick_ns) if monitor.HasField("next_tick_ns") else "-"
-
-
-def print_ticks(ticks: Sequence[pb.MonitorTick]) -> None:
-    """Print a table of ticks."""
-    if not ticks:
-        print("it has not ticked yet")
-        return
-    texts = ("due (UTC)", "made (UTC)", "cause", "outcome", "run")
-    numbers = ("scores", "sessions")
-    rows = [
-        [
-            _time(x.due_ns),
-            _time(x.made_ns),
-            _word(x, "cause"),
-            _outcome(x),
-            x.run.removeprefix("runs/") or "-",
-            f"{x.scores:,}",
-            f"{x.sessions:,}",
-            on_one_line(x.reason, 120),
-        ]
-        for x in ticks
-    ]
-    print_rows((*texts, *numbers, "reason"), numbers, rows, wrapped=texts)
-
-
-def _ref(monitor: pb.Monitor) -> str:
-    return monitor.name.removeprefix("monitors/")
-
 
 def _state(monitor: pb.Monitor) -> str:
     if monitor.state == pb.MONITOR_STATE_PAUSED:
@@ -173,28 +91,68 @@ def _floor(monitor: pb.Monitor) -> str:
     return f"{known.floor:.3f}" if known.HasField("floor") else "-"
 
 
-def _evidence(known: pb.MonitorFindings) -> str:
-    return (
-        f"{known.evidence:.3g} of {known.evidence_for_alert:.0f}"
-        if known.HasField("evidence")
-        else "-"
-    )
-
-
-def _word(message: Any, field: str) -> str:
-    """The value of an enum as a user writes it; "unspecified" where there is none."""
-    enum = message.DESCRIPTOR.fields_by_name[field].enum_type
-    found: str = ["unspecified", *words(enum)][getattr(message, field)]
-    return found
+def _evidence(monitor: pb.Monitor) -> str:
+    known = monitor.findings
+    if not known.HasField("evidence"):
+        return "-"
+    return f"{known.evidence:.3g} of {known.evidence_for_alert:.0f}"
 
 
 def _outcome(tick: pb.MonitorTick) -> str:
-    state = _word(tick, "state")
-    return f"{state}: {tick.finding}" if tick.finding else state
+    return ": ".join(filter(None, (word(tick, "state"), tick.finding)))
 
 
 def _time(ns: int) -> str:
-    return f"{utc(ns):%Y-%m-%d %H:%M:%S}"
+    return f"{utc(ns):%Y-%m-%d %H:%M:%S}" if ns else "-"
+
+
+_COLUMNS: Columns = (
+    ("monitor", lambda x: on_one_line(id_of(x), 64)),
+    ("watches", lambda x: on_one_line(x.watch.metric or "-", 40)),
+    ("runs", lambda x: "yes" if x.HasField("run") else "-"),
+    ("state", _state),
+    ("floor", _floor),
+    ("evidence", _evidence),
+    ("last tick (UTC)", lambda x: _time(x.last_tick.made_ns)),
+    ("next tick (UTC)", lambda x: _time(x.next_tick_ns)),
+    ("sessions", lambda x: f"{x.findings.sessions:,}"),
+    ("alerts", lambda x: f"{x.findings.alerts:,}"),
+)
+_WIDE = 120
+_OF_WIDE_TERMINALS = {"runs", "floor", "evidence", "last tick (UTC)"}
+"""Columns that a narrow terminal has no room for; `spanscore monitors get` shows all of one."""
+_SHORT_ID = 24
+
+
+def print_monitors(monitors: Sequence[pb.Monitor]) -> None:
+    """Print a table of monitors."""
+    is_wide = console().width >= _WIDE
+    columns = [x for x in _COLUMNS if is_wide or x[0] not in _OF_WIDE_TERMINALS]
+    whole = {"next tick (UTC)", "sessions", "alerts"}
+    if all(len(id_of(x)) <= _SHORT_ID for x in monitors):
+        whole.add("monitor")
+    wrapped = {heading for heading, _ in columns} - whole
+    none = "no monitors; see docs/monitors.md"
+    print_items(columns, ("sessions", "alerts"), monitors, none=none, wrapped=wrapped)
+
+
+_TICKS: Columns = (
+    ("due (UTC)", lambda x: _time(x.due_ns)),
+    ("made (UTC)", lambda x: _time(x.made_ns)),
+    ("cause", lambda x: word(x, "cause")),
+    ("outcome", _outcome),
+    ("run", lambda x: x.run.removeprefix("runs/") or "-"),
+    ("scores", lambda x: f"{x.scores:,}"),
+    ("sessions", lambda x: f"{x.sessions:,}"),
+    ("reason", lambda x: on_one_line(x.reason, 120)),
+)
+_print_ticks = partial(
+    print_items,
+    _TICKS,
+    ("scores", "sessions"),
+    none="it has not ticked yet",
+    wrapped=[heading for heading, _ in _TICKS[:5]],
+)
 
 
 _MONITORS: Final = server.Resource("Monitor", pb, "ID", "the monitor's id")
@@ -218,6 +176,6 @@ ACTIONS = {
     ),
     "trigger": _MONITORS.of_one("make a tick now", "TriggerMonitor"),
     "history": _MONITORS.list(
-        "list the ticks of a monitor, the newest first", "ListMonitorTicks", print_ticks
+        "list the ticks of a monitor, the newest first", "ListMonitorTicks", _print_ticks
     ),
 }

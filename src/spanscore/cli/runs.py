@@ -4,6 +4,8 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spanscore import config, dialects
@@ -13,8 +15,8 @@ from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_UNSPECIFIED
 from spanscore.api.v1.trace_service_pb2 import ImportTracesRequest
 from spanscore.cli import server
 from spanscore.cli.options import add_actions, add_config, argument
-from spanscore.cli.server import as_json, print_one
-from spanscore.cli.terminal import on_one_line, print_json, print_rows, printable, utc
+from spanscore.cli.server import as_json, id_of, print_one, word
+from spanscore.cli.terminal import Columns, on_one_line, print_items, print_json, printable, utc
 from spanscore.errors import InputError
 
 if TYPE_CHECKING:
@@ -224,36 +226,6 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     argument(parser, "name RUN", _ABOUT)
 
 
-def print_runs(runs: Sequence[pb.Run]) -> None:
-    """Print a table of runs."""
-    if not runs:
-        print("no runs")
-        return
-    texts, numbers = ("run", "name", "state", "created (UTC)"), ("items", "done", "failed", "USD")
-    print_rows((*texts, *numbers), numbers, [_row(x) for x in runs], wrapped={"name"})
-
-
-def _row(run: pb.Run) -> list[str]:
-    counts = (run.progress.items, run.progress.done, run.progress.failed)
-    return [
-        _id(run),
-        on_one_line(run.display_name, 30),
-        _state(run),
-        f"{utc(run.created_ns):%m-%d %H:%M}",
-        *(f"{x:,}" for x in counts),
-        _usd(run.progress),
-    ]
-
-
-def print_items(items: Sequence[pb.RunItem]) -> None:
-    """Print a table of a run's traces or sessions."""
-    if not items:
-        print("none")
-        return
-    rows = [[on_one_line(x.subject_id, 64), str(x.tries), on_one_line(x.error, 200)] for x in items]
-    print_rows(("trace or session", "tries", "error"), (), rows, wrapped={"error"})
-
-
 def print_estimate(estimate: pb.RunEstimate) -> None:
     """Print what a run would cost."""
     models = ", ".join(printable(x) for x in estimate.models)
@@ -286,11 +258,13 @@ class Watched:
     def show(self, run: pb.Run) -> None:
         """Show a run as it is now."""
         if self._is_terminal:
-            sys.stderr.write(f"\r\x1b[K{_state(run)}  {_counts(run.progress)}{_eta(run.progress)}")
+            sys.stderr.write(
+                f"\r\x1b[K{word(run, 'state')}  {_counts(run.progress)}{_eta(run.progress)}"
+            )
             sys.stderr.flush()
-        elif _state(run) != self._state:
-            print(f"{_state(run)}: {_counts(run.progress)}", file=sys.stderr)
-        self._state = _state(run)
+        elif word(run, "state") != self._state:
+            print(f"{word(run, 'state')}: {_counts(run.progress)}", file=sys.stderr)
+        self._state = word(run, "state")
 
     def end(self) -> None:
         """Clear the line."""
@@ -299,30 +273,19 @@ class Watched:
             sys.stderr.flush()
 
 
-def _id(run: pb.Run) -> str:
-    return run.name.removeprefix("runs/")
-
-
-def _state(run: pb.Run) -> str:
-    return pb.RunState.Name(run.state).removeprefix("RUN_STATE_").lower()
-
-
 def _counts(progress: pb.RunProgress) -> str:
     worked = progress.done + progress.failed + progress.gone
     drawn = "" if progress.listed else " so far"
     parts = [f"{worked:,} of {progress.items:,}{drawn}"]
     parts += [f"{progress.failed:,} failed"] if progress.failed else []
     parts += [f"{progress.gone:,} no longer stored"] if progress.gone else []
-    if progress.sampling < 1:
-        parts.append(f"drawn from {progress.candidates:,}")
+    parts += [f"drawn from {progress.candidates:,}"] if progress.sampling < 1 else []
     return ", ".join(parts)
 
 
 def _eta(progress: pb.RunProgress) -> str:
-    if not progress.HasField("eta_s"):
-        return ""
-    minutes, seconds = divmod(round(progress.eta_s), 60)
-    return f"  {minutes // 60}:{minutes % 60:02}:{seconds:02} left"
+    is_known = progress.HasField("eta_s")
+    return f"  {timedelta(seconds=round(progress.eta_s))} left" if is_known else ""
 
 
 def _usd(progress: pb.RunProgress) -> str:
@@ -332,6 +295,22 @@ def _usd(progress: pb.RunProgress) -> str:
     return "?" if usage.calls else f"{0:.4f}"
 
 
+_COLUMNS: Columns = (
+    ("run", id_of),
+    ("name", lambda x: on_one_line(x.display_name, 30)),
+    ("state", lambda x: word(x, "state")),
+    ("created (UTC)", lambda x: f"{utc(x.created_ns):%m-%d %H:%M}"),
+    ("items", lambda x: f"{x.progress.items:,}"),
+    ("done", lambda x: f"{x.progress.done:,}"),
+    ("failed", lambda x: f"{x.progress.failed:,}"),
+    ("USD", lambda x: _usd(x.progress)),
+)
+_NUMBERS = ("items", "done", "failed", "USD")
+_ITEMS: Columns = (
+    ("trace or session", lambda x: on_one_line(x.subject_id, 64)),
+    ("tries", lambda x: str(x.tries)),
+    ("error", lambda x: on_one_line(x.error, 200)),
+)
 _ABOUT = "the run's id, or its name runs/ID"
 _RUNS: Final = server.Resource("Run", pb, "RUN", _ABOUT)
 
@@ -342,7 +321,7 @@ ACTIONS = {
     "list": _RUNS.list(
         "list the runs, the newest first",
         "ListRuns",
-        print_runs,
+        partial(print_items, _COLUMNS, _NUMBERS, none="no runs", wrapped={"name"}),
         {"text": "only runs in this state", "repeated": True},
     ),
     "get": _RUNS.of_one(
@@ -356,7 +335,7 @@ ACTIONS = {
     "items": _RUNS.list(
         "list the traces or sessions of a run that failed, or are in another state",
         "ListRunItems",
-        print_items,
+        partial(print_items, _ITEMS, (), none="none", wrapped={"error"}),
         {"text": "default: failed", "default": "failed"},
     ),
     "pause": _RUNS.of_one("stop a run for now", "PauseRun"),

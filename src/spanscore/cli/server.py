@@ -42,6 +42,12 @@ _MAX_CHARS = 500
 _BAD_INPUT = frozenset(
     {"INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "ABORTED"}
 )
+_HINTS = {
+    "UNAVAILABLE": "is a server running there, and is this its api.endpoint?",
+    "PERMISSION_DENIED": "give a token with that scope by --token-file",
+    "UNAUTHENTICATED": "give its token by --token-file",
+    "UNIMPLEMENTED": "it is older than this command; read its store instead",
+}
 
 
 def add_selection(parser: argparse.ArgumentParser, what: str, *, limit: int = 50) -> None:
@@ -163,12 +169,22 @@ class Ask:
 def service(args: argparse.Namespace, name: str) -> Iterator[Ask]:
     """A service, such as Run, of the server that `--server` names.
 
-    Raises SpanscoreError where it does not answer.
+    What it refuses is raised as an error that says so. Raises SpanscoreError where it does not
+    answer.
     """
+    import grpc  # noqa: PLC0415 - which reading a store does not need
+
     args.server = args.server or os.environ.get("SPANSCORE_SERVER") or _USUAL_SERVER
-    with _answering(args) as channel:
-        grpc = importlib.import_module(f"spanscore.api.v1.{name.lower()}_service_pb2_grpc")
-        yield Ask(getattr(grpc, f"{name}ServiceStub")(channel), args)
+    stubs = importlib.import_module(f"spanscore.api.v1.{name.lower()}_service_pb2_grpc")
+    try:
+        with _channel(args) as channel:
+            yield Ask(getattr(stubs, f"{name}ServiceStub")(channel), args)
+    except grpc.RpcError as error:
+        code, details = error.code(), error.details()
+        if code.name in _BAD_INPUT:
+            raise InputError(f"{args.server}: {details}") from None
+        hint = _HINTS.get(code.name, "its log has more")
+        raise SpanscoreError(f"{args.server}: {code.name}: {details}; {hint}") from None
 
 
 def trace_url(args: argparse.Namespace) -> str:
@@ -199,27 +215,6 @@ def pages(ask: Ask, method: str, request: Any, items: str, limit: int) -> Iterat
         count, request.page_token = count + len(found), answer.next_page_token
         if not answer.next_page_token:
             return
-
-
-@contextmanager
-def _answering(args: argparse.Namespace) -> Iterator[Any]:
-    """A channel to the server; what it refuses is raised as an error that says so."""
-    import grpc  # noqa: PLC0415 - which reading a store does not need
-
-    try:
-        with _channel(args) as channel:
-            yield channel
-    except grpc.RpcError as error:
-        code, details = error.code(), error.details()
-        if code.name in _BAD_INPUT:
-            raise InputError(f"{args.server}: {details}") from None
-        hint = {
-            grpc.StatusCode.UNAVAILABLE: "is a server running there, and is this its api.endpoint?",
-            grpc.StatusCode.PERMISSION_DENIED: "give a token with that scope by --token-file",
-            grpc.StatusCode.UNAUTHENTICATED: "give its token by --token-file",
-            grpc.StatusCode.UNIMPLEMENTED: "it is older than this command; read its store instead",
-        }.get(code, "its log has more")
-        raise SpanscoreError(f"{args.server}: {code.name}: {details}; {hint}") from None
 
 
 def of_server(
@@ -486,6 +481,19 @@ class Resource:
             add_limit(parser)
 
         return self.action(summary, act, add)
+
+
+def word(message: Any, field: str) -> str:
+    """The value of an enum as a user writes it; "unspecified" where there is none."""
+    enum = message.DESCRIPTOR.fields_by_name[field].enum_type
+    found: str = ["unspecified", *words(enum)][getattr(message, field)]
+    return found
+
+
+def id_of(message: Any) -> str:
+    """The id of a resource, which is the end of its name."""
+    found: str = message.name.partition("/")[2]
+    return found
 
 
 def _numbers(enum: Any, given: str | list[str]) -> Any:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, TextIO, cast
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias, cast
 
 from spanscore import local_files
 from spanscore.errors import InputError, line_of, shortened
@@ -64,13 +64,18 @@ def first_of(names: Sequence[str], most: int) -> str:
     return f"{', '.join(names[:most])}{more}"
 
 
-def counted(count: int, one: str, many: str) -> str:
-    """A number of things, with the words for one and for many.
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number of things, with the words for one and for many; without `many`, with an s.
 
-    >>> counted(1, "score is", "scores are"), counted(1000, "score is", "scores are")
-    ('1 score is', '1,000 scores are')
+    >>> counted(1, "score is", "scores are"), counted(1000, "score")
+    ('1 score is', '1,000 scores')
     """
-    return f"1 {one}" if count == 1 else f"{count:,} {many}"
+    return f"1 {one}" if count == 1 else f"{count:,} {many or f'{one}s'}"
+
+
+def say(text: object) -> None:
+    """Print a line on standard error, as from spanscore."""
+    print(f"spanscore: {printable(str(text))}", file=sys.stderr)
 
 
 def utc(ns: int) -> datetime:
@@ -90,6 +95,10 @@ def json_line(value: object) -> str:
     return _UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], dumps(value))
 
 
+_AS_IT_IS: Final[dict[str, Any]] = {"markup": False, "emoji": False, "highlight": False}
+"""How rich prints a text in which nothing is read as markup."""
+
+
 def console(*, to_stderr: bool = False) -> "Console":
     """Standard output, or standard error, for tables and trees; nothing that is printed on it is
     read as markup.
@@ -105,14 +114,10 @@ def console(*, to_stderr: bool = False) -> "Console":
         def on_broken_pipe(self) -> None:
             raise  # noqa: PLE0704 - rich calls this while it handles the BrokenPipeError
 
-    plain = bool(os.environ.get("NO_COLOR"))
-    colours: Literal["auto"] | None = None if plain else "auto"
-    output = Output(
-        markup=False, emoji=False, highlight=False, color_system=colours, stderr=to_stderr
-    )
-    if not output.is_terminal and "COLUMNS" not in os.environ:
-        output.width = 120
+    colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    output = Output(**_AS_IT_IS, color_system=colours, stderr=to_stderr)
     if not output.is_terminal:
+        output.width = output.width if "COLUMNS" in os.environ else 120
         output.file = cast("IO[str]", _Trimmed("stderr" if to_stderr else "stdout"))
     return output
 
@@ -127,11 +132,7 @@ def rendered(write: Callable[["Console"], None], width: int, encoding: str) -> s
     file = io.TextIOWrapper(
         collected, encoding=encoding, errors="backslashreplace", newline="", write_through=True
     )
-    write(
-        Console(
-            file=file, width=width, markup=False, emoji=False, highlight=False, color_system=None
-        )
-    )
+    write(Console(file=file, width=width, color_system=None, **_AS_IT_IS))
     return _TRAILING_BLANKS.sub("", collected.getvalue().decode(encoding))
 
 
@@ -203,6 +204,8 @@ def let_go_of_streams() -> None:
 
 
 Rows = Sequence[Sequence[Any]]
+Columns: TypeAlias = Sequence[tuple[str, Callable[[Any], Any]]]
+"""Headings, each with what the cells below it show of an item."""
 
 
 def plain_table(
@@ -291,6 +294,17 @@ def print_rows(
 
 def _ended(cell: Any, whole: str, line_end: str) -> Any:
     return cell.replace(whole, line_end) if isinstance(cell, str) else cell
+
+
+def print_items(
+    columns: Columns, numbers: Collection[str], items: Sequence[Any], *, none: str = "", **how: Any
+) -> None:
+    """Print a row for each item, as `print_rows`; where there is no item, `none`."""
+    if none and not items:
+        print(none)
+        return
+    rows = [[cell(x) for _, cell in columns] for x in items]
+    print_rows([heading for heading, _ in columns], numbers, rows, **how)
 
 
 def table_width(output: "Console", table: "Table") -> int:
