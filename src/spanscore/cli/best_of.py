@@ -4,12 +4,12 @@ import argparse
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spanscore import suites
 from spanscore.cli import measurement, trace_files
 from spanscore.cli.options import add_judge, argument
 from spanscore.cli.terminal import (
+    Output,
     console,
     on_one_line,
     print_rows,
@@ -23,9 +23,6 @@ from spanscore.errors import InputError
 from spanscore.judge import answers_file, open_judge
 from spanscore.suites.best_of import Contest, Conversation, Mode, Tournament, best_of_async, plan
 from spanscore.suites.matches import Recording
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _SHOWN_CHARS = 300
 _MODES: dict[str, Mode] = {"round-robin": "round_robin", "linear": "linear"}
@@ -134,7 +131,7 @@ def _expected(case: suites.Case) -> str | None:
     return "\n".join(found) or None
 
 
-def _print_plan(output: "Console", conversations: Sequence[Conversation], mode: str) -> None:
+def _print_plan(output: Output, conversations: Sequence[Conversation], mode: str) -> None:
     """How many calls the judge will get, and how many in the other modes."""
     calls = {name: plan(conversations, of) for name, of in _MODES.items()}
     others = ", ".join(f"{name}: {x.calls:,}" for name, x in calls.items() if name != mode)
@@ -146,7 +143,7 @@ def _print_plan(output: "Console", conversations: Sequence[Conversation], mode: 
     )
 
 
-def _print(output: "Console", tournament: Tournament) -> None:
+def _print(output: Output, tournament: Tournament) -> None:
     for contest in tournament.contests:
         _print_contest(output, contest)
     for case, agents in tournament.champions.items():
@@ -162,7 +159,7 @@ def _print(output: "Console", tournament: Tournament) -> None:
         output.print(f"In {disagreed} of them the order decided, and they are ties.")
 
 
-def _print_contest(output: "Console", contest: Contest) -> None:
+def _print_contest(output: Output, contest: Contest) -> None:
     first, second = (on_one_line(agent, 40) for agent in contest.agents)
     tie = "tie" if contest.agreed else "tie: the order decided"
     result = on_one_line(contest.error or contest.winner or tie, 200)
@@ -171,7 +168,7 @@ def _print_contest(output: "Console", contest: Contest) -> None:
         output.print(f"  {on_one_line(reason, _SHOWN_CHARS)}")
 
 
-def _print_ranking(output: "Console", tournament: Tournament) -> None:
+def _print_ranking(output: Output, tournament: Tournament) -> None:
     each = "points per case" if tournament.mode == "linear" else "points per contest"
     rows = [
         (

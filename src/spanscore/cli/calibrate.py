@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy.engine import make_url
 
@@ -29,6 +29,7 @@ from spanscore.cli.measurement import measured
 from spanscore.cli.options import add_judge, argument
 from spanscore.cli.score_summary import as_texts, with_interval
 from spanscore.cli.terminal import (
+    Output,
     console,
     counted,
     on_one_line,
@@ -54,9 +55,6 @@ from spanscore.stats import Estimate, NotEstimableError, Unsure
 from spanscore.store import calibrations, listing
 from spanscore.store import external as stored
 from spanscore.store.config import Config
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _Seen = list[tuple[str, bool, str]]
 
@@ -323,7 +321,7 @@ def _as_json(matched: Matched, measures: Sequence[Measure]) -> dict[str, Any]:
     }
 
 
-def _print(output: "Console", matched: Matched, measures: Sequence[Measure]) -> None:
+def _print(output: Output, matched: Matched, measures: Sequence[Measure]) -> None:
     output.print(styled(on_one_line(_title(matched), 300), "bold"))
     output.print(_counts(matched))
     rows = [(on_one_line(x.name, 60), *_cells(x.estimate, x.why_not)) for x in measures]

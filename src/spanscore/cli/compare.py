@@ -5,7 +5,7 @@ import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spanscore import config
 from spanscore.calibration import PassRate
@@ -21,6 +21,7 @@ from spanscore.cli.comparison import (
 )
 from spanscore.cli.options import PLACE, add_config, argument
 from spanscore.cli.terminal import (
+    Output,
     console,
     on_one_line,
     print_json,
@@ -30,9 +31,6 @@ from spanscore.cli.terminal import (
 )
 from spanscore.errors import InputError
 from spanscore.stats import Estimate, Interval
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _MAX_SHOWN = 100
 _NONE = "-"
@@ -142,7 +140,7 @@ def _as_json(
     }
 
 
-def _print(output: "Console", a: score_files.Run, b: score_files.Run, found: Comparison) -> None:
+def _print(output: Output, a: score_files.Run, b: score_files.Run, found: Comparison) -> None:
     output.print(f"A is {printable(a.name)}, B is {printable(b.name)}.\n")
     if found.not_comparable:
         output.print(
@@ -160,14 +158,14 @@ def _print(output: "Console", a: score_files.Run, b: score_files.Run, found: Com
     output.print(f"\n{counted(found)}\n{sureness(found)}\nB against A: {found.verdict}.")
 
 
-def _print_corrected(output: "Console", rates: list[list[PassRate]]) -> None:
+def _print_corrected(output: Output, rates: list[list[PassRate]]) -> None:
     """The pass rates of calibrated metrics, which the verdict does not rest on."""
     for name, own in zip("AB", rates, strict=True):
         for rate in own:
             output.print(f"{name}: {score_summary.corrected_line(rate)}")
 
 
-def _print_cases(output: "Console", found: Comparison) -> None:
+def _print_cases(output: Output, found: Comparison) -> None:
     """The cases that changed: those with another status first, and what lost most before what lost
     less.
     """
@@ -201,7 +199,7 @@ def _case_row(change: CaseChange) -> list[Any]:
     ]
 
 
-def _print_measures(output: "Console", found: Comparison) -> None:
+def _print_measures(output: Output, found: Comparison) -> None:
     paired, is_wide = any(x.pairs > x.n for x in found.measures), output.width >= _WIDE
     rows = []
     for x in found.measures:
@@ -230,7 +228,7 @@ def _remarks(measure: Measure) -> Iterator[str]:
         yield measure.too_few
 
 
-def _print_ids(output: "Console", what: str, ids: Any) -> None:
+def _print_ids(output: Output, what: str, ids: Any) -> None:
     if ids:
         more = f" and {len(ids) - _MAX_SHOWN} more" if len(ids) > _MAX_SHOWN else ""
         output.print(f"{what}: {', '.join(on_one_line(x, 60) for x in ids[:_MAX_SHOWN])}{more}")

@@ -9,7 +9,7 @@ import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -28,7 +28,7 @@ from spanscore.cli.one_run import (
     settings_for,
 )
 from spanscore.cli.options import argument
-from spanscore.cli.terminal import console
+from spanscore.cli.terminal import Output, console
 from spanscore.config import Settings
 from spanscore.errors import InputError, PermanentError, RetryableError, SpanscoreError
 from spanscore.evaluation.config import FAMILY
@@ -39,9 +39,6 @@ from spanscore.model.score import Evaluation
 from spanscore.otlp import codec, files
 from spanscore.rebuild import rebuild_all
 from spanscore.temporary_files import kept_folder
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _RECORDING = "pydantic-ai"
 _REACHED_BY = ("_API_KEY", "_API_BASE")
@@ -97,7 +94,7 @@ async def _scored(
     folder: Path,
     requests: Sequence[ExportTraceServiceRequest],
     backend: Backend | None,
-    output: "Console",
+    output: Output,
 ) -> list[Evaluation]:
     """Send the requests to a server and have it score them; its scores, which have left then."""
     server = OneRun(settings_for(settings, folder, None))
@@ -125,7 +122,7 @@ Next, your own agent (docs/quickstart.md):
   from a file of spans, such as these"""
 
 
-def _backend(output: "Console") -> Backend | None:
+def _backend(output: Output) -> Backend | None:
     backend = from_environment(os.environ)
     if backend is None or backend.listens():
         return backend
@@ -135,7 +132,7 @@ def _backend(output: "Console") -> Backend | None:
     return None
 
 
-def _judge(environ: Mapping[str, str], output: "Console") -> dict[str, Any]:
+def _judge(environ: Mapping[str, str], output: Output) -> dict[str, Any]:
     """The configuration of the judge: SPANSCORE_JUDGE_MODEL where there is a key for it, else
     recorded answers.
     """
@@ -163,7 +160,7 @@ def _answers() -> Path:
 
 
 def _print_scores(
-    output: "Console",
+    output: Output,
     requests: Iterable[ExportTraceServiceRequest],
     found: Sequence[Evaluation],
 ) -> None:
@@ -186,7 +183,7 @@ def _print_scores(
     output.print()
 
 
-def _print_destinations(output: "Console", folder: Path, backend: Backend | None) -> None:
+def _print_destinations(output: Output, folder: Path, backend: Backend | None) -> None:
     """Say where the scores went, by what is really there."""
     path = folder / "scores.jsonl"
     sent = files.load([path])

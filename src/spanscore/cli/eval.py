@@ -1,12 +1,21 @@
 """`spanscore eval`: score the agent traces in files."""
 
+import argparse
+import asyncio
+import math
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from spanscore.cli import stored, trace_files
+from spanscore import sources
+from spanscore.cli import measurement, score_summary, stored, terminal, trace_files
+from spanscore.cli.measurement import INTERRUPTED, Display, ScoreFile, Shown, stop_on_interrupt
 from spanscore.cli.options import PLACE, add_judge, argument
 from spanscore.cli.terminal import (
+    Output,
     console,
     on_one_line,
     plain_table,
@@ -14,32 +23,16 @@ from spanscore.cli.terminal import (
     printable,
     progress,
 )
-from spanscore.config import Settings
+from spanscore.config import Settings, available_cpus
+from spanscore.errors import InputError
 from spanscore.evaluation import Engine, Overrides, PlannedCall
 from spanscore.evaluation.inquiry import costed
-from spanscore.judge import Config, Estimate, Prompt
-from spanscore.model.json import dumps
-from spanscore.model.trace import AgentTrace
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-
-import argparse
-import asyncio
-import math
-import sys
-from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
-
-from spanscore import sources
-from spanscore.cli import measurement, score_summary, terminal
-from spanscore.cli.measurement import INTERRUPTED, Display, ScoreFile, Shown, stop_on_interrupt
-from spanscore.config import available_cpus
-from spanscore.errors import InputError
 from spanscore.evaluation.rubric import OVERALL, require_on_scale
+from spanscore.judge import Config, Estimate, Prompt
 from spanscore.metrics import available
+from spanscore.model.json import dumps
 from spanscore.model.score import reaches
+from spanscore.model.trace import AgentTrace
 from spanscore.offline import (
     OfflineScoring,
     Scored,
@@ -342,7 +335,7 @@ def print_plan(
 
 
 def _print_rules(
-    output: "Console", engine: Engine, settings: Settings, traces: Sequence[AgentTrace]
+    output: Output, engine: Engine, settings: Settings, traces: Sequence[AgentTrace]
 ) -> None:
     """Which rule takes how many traces."""
     taken = Counter(engine.rules.decide(trace).rule for trace in traces)
@@ -384,7 +377,7 @@ def _sent(prompt: Prompt) -> dict[str, str]:
     return {name: getattr(prompt, name) for name in ("instructions", "transcript", "question")}
 
 
-def _print_prompt(output: "Console", number: int, call: _Call) -> None:
+def _print_prompt(output: Output, number: int, call: _Call) -> None:
     output.print(
         f"Call {number}: {', '.join(call.planned.metrics)}, stage {call.planned.stage}",
         style="bold",
@@ -396,7 +389,7 @@ def _print_prompt(output: "Console", number: int, call: _Call) -> None:
         output.print(text, end="\n\n", soft_wrap=True)
 
 
-def _print_calls(output: "Console", calls: Sequence[_Call]) -> None:
+def _print_calls(output: Output, calls: Sequence[_Call]) -> None:
     models = dict.fromkeys(call.model for call in calls)
     for model in models:
         if len(models) > 1:
@@ -409,9 +402,7 @@ def _print_calls(output: "Console", calls: Sequence[_Call]) -> None:
         output.print()
 
 
-def _print_table(
-    output: "Console", first: str, rows: Iterable[tuple[str, Sequence[_Call]]]
-) -> None:
+def _print_table(output: Output, first: str, rows: Iterable[tuple[str, Sequence[_Call]]]) -> None:
     """Print calls of one model; each row has what stands under the heading `first`, and the calls
     it adds up.
     """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from spanscore import config, dialects, local_files
 from spanscore.cli import score_summary
-from spanscore.cli.terminal import console, json_line, printable, rendered
+from spanscore.cli.terminal import Output, console, json_line, printable, rendered
 from spanscore.config import Settings
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation
@@ -22,7 +22,6 @@ from spanscore.offline import OfflineScoring, Scored
 from spanscore.offline.summary import counted
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.progress import Progress
 
 
@@ -149,7 +148,7 @@ class Display:
         else:
             print(f"spanscore: {printable(line)}", file=sys.stderr)
 
-    def _shown_on(self) -> "Console | None":
+    def _shown_on(self) -> Output | None:
         """Where the bar is: with what is printed, where that is a terminal, else on standard error
         if that is one.
         """

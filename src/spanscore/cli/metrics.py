@@ -3,13 +3,21 @@
 import argparse
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from spanscore import config, metrics
 from spanscore.cli.options import add_config, argument
-from spanscore.cli.terminal import assembled, console, on_one_line, print_json, printable, styled
+from spanscore.cli.terminal import (
+    Output,
+    assembled,
+    console,
+    on_one_line,
+    print_json,
+    printable,
+    styled,
+)
 from spanscore.errors import InputError
 from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import Config as RubricConfig
@@ -17,9 +25,6 @@ from spanscore.metrics import Criterial, Criterion, Judged, Metric, RubricMetric
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.json import dumps
 from spanscore.offline import metric_of
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _WIDE = 100
 """Narrower, a metric's question stands below its name."""
@@ -97,7 +102,7 @@ def _described(criterion: Criterion) -> dict[str, Any]:
     }
 
 
-def _list(found: list[type[Metric]], running: frozenset[str], output: "Console") -> None:
+def _list(found: list[type[Metric]], running: frozenset[str], output: Output) -> None:
     from rich.table import Table  # noqa: PLC0415 - only what prints a table needs it
 
     narrow = output.width < _WIDE
@@ -123,7 +128,7 @@ def _list(found: list[type[Metric]], running: frozenset[str], output: "Console")
     )
 
 
-def _explain(metric: type[Metric], output: "Console") -> None:
+def _explain(metric: type[Metric], output: Output) -> None:
     from rich.padding import Padding  # noqa: PLC0415 - only what prints in paragraphs needs it
 
     low, high = metric.scale
@@ -153,7 +158,7 @@ def _explain(metric: type[Metric], output: "Console") -> None:
         _explain_judged(metric.answers, output)
 
 
-def _explain_judged(metric: type[Judged], output: "Console") -> None:
+def _explain_judged(metric: type[Judged], output: Output) -> None:
     from rich.padding import Padding  # noqa: PLC0415 - only what prints in paragraphs needs it
 
     for number, stage in enumerate(metric.stages, start=1):
@@ -164,7 +169,7 @@ def _explain_judged(metric: type[Judged], output: "Console") -> None:
             output.print(Padding(question.text.strip(), (0, 0, 0, 2)))
 
 
-def _explain_rubric(metric: type[RubricMetric], output: "Console") -> None:
+def _explain_rubric(metric: type[RubricMetric], output: Output) -> None:
     from rich.padding import Padding  # noqa: PLC0415 - only what prints in paragraphs needs it
 
     output.print("Set up under evaluation.rubric in the configuration", style="bold")

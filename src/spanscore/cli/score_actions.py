@@ -333,7 +333,7 @@ def _queue(args: argparse.Namespace, ask: server.Ask) -> None:
         items = ask("LeaseAnnotationItems", leased).items
     else:
         listing = annotation_pb.ListAnnotationItemsRequest(queue=queue)
-        items = server.pages(ask, "ListAnnotationItems", listing, "items", args.limit)
+        items = server.pages(ask, "ListAnnotationItems", listing, args.limit)
     server.print_all(args, items, _print_items)
 
 

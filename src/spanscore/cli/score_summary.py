@@ -4,12 +4,13 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from spanscore import calibration
 from spanscore.calibration import Calibration, PassRate, Verdict
 from spanscore.cli import trace_files
 from spanscore.cli.terminal import (
+    Output,
     Rows,
     counted,
     first_of,
@@ -28,13 +29,9 @@ from spanscore.model.trace import AgentTrace, Session
 from spanscore.offline.summary import Counted, Counts, RunSummary
 from spanscore.stats import Estimate
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
 
 def print_all(
-    output: "Console",
+    output: Output,
     settings: Settings,
     traces: Sequence[AgentTrace],
     evaluations: Sequence[Evaluation],
@@ -47,7 +44,7 @@ def print_all(
 
 
 def print_subjects(
-    output: "Console",
+    output: Output,
     traces: Sequence[AgentTrace],
     evaluations: Sequence[Evaluation],
     *,
@@ -64,7 +61,7 @@ def print_subjects(
 
 
 def print_subject(
-    output: "Console",
+    output: Output,
     subject: AgentTrace | Session,
     evaluations: Sequence[Evaluation],
     *,
@@ -84,9 +81,7 @@ def print_subject(
         print_block(output, f"session {subject.session_id}", count, rows)
 
 
-def print_given(
-    output: "Console", evaluations: Sequence[Evaluation], *, only_failing: bool
-) -> None:
+def print_given(output: Output, evaluations: Sequence[Evaluation], *, only_failing: bool) -> None:
     """Print scores that others gave, by the trace or the session that they name."""
     by_title: defaultdict[str, list[Row]] = defaultdict(list)
     for x in evaluations:
@@ -97,7 +92,7 @@ def print_given(
         print_block(output, title, None, rows)
 
 
-def print_summary(output: "Console", settings: Settings, summary: RunSummary) -> None:
+def print_summary(output: Output, settings: Settings, summary: RunSummary) -> None:
     """Print the means, what calibrations make of them, and who judged."""
     print_means(output, summary)
     for line in corrections(settings, summary):
@@ -151,7 +146,7 @@ def with_interval(estimate: Estimate | None) -> str:
     return " ".join(as_texts(estimate)).rstrip()
 
 
-def print_means(output: "Console", summary: RunSummary) -> None:
+def print_means(output: Output, summary: RunSummary) -> None:
     """Print, for each metric, the mean, how many pass, and what became of the others.
 
     `n` counts what is independent: sessions, and traces that belong to none. A metric for which no
@@ -293,7 +288,7 @@ class Row:
         return cls(name, evaluation.status, evaluation.value, label, evaluation.reason, cause)
 
 
-def print_block(output: "Console", title: str, subtitle: str | None, rows: Sequence[Row]) -> None:
+def print_block(output: Output, title: str, subtitle: str | None, rows: Sequence[Row]) -> None:
     """Print the scores of one trace or session under its title, and which metrics had no occasion
     there.
 
@@ -334,7 +329,7 @@ def _reason(text: str) -> str:
     return printable(shortened(text, _MAX_REASON_CHARS))
 
 
-def table(headings: Sequence[str], rows: Rows) -> "Table":
+def table(headings: Sequence[str], rows: Rows) -> Any:
     """A table whose columns of words are to the left, those of figures to the right."""
     figures = [x for x in headings if x not in {"metric", "label", "reason"}]
     made = plain_table(headings, figures, rows, wrapped={"reason"})

@@ -199,8 +199,8 @@ def trace_url(args: argparse.Namespace) -> str:
     return url
 
 
-def pages(ask: Ask, method: str, request: Any, items: str, limit: int) -> Iterator[Any]:
-    """The messages in the field `items` of all answers of a method, at most `limit`; 0: all.
+def pages(ask: Ask, method: str, request: Any, limit: int) -> Iterator[Any]:
+    """The messages in the first field of all answers of a method, at most `limit`; 0: all.
 
     Raises InputError.
     """
@@ -210,7 +210,7 @@ def pages(ask: Ask, method: str, request: Any, items: str, limit: int) -> Iterat
     while not limit or count < limit:
         request.page_size = min(limit - count, PAGE) if limit else PAGE
         answer = ask(method, request)
-        found = getattr(answer, items)
+        found = getattr(answer, answer.DESCRIPTOR.fields[0].name)
         yield from found
         count, request.page_token = count + len(found), answer.next_page_token
         if not answer.next_page_token:
@@ -218,11 +218,11 @@ def pages(ask: Ask, method: str, request: Any, items: str, limit: int) -> Iterat
 
 
 def of_server(
-    args: argparse.Namespace, name: str, request: Any, method: str, items: str, limit: int
+    args: argparse.Namespace, name: str, method: str, request: Any, limit: int
 ) -> Iterator[Any]:
-    """The messages in the field `items` of all answers of a method of a service, as `pages`."""
+    """The messages in all answers of a method of a service, as `pages`."""
     with service(args, name) as ask:
-        yield from pages(ask, method, request, items, limit)
+        yield from pages(ask, method, request, limit)
 
 
 def _metadata(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -463,7 +463,6 @@ class Resource:
         is how the option that selects by states is declared.
         """
         fields = getattr(self.messages, f"{method}Request").DESCRIPTOR.fields_by_name
-        answer = getattr(self.messages, f"{method}Response").DESCRIPTOR
         of_state = next((x for x in fields.values() if x.enum_type), None)
 
         def act(args: argparse.Namespace, ask: Ask) -> None:
@@ -471,7 +470,7 @@ class Resource:
             if of_state:
                 given[of_state.name] = _numbers(of_state.enum_type, args.state)
             request = self.request(method, **given)
-            print_all(args, pages(ask, method, request, answer.fields[0].name, args.limit), show)
+            print_all(args, pages(ask, method, request, args.limit), show)
 
         def add(parser: argparse.ArgumentParser) -> None:
             if "parent" in fields:

@@ -3,19 +3,20 @@
 import argparse
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
 from spanscore import config
-from spanscore.api.convert import decode_score
-from spanscore.api.v1.trace_service_pb2 import TraceSummary
+from spanscore.api.convert import decode_score, decode_trace
+from spanscore.api.v1 import trace_service_pb2 as pb
+from spanscore.api.v1.score_service_pb2 import ListScoresRequest
 from spanscore.cli import server
 from spanscore.cli.score_summary import STYLES
-from spanscore.cli.terminal import console, first_of, on_one_line, progress, styled, utc
+from spanscore.cli.terminal import Output, console, first_of, on_one_line, progress, styled, utc
 from spanscore.errors import InputError
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from sqlalchemy.engine import Connection
 
     from spanscore.store.listing import TraceScores
@@ -111,12 +112,8 @@ def list_scores(
 ) -> Iterator[Evaluation]:
     """Stored scores, at most `limit`; 0: all. Conditions are as of `listing.ScoreQuery`."""
     if args.server:
-        from spanscore.api.convert import decode_score  # noqa: PLC0415 - as below
-        from spanscore.api.v1.score_service_pb2 import ListScoresRequest  # noqa: PLC0415 - as below
-
         request = ListScoresRequest(service_name=service, run=run and _RUN + run, **conditions)
-        found = server.of_server(args, "Score", request, "ListScores", "scores", limit)
-        return map(decode_score, found)
+        return map(decode_score, server.of_server(args, "Score", "ListScores", request, limit))
     from spanscore.store import listing  # noqa: PLC0415 - SQLAlchemy, which --server does not need
 
     tenant = server.tenant_of(args) or ""
@@ -140,17 +137,15 @@ def list_traces_in_store(args: argparse.Namespace, **more: Any) -> "Iterator[Tra
     return server.of_store(args, listing.traces, query, args.limit)
 
 
-def list_traces_on_server(args: argparse.Namespace, **more: Any) -> "Iterator[TraceSummary]":
+def list_traces_on_server(args: argparse.Namespace, **more: Any) -> "Iterator[pb.TraceSummary]":
     """The summaries of the agent traces that the options name; `more` of ListTracesRequest."""
-    from spanscore.api.v1.trace_service_pb2 import ListTracesRequest  # noqa: PLC0415 - as above
-
-    request = ListTracesRequest(
+    request = pb.ListTracesRequest(
         since_ns=server.since_ns(args.since),
         service_name=args.service,
         session_id=args.session,
         **more,
     )
-    return server.of_server(args, "Trace", request, "ListTraces", "traces", args.limit)
+    return server.of_server(args, "Trace", "ListTraces", request, args.limit)
 
 
 def turns_of(args: argparse.Namespace) -> "list[tuple[TraceScores, str]]":
@@ -161,9 +156,8 @@ def turns_of(args: argparse.Namespace) -> "list[tuple[TraceScores, str]]":
     from spanscore.evaluation import Unscored  # noqa: PLC0415 - as above
     from spanscore.store import listing  # noqa: PLC0415 - as above
 
-    turns = server.read(
-        args, lambda x: listing.turns_of(x, args.trace, server.tenant_of(args) or "")
-    )
+    tenant = server.tenant_of(args) or ""
+    turns = server.read(args, lambda x: listing.turns_of(x, args.trace, tenant))
     if not turns:
         raise InputError(
             f"--trace {args.trace}: nothing is stored under it: it may not be complete yet, be past"
@@ -175,25 +169,22 @@ def turns_of(args: argparse.Namespace) -> "list[tuple[TraceScores, str]]":
 
 
 def _of_store(args: argparse.Namespace, *, failing: bool) -> Found:
-    traces = [x.trace for x in list_traces_in_store(args, failing=failing)]
-    return Found(
-        traces, server.read(args, lambda x: _scores_in_store(x, traces, server.tenant_of(args)))
-    )
-
-
-def _scores_in_store(
-    connection: "Connection", traces: Sequence[AgentTrace], tenant: str | None
-) -> list[Evaluation]:
     from spanscore.store import external, lookup, records  # noqa: PLC0415 - as above
     from spanscore.store.stored_rows import key  # noqa: PLC0415 - as above
 
-    ids, stored_keys = [x.id for x in traces], [key(x) for x in _keys(traces)]
-    rows = lookup.newest_scores(connection, ids, stored_keys, tenant or "")
-    own = [x for some in records.undamaged_evaluations([y.record for y in rows]) for x in some]
+    traces = [x.trace for x in list_traces_in_store(args, failing=failing)]
+    ids, keys = [x.id for x in traces], [key(x) for x in _keys(traces)]
     trace_ids = {x for trace in traces for x in trace.trace_ids}
-    joined = external.of_traces(connection, trace_ids, ids, tenant or "")
-    of_sessions = external.of_sessions(connection, stored_keys, tenant or "")
-    return [*own, *joined.scores, *joined.of_no_turn, *of_sessions]
+    tenant = server.tenant_of(args) or ""
+
+    def scores(connection: "Connection") -> list[Evaluation]:
+        rows = lookup.newest_scores(connection, ids, keys, tenant)
+        own = [x for some in records.undamaged_evaluations([y.record for y in rows]) for x in some]
+        joined = external.of_traces(connection, trace_ids, ids, tenant)
+        of_sessions = external.of_sessions(connection, keys, tenant)
+        return [*own, *joined.scores, *joined.of_no_turn, *of_sessions]
+
+    return Found(traces, server.read(args, scores))
 
 
 def read_traces(
@@ -206,25 +197,22 @@ def read_traces(
     from spanscore.store.stored_rows import key  # noqa: PLC0415 - as above
 
     def traces(connection: "Connection") -> list[AgentTrace]:
-        turns = lookup.session_trace_ids(
-            connection, [key(x) for x in keys], server.tenant_of(args) or ""
-        )
+        tenant = server.tenant_of(args) or ""
+        turns = lookup.session_trace_ids(connection, [key(x) for x in keys], tenant)
         return list(placement.stored(connection, {*ids, *turns}))
 
     return server.read(args, traces)
 
 
 def _of_server(args: argparse.Namespace, *, failing: bool) -> Found:
-    from spanscore.api.convert import decode_score  # noqa: PLC0415 - gRPC, as above
-    from spanscore.api.v1.score_service_pb2 import ListScoresRequest as Asked  # noqa: PLC0415 - as above
-
     traces = read_traces(args, [x.id for x in list_traces_on_server(args, failing=failing)])
-    requests = [Asked(trace_id=x.id) for x in traces]
-    requests += [Asked(session_id=x, filter="scope = session") for x in _keys(traces)]
+    requests = [ListScoresRequest(trace_id=x.id) for x in traces]
+    of_session = {"filter": "scope = session"}
+    requests += [ListScoresRequest(session_id=x, **of_session) for x in _keys(traces)]
     scores: list[Evaluation] = []
     with server.service(args, "Score") as ask, progress("reading", len(requests)) as done:
         for one in requests:
-            scores += map(decode_score, server.pages(ask, "ListScores", one, "scores", 0))
+            scores += map(decode_score, server.pages(ask, "ListScores", one, 0))
             done()
     return Found(traces, scores)
 
@@ -232,11 +220,6 @@ def _of_server(args: argparse.Namespace, *, failing: bool) -> Found:
 def _traces_on_server(
     args: argparse.Namespace, ids: Collection[str], keys: Collection[str]
 ) -> list[AgentTrace]:
-    from urllib.parse import quote  # noqa: PLC0415 - as above
-
-    from spanscore.api.convert import decode_trace  # noqa: PLC0415 - gRPC, as above
-    from spanscore.api.v1 import trace_service_pb2 as pb  # noqa: PLC0415 - as above
-
     names, traces = {f"traces/{x}": None for x in ids}, []
     with server.service(args, "Trace") as ask:
         for key in keys:
@@ -256,6 +239,7 @@ def _keys(traces: Sequence[AgentTrace]) -> list[str]:
 
 
 _INDENT = 13
+_NEWEST = "the newest {:,}; --limit shows more"
 _MAX_NAMES = 6
 
 
@@ -269,11 +253,11 @@ def print_scores(scores: Iterable[Evaluation], limit: int, trace_url: str = "") 
         _print_link(output, trace_url, score.target.trace_id)
         count += 1
     if count == limit != 0:
-        _print_newest(output, count)
+        output.print(_NEWEST.format(count))
     return count
 
 
-def print_traces(traces: Iterable[TraceSummary], limit: int, trace_url: str = "") -> None:
+def print_traces(traces: Iterable[pb.TraceSummary], limit: int, trace_url: str = "") -> None:
     """Print the traces; `limit` and `trace_url` are as of `print_scores`."""
     output, count = console(), 0
     for trace in traces:
@@ -283,10 +267,10 @@ def print_traces(traces: Iterable[TraceSummary], limit: int, trace_url: str = ""
     if not count:
         output.print("no trace is there that meets the conditions")
     elif count == limit:
-        _print_newest(output, count)
+        output.print(_NEWEST.format(count))
 
 
-def _print_score(output: "Console", score: Evaluation) -> None:
+def _print_score(output: Output, score: Evaluation) -> None:
     word = score.shown_label or score.status
     value = "" if score.value is None else f"{score.value:.2f}"
     parts = (
@@ -302,17 +286,15 @@ def _print_score(output: "Console", score: Evaluation) -> None:
     _print_below(output, score.reason)
 
 
-def _print_trace(output: "Console", trace: TraceSummary) -> None:
+def _print_trace(output: Output, trace: pb.TraceSummary) -> None:
     scores = [decode_score(x) for x in trace.scores]
     failing = [x for x in scores if x.is_failing]
     passing = [x for x in scores if x.passed]
     seconds = max(trace.ended_ns - trace.started_ns, 0) / 1e9
+    style = "red" if failing else "green" if passing else "yellow"
     parts = (
         (_when(trace.started_ns), "dim"),
-        (
-            _verdict(len(scores), len(failing), len(passing)).ljust(14),
-            "red" if failing else "green" if passing else "yellow",
-        ),
+        (_verdict(len(scores), len(failing), len(passing)).ljust(14), style),
         (f"{seconds:.1f} s".rjust(8), ""),
         (f"trace {trace.trace_ids[0] if trace.trace_ids else trace.id}", "dim"),
         (on_one_line(trace.agent_name or trace.service_name, 40), ""),
@@ -335,26 +317,22 @@ def _verdict(scores: int, failing: int, passing: int) -> str:
     return "no verdict" if scores else "no scores"
 
 
-def _print_line(output: "Console", parts: Iterable[tuple[str, str]]) -> None:
+def _print_line(output: Output, parts: Iterable[tuple[str, str]]) -> None:
     line = styled("  ").join(styled(text, style) for text, style in parts if text)
     output.print(line, soft_wrap=True)
 
 
-def _print_below(output: "Console", text: str, style: str = "") -> None:
+def _print_below(output: Output, text: str, style: str = "") -> None:
     if text:
         room = max(output.width - _INDENT, 20)
         output.print(styled(" " * _INDENT + on_one_line(text, room), style), soft_wrap=True)
 
 
-def _print_link(output: "Console", trace_url: str, trace_id: str) -> None:
+def _print_link(output: Output, trace_url: str, trace_id: str) -> None:
     """Print the address of a trace on a line by itself, whole, however long it is."""
     if trace_url and trace_id:
         url = trace_url.replace("{trace_id}", on_one_line(trace_id, 64))
         output.print(styled(" " * _INDENT + url, "dim"), soft_wrap=True)
-
-
-def _print_newest(output: "Console", count: int) -> None:
-    output.print(f"the newest {count:,}; --limit shows more")
 
 
 def _of(score: Evaluation) -> str:
@@ -366,11 +344,10 @@ def _of(score: Evaluation) -> str:
 
 
 def _source(score: Evaluation) -> str:
-    if score.evaluator.source is None:
+    by = score.evaluator
+    if by.source is None:
         return ""
-    return on_one_line(
-        "by " + ", ".join(filter(None, (score.evaluator.source, score.evaluator.author))), 60
-    )
+    return on_one_line(f"by {', '.join(filter(None, (by.source, by.author)))}", 60)
 
 
 def _when(moment_ns: int) -> str:

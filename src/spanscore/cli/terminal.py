@@ -203,6 +203,7 @@ def let_go_of_streams() -> None:
     os.close(nowhere)
 
 
+Output: TypeAlias = "Console"
 Rows = Sequence[Sequence[Any]]
 Columns: TypeAlias = Sequence[tuple[str, Callable[[Any], Any]]]
 """Headings, each with what the cells below it show of an item."""

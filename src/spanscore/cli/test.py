@@ -1,41 +1,41 @@
 """`spanscore test`: traces against a suite of cases."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
-
-from spanscore.calibration import PassRate, certificates_in
-from spanscore.cli import score_summary
-from spanscore.cli.options import PLACE, add_judge, argument
-from spanscore.cli.score_summary import judges
-from spanscore.cli.terminal import on_one_line, print_rows, styled
-from spanscore.metrics.session.agentic import reading
-from spanscore.offline.summary import RunSummary
-from spanscore.stats import Estimate, rate
-from spanscore.suites import CaseResult, Run
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-
 import argparse
 import asyncio
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from spanscore import suites
-from spanscore.cli import measurement, stored, trace_files
-from spanscore.cli.terminal import console, print_json, progress, require_writable, write_file
+from spanscore.calibration import PassRate, certificates_in
+from spanscore.cli import measurement, score_summary, stored, trace_files
+from spanscore.cli.options import PLACE, add_judge, argument
+from spanscore.cli.score_summary import judges
+from spanscore.cli.terminal import (
+    Output,
+    console,
+    on_one_line,
+    print_json,
+    print_rows,
+    progress,
+    require_writable,
+    styled,
+    write_file,
+)
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.judge import answers_file, check_models
+from spanscore.metrics.session.agentic import reading
 from spanscore.model.score import reaches
 from spanscore.model.span import Attributes, Span
 from spanscore.model.trace import AgentTrace
-from spanscore.offline.summary import counted
+from spanscore.offline.summary import RunSummary, counted
 from spanscore.receive.auth import open_authenticators
+from spanscore.stats import Estimate, rate
+from spanscore.suites import CaseResult, Run
 from spanscore.suites.matches import AttributesOf, own_attributes
 from spanscore.suites.run import Prepared
 
@@ -205,7 +205,7 @@ _MAX_REASONS = 200
 _MAX_REASON_CHARS = 600
 
 
-def print_run(output: "Console", run: Run, corrected: Iterable[PassRate]) -> None:
+def print_run(output: Output, run: Run, corrected: Iterable[PassRate]) -> None:
     """Print the table, then the reasons, then the whole, with what calibrations make of it."""
     output.print(styled(on_one_line(f"{run.suite.name}, run {run.run_id}", 200), "bold"))
     _print_cases(output, run)
@@ -222,7 +222,7 @@ def print_run(output: "Console", run: Run, corrected: Iterable[PassRate]) -> Non
     output.print(f"\n{judges(RunSummary.of(run.evaluations))}")
 
 
-def _print_cases(output: "Console", run: Run) -> None:
+def _print_cases(output: Output, run: Run) -> None:
     """A row for each case."""
     rows = []
     for case in run.cases:
@@ -244,7 +244,7 @@ def _print_cases(output: "Console", run: Run) -> None:
     output.print()
 
 
-def _print_whole(output: "Console", run: Run) -> None:
+def _print_whole(output: Output, run: Run) -> None:
     counts = ", ".join(
         f"{run.count(x)} {x}" for x in ("pass", "fail", "error", "unmatched") if run.count(x)
     )
@@ -267,7 +267,7 @@ def _print_whole(output: "Console", run: Run) -> None:
         )
 
 
-def _print_odds(output: "Console", run: Run) -> None:
+def _print_odds(output: Output, run: Run) -> None:
     """pass@k and pass^k over cases, with their k and how each case's own are estimated."""
     ks = sorted({x.odds["k"] for x in run.cases if x.odds["n"]})
     if ks:
@@ -286,7 +286,7 @@ def _print_odds(output: "Console", run: Run) -> None:
             output.print(f"reading: {word}")
 
 
-def _print_estimate(output: "Console", what: str, estimate: Estimate, digits: int = 2) -> None:
+def _print_estimate(output: Output, what: str, estimate: Estimate, digits: int = 2) -> None:
     output.print(f"{what}: {estimated(estimate, digits)}, n = {estimate.n}")
 
 
