@@ -1,12 +1,13 @@
 """Scores as a person reads them."""
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from spanscore.cli import score_summary
-from spanscore.cli.score_summary import Row
+from spanscore.model.score import Skip
 from spanscore.model.span import LogRecord, Resource, Scope
 from spanscore.received_scores import read_external
 
@@ -25,14 +26,30 @@ def printed(request):
     return run
 
 
+def _row(metric, status, value=None, label=None, reason="fine", outcome=None):
+    return SimpleNamespace(
+        metric=metric,
+        status=status,
+        value=value,
+        shown_label=label,
+        reason=reason,
+        outcome=outcome,
+        is_external=False,
+    )
+
+
 def _scored(metric, value, label="pass", reason="fine"):
-    return Row(metric, "scored", value, label, reason)
+    return _row(metric, "scored", value, label, reason)
+
+
+def _skipped(metric, reason):
+    return _row(metric, "skipped", reason=reason, outcome=Skip(reason, "missing_input"))
 
 
 def test_no_line_is_wider_than_the_terminal(printed):
     rows = [
         _scored("argument_correctness", 0.5, reason="word " * 100),
-        Row("coherence", "skipped", None, "", "none"),
+        _skipped("coherence", "none"),
     ]
     text = printed(
         score_summary.print_block, "trace " + "a" * 32, "What is the weather? " * 20, rows
@@ -46,7 +63,7 @@ def test_a_block_shows_metric_score_label_and_reason(printed):
 
 
 @pytest.mark.parametrize(("given", "label"), [(True, "pass"), (False, "fail")])
-def test_a_yes_or_no_of_a_person_is_shown_as_pass_or_fail(given, label):
+def test_a_yes_or_no_of_a_person_is_shown_as_pass_or_fail(printed, given, label):
     event = LogRecord(
         time_ns=1,
         trace_id="a" * 32,
@@ -61,8 +78,8 @@ def test_a_yes_or_no_of_a_person_is_shown_as_pass_or_fail(given, label):
         resource=Resource({}),
         scope=Scope("", ""),
     )
-    [score] = read_external([], [event])
-    assert (Row.of(score).value, Row.of(score).label) == (float(given), label)
+    text = printed(score_summary.print_block, "trace abc", None, read_external([], [event]))
+    assert text.splitlines()[-2].split() == ["helpful", "(human)", f"{given:.2f}", label]
 
 
 def test_a_skip_shows_its_reason_and_no_score(printed):
@@ -70,7 +87,7 @@ def test_a_skip_shows_its_reason_and_no_score(printed):
         score_summary.print_block,
         "trace abc",
         None,
-        [Row("coherence", "skipped", None, "", "no output")],
+        [_skipped("coherence", "no output")],
     )
     assert text.splitlines()[-2].split() == ["coherence", "-", "skipped", "no", "output"]
 
@@ -94,7 +111,8 @@ def test_a_reason_is_neither_markup_nor_an_escape_sequence(printed):
 
 def test_metrics_that_failed_for_the_same_reason_share_one_line():
     file = io.StringIO()
-    rows = [Row(metric, "failed", None, "", "no key") for metric in ("confidence", "plan_quality")]
+    names = ("confidence", "plan_quality")
+    rows = [_row(x, "failed", reason="no key") for x in names]
     console = Console(file=file, width=80, highlight=False)
     score_summary.print_block(console, "trace abc", None, [*rows, _scored("coherence", 1.0)])
     assert file.getvalue().splitlines()[-2:] == ["failed: confidence, plan_quality: no key", ""]

@@ -1,7 +1,6 @@
 """`spanscore calibrate`: a judge against human labels."""
 
 import argparse
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -14,7 +13,6 @@ from sqlalchemy.engine import make_url
 from spanscore import calibration
 from spanscore.calibration import (
     Calibration,
-    Certificates,
     Label,
     Matched,
     Measure,
@@ -23,19 +21,21 @@ from spanscore.calibration import (
     certificates_in,
     label_of,
 )
-from spanscore.calibration.verdicts import Judge
-from spanscore.cli import eval, score_files, trace_files  # noqa: A004 - the command's name
-from spanscore.cli.measurement import measured
+from spanscore.cli import score_files, trace_files
+from spanscore.cli.measurement import configured, measured
 from spanscore.cli.options import add_judge, argument
 from spanscore.cli.score_summary import as_texts, with_interval
 from spanscore.cli.terminal import (
+    Columns,
     Output,
     console,
     counted,
     on_one_line,
+    print_items,
     print_json,
     print_rows,
     require_writable,
+    say,
     styled,
     write_file,
 )
@@ -68,13 +68,8 @@ TAKES = ("json",)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     argument(parser, "labels LABELS", "what people say, as JSON Lines or CSV", type=Path, nargs="?")
-    argument(
-        parser,
-        "path PATH",
-        f"scores, or what to score: {trace_files.PATH_HELP}",
-        type=Path,
-        nargs="*",
-    )
+    text = f"scores, or what to score: {trace_files.PATH_HELP}"
+    argument(parser, "path PATH", text, type=Path, nargs="*")
     add_judge(parser)
     argument(parser, "--metric NAME", "the metric of labels that name none")
     argument(parser, "--threshold X", "the score from which on the judge passes")
@@ -90,12 +85,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare, report and keep. Returns the exit code."""
+    settings = configured(args)
     if args.list:
-        return listed(eval.configured(args).store, as_json=args.json)
+        return listed(settings.store, as_json=args.json)
     if args.bias:
-        return _biased(args, eval.configured(args))
+        return _biased(args, settings)
     _require_usable(args)
-    settings = eval.configured(args)
     labels, also_named, source = _labels(args, settings)
     if args.threshold is not None:
         require_on_scale("--threshold", args.threshold, dict.fromkeys(x.metric for x in labels))
@@ -137,19 +132,17 @@ def _biased(args: argparse.Namespace, settings: Settings) -> int:
         for one in found:
             print_json(one.to_json())
         return 0
-    headings = ("metric", "change", "flips", "beyond placebo", "n")
-    rows = [
-        (
-            on_one_line(x.metric, 40),
-            x.change,
-            "-" if x.share is None else f"{x.share:.2f}",
-            with_interval(x.beyond),
-            f"{x.n}",
-        )
-        for x in found
-    ]
-    print_rows(headings, ("n",), rows)
+    print_items(_FLIPS, ("n",), found)
     return 0
+
+
+_FLIPS: Columns = (
+    ("metric", lambda x: on_one_line(x.metric, 40)),
+    ("change", lambda x: x.change),
+    ("flips", lambda x: "-" if x.share is None else f"{x.share:.2f}"),
+    ("beyond placebo", lambda x: with_interval(x.beyond)),
+    ("n", lambda x: str(x.n)),
+)
 
 
 def _labels(
@@ -216,12 +209,9 @@ def _keep(settings: Settings, found: Sequence[Matched]) -> list[str]:
     certificates = certificates_in(settings.store, settings.judge)
     if certificates is None:
         return [where]
-    return [where, *(_certified(x.judge, certificates) for x in labelled)]
-
-
-def _certified(judge: Judge, certificates: Certificates) -> str:
-    why_not = certificates.why_not(judge)
-    return f"{judge[0]} is {f'not certified: {why_not}' if why_not else 'certified'}."
+    why_not = {x.judge: certificates.why_not(x.judge) for x in labelled}
+    of_judges = {x: f"not certified: {why}" if why else "certified" for x, why in why_not.items()}
+    return [where, *(f"{judge[0]} is {what}." for judge, what in of_judges.items())]
 
 
 def _verdicts(
@@ -239,10 +229,8 @@ def _verdicts(
         return _scored_now(args, settings, list(dict.fromkeys(x.metric for x in labels)))
     if not all(are_scores):
         other = args.path[are_scores.index(False)]
-        raise InputError(
-            f"{other}: not scores as `spanscore eval --jsonl` prints them, as the other files are;"
-            " give one kind"
-        )
+        what = "not scores as `spanscore eval --jsonl` prints them, as the other files are"
+        raise InputError(f"{other}: {what}; give one kind")
     verdicts, seen = [], []
     for path in args.path:
         for score in filter(score_files.is_measured, score_files.scores(path)):
@@ -281,26 +269,14 @@ def _at(verdict: Verdict, threshold: float | None) -> Verdict:
 def _read(path: Path, score: dict[str, Any]) -> tuple[Verdict | None, tuple[str, bool, str]]:
     try:
         is_session = score["scope"] == "session"
-        subject = (
-            (score.get("session_key") or score["session_id"]) if is_session else score["trace_id"]
-        )
-        return _within_scale(Verdict.of_json(score)), (
-            str(subject),
-            is_session,
-            str(score["metric"]),
-        )
+        of_session = (score.get("session_key") or score["session_id"]) if is_session else ""
+        verdict, subject = Verdict.of_json(score), of_session if is_session else score["trace_id"]
+        if verdict is not None:
+            score_files.number(verdict.value, *verdict.scale)
+        return verdict, (str(subject), is_session, str(score["metric"]))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{path}: no score as `spanscore eval --jsonl` prints it ({error})"
-        ) from None
-
-
-def _within_scale(verdict: Verdict | None) -> Verdict | None:
-    if verdict is not None and not verdict.scale[0] <= verdict.value <= verdict.scale[1]:
-        raise ValueError(
-            f"{verdict.value:g} is not within {verdict.scale[0]:g} and {verdict.scale[1]:g}"
-        )
-    return verdict
+        problem = f"no score as `spanscore eval --jsonl` prints it ({error})"
+        raise InputError(f"{path}: {problem}") from None
 
 
 def _as_json(matched: Matched, measures: Sequence[Measure]) -> dict[str, Any]:
@@ -339,16 +315,13 @@ def _title(matched: Matched) -> str:
 
 def _counts(matched: Matched) -> str:
     table = calibration.counted_pairs(matched)
-    left_out = [
-        f"{n} {what}"
-        for n, what in ((matched.tied, "on which annotators tie"), (matched.unscored, "not scored"))
-        if n
-    ]
+    counts = ((matched.tied, "on which annotators tie"), (matched.unscored, "not scored"))
+    left_out = ", ".join(f"{n} {what}" for n, what in counts if n)
     passed, failed = table.true_pass + table.false_fail, table.false_pass + table.true_fail
     return (
-        f"{counted(int(table.n), 'label', 'labels')}: people pass {passed}, of which the judge"
+        f"{counted(int(table.n), 'label')}: people pass {passed}, of which the judge"
         f" passes {table.true_pass}; people fail {failed}, of which it fails {table.true_fail}"
-        + (f"; left out: {', '.join(left_out)}" if left_out else "")
+        + (f"; left out: {left_out}" if left_out else "")
         + _clustered(matched)
     )
 
@@ -358,7 +331,7 @@ def _clustered(matched: Matched) -> str:
     clusters = calibration.clusters_of([x.verdict for x in matched.pairs])
     if clusters is None:
         return ""
-    sessions = counted(len(set(clusters)), "session", "sessions")
+    sessions = counted(len(set(clusters)), "session")
     return f"; of {sessions}, whose turns are not independent, so n counts the sessions"
 
 
@@ -378,10 +351,8 @@ def listed(store: Config, *, as_json: bool) -> int:
     elif found:
         _print_kept(found)
     else:
-        print(
-            f"{shown(store.url)} holds no calibration; `spanscore calibrate LABELS PATH...` makes"
-            " one."
-        )
+        how = "`spanscore calibrate LABELS PATH...` makes one."
+        print(f"{shown(store.url)} holds no calibration; {how}")
     return 0
 
 
@@ -391,24 +362,8 @@ def shown(url: str) -> str:
 
 
 def _print_kept(found: list[tuple[str, Calibration]]) -> None:
-    what = ("date", "metric", "judge", "prompt", "passes from", "labels")
-    headings = (*what, "sensitivity", "specificity", "tenant")
-    rows = [(*_kept_row(one), on_one_line(tenant, 40) or "-") for tenant, one in found]
-    print_rows(headings, ("passes from", "labels"), rows, wrapped=headings[2:-1])
-
-
-def _kept_row(one: Calibration) -> tuple[str, ...]:
-    metric, name, version, model, prompt_hash, _, threshold = one.judge
-    return (
-        one.date,
-        on_one_line(metric, 40),
-        on_one_line(f"{model or name} {version}", 40),
-        (prompt_hash or "-")[:8],
-        "-" if threshold is None else f"{threshold:g}",
-        f"{one.confusion.n:.0f}",
-        _rate(one.confusion.sensitivity, one.design_effects[0]),
-        _rate(one.confusion.specificity, one.design_effects[1]),
-    )
+    headings = [heading for heading, _ in _KEPT]
+    print_items(_KEPT, ("passes from", "labels"), found, wrapped=headings[2:-1])
 
 
 def _rate(measure: Callable[[float, float], Estimate], design_effect: float) -> str:
@@ -416,6 +371,24 @@ def _rate(measure: Callable[[float, float], Estimate], design_effect: float) -> 
         return with_interval(measure(_LEVEL, design_effect))
     except NotEstimableError:
         return "-"
+
+
+def _by(kept: tuple[str, Calibration]) -> str:
+    _, name, version, model, *_ = kept[1].judge
+    return on_one_line(f"{model or name} {version}", 40)
+
+
+_KEPT: Columns = (
+    ("date", lambda x: x[1].date),
+    ("metric", lambda x: on_one_line(x[1].judge[0], 40)),
+    ("judge", _by),
+    ("prompt", lambda x: (x[1].judge[4] or "-")[:8]),
+    ("passes from", lambda x: "-" if x[1].judge[-1] is None else f"{x[1].judge[-1]:g}"),
+    ("labels", lambda x: f"{x[1].confusion.n:.0f}"),
+    ("sensitivity", lambda x: _rate(x[1].confusion.sensitivity, x[1].design_effects[0])),
+    ("specificity", lambda x: _rate(x[1].confusion.specificity, x[1].design_effects[1])),
+    ("tenant", lambda x: on_one_line(x[0], 40) or "-"),
+)
 
 
 def unsure_of(matched: Matched) -> Unsure | str:
@@ -441,13 +414,10 @@ def unsure_line(unsure: Unsure | str) -> str:
     share = " ".join(as_texts(unsure.share))
     wrong = "no score is sure"
     if unsure.wrong is not None:
-        wrong = (
-            f"of the verdicts on the others people contradict {' '.join(as_texts(unsure.wrong))}"
-        )
-    return (
-        f"unsure scores: from {low:.3g} to {high:.3g}, which are {share} of all; {wrong}"
-        " (cross-validated)"
-    )
+        often = " ".join(as_texts(unsure.wrong))
+        wrong = f"of the verdicts on the others people contradict {often}"
+    which = f"from {low:.3g} to {high:.3g}, which are {share} of all"
+    return f"unsure scores: {which}; {wrong} (cross-validated)"
 
 
 def write_limits(path: Path | None, found: Mapping[str, Unsure | str]) -> None:
@@ -476,16 +446,14 @@ def _recorded(
     given = _given(args, settings, telemetry)
     wanted = [x for x in given.scores if _is_wanted(args, x)]
     for notice in external_notices([x for x in given.of_no_turn if _is_wanted(args, x)]):
-        print(f"spanscore: left out: {notice}", file=sys.stderr)
+        say(f"left out: {notice}")
     found = [label_of(x, metric, number, args.pass_from) for number, x in enumerate(wanted, 1)]
     labels = [x for x in found if x is not None]
     if len(labels) < len(wanted):
+        which = f"{len(wanted) - len(labels)} of {len(wanted)} scores named {args.labels_from}"
         how = "; --pass-from X says from which number on one is a pass"
-        print(
-            f"spanscore: left out: {len(wanted) - len(labels)} of {len(wanted)} scores named"
-            f" {args.labels_from} are no pass and no fail{how if args.pass_from is None else ''}",
-            file=sys.stderr,
-        )
+        how = how if args.pass_from is None else ""
+        say(f"left out: {which} are no pass and no fail{how}")
     if not labels:
         raise _no_label(args)
     return labels, {x.subject_id: x.target.trace_id for x in wanted if x.scope == "trace"}
@@ -542,11 +510,10 @@ def _matching(
         else:
             kept.append(label)
     for why, count in left_out.items():
-        print(f"spanscore: left out: {count} of {len(labels)} labels, {why}", file=sys.stderr)
+        say(f"left out: {count} of {len(labels)} labels, {why}")
     if not kept:
-        raise InputError(
-            f"none of the {len(labels)} labels is of what has a score of {labels[0].metric}"
-        )
+        metric = labels[0].metric
+        raise InputError(f"none of the {len(labels)} labels is of what has a score of {metric}")
     return kept
 
 

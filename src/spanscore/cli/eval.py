@@ -3,42 +3,29 @@
 import argparse
 import asyncio
 import math
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from spanscore import sources
 from spanscore.cli import measurement, score_summary, stored, terminal, trace_files
 from spanscore.cli.measurement import INTERRUPTED, Display, ScoreFile, Shown, stop_on_interrupt
 from spanscore.cli.options import PLACE, add_judge, argument
-from spanscore.cli.terminal import (
-    Output,
-    console,
-    on_one_line,
-    plain_table,
-    print_json,
-    printable,
-    progress,
-)
+from spanscore.cli.terminal import Output, console, counted, on_one_line, print_json, printable
 from spanscore.config import Settings, available_cpus
 from spanscore.errors import InputError
 from spanscore.evaluation import Engine, Overrides, PlannedCall
-from spanscore.evaluation.inquiry import costed
+from spanscore.evaluation.inquiry import CostedCall, costed
 from spanscore.evaluation.rubric import OVERALL, require_on_scale
-from spanscore.judge import Config, Estimate, Prompt
+from spanscore.judge import Prompt
 from spanscore.metrics import available
 from spanscore.model.json import dumps
 from spanscore.model.score import reaches
 from spanscore.model.trace import AgentTrace
-from spanscore.offline import (
-    OfflineScoring,
-    Scored,
-    measurable,
-    metric_names,
-)
+from spanscore.offline import OfflineScoring, Scored, measurable, metric_names
 from spanscore.offline.recordings import Recordings
 from spanscore.offline.selection import open_engine, require_providers, uses_models
 from spanscore.offline.summary import RunSummary
@@ -75,37 +62,24 @@ def run(args: argparse.Namespace) -> int:
     if args.verbose:
         trace_files.print_requests()
     stored.check(args)
-    settings = configured(args)
+    settings = measurement.configured(args)
     gates = [_gate(text, settings) for text in args.fail_under]
-    wanted = _wanted(args.metric, args, settings)
+    names = tuple(x for name in args.metric for x in metric_names(name, settings))
+    wanted = Overrides(names or None, args.model, args.threshold)
     if args.threshold is not None:
         require_on_scale("--threshold", args.threshold, wanted.metrics)
     require_providers(settings, measurable(wanted, settings.evaluation))
     terminal.require_writable(args.output)
     if args.dry_run:
-        traces = _traces(args, settings)
-        engine = open_engine(settings)
-        return print_plan(
-            engine,
-            settings,
-            measurable(wanted, settings.evaluation),
-            traces,
-            jsonl=args.json,
-            verbose=args.verbose,
-        )
+        _print_plan(args, settings, measurable(wanted, settings.evaluation))
+        return 0
     summary, is_stopped = asyncio.run(_stream(args, settings, wanted))
     if is_stopped:
-        print("spanscore: interrupted: these are the scores that were finished", file=sys.stderr)
+        terminal.say("interrupted: these are the scores that were finished")
     # the table's last line is about that
     score_summary.print_unscored(summary.outcomes, but=None if args.json else "no_judge")
     verdict = _verdict(gates, summary, settings, any_failed=args.fail_on == "failed")
     return INTERRUPTED if is_stopped else verdict
-
-
-def _traces(args: argparse.Namespace, settings: Settings) -> list[AgentTrace]:
-    if not args.path:
-        return stored.read(args).traces
-    return trace_files.agent_traces(args.path, settings)
 
 
 def _workers(text: str) -> int:
@@ -117,26 +91,6 @@ def _workers(text: str) -> int:
             f"{text} is too many processes; write {MAX_WORKERS} or less"
         )
     return int(text)
-
-
-def _pool(workers: int) -> AbstractContextManager[WorkerPool | None]:
-    """The worker processes, which start when there is something to do for them; None: this process
-    does it all.
-    """
-    return nullcontext() if workers == 1 else WorkerPool(workers)
-
-
-def configured(args: argparse.Namespace) -> Settings:
-    """The configuration, with a judge where `--model` asks for one and none is configured."""
-    settings = measurement.configured(args)
-    return settings.model_copy(update={"judge": settings.judge.or_model(args.model)})
-
-
-def _wanted(names: Sequence[str] | None, args: argparse.Namespace, settings: Settings) -> Overrides:
-    metrics = (
-        None if not names else tuple(x for name in names for x in metric_names(name, settings))
-    )
-    return Overrides(metrics, args.model, args.threshold)
 
 
 async def _stream(
@@ -151,14 +105,12 @@ async def _stream(
     with (
         ScoreFile(args.output) as file,
         Display(jsonl=args.json, only_failing=args.failing) as display,
-        _pool(args.workers) as pool,
+        nullcontext() if args.workers == 1 else WorkerPool(args.workers) as pool,
     ):
         recordings = _recordings(args, settings, pool, display)
-        workers = (
-            None
-            if pool is None or not recordings.are_large
-            else _workers_of(args, settings, wanted, pool, display)
-        )
+        workers = None
+        if pool is not None and recordings.are_large:
+            workers = _workers_of(args, settings, wanted, pool, display)
         scoring = OfflineScoring(engine, wanted, workers)
         stop_on_interrupt(recordings.stop, scoring.stop)
         async for found in scoring.run(recordings.batches(), recordings.given.of):
@@ -220,9 +172,8 @@ def _gate(text: str, settings: Settings) -> tuple[str, float]:
     name, given, number = text.partition("=")
     how = "write METRIC=VALUE, such as {}=0.7"
     if not given:
-        raise InputError(
-            f"--fail-under {text}: {how.format(name if name in available() else 'confidence')}"
-        )
+        example = name if name in available() else "confidence"
+        raise InputError(f"--fail-under {text}: {how.format(example)}")
     [metric, *more] = metric_names(name, settings)
     if more:
         raise InputError(f"--fail-under {text}: name one score, such as {OVERALL}=75")
@@ -248,10 +199,8 @@ def _verdict(
         elif not reaches(mean.value, least):
             limits = score_summary.as_texts(mean)[1]
             note = f" ({printable(mean.note)})" if mean.note else ""
-            unmet.append(
-                f"the mean of {name} is {mean.value:.4f} {limits}, n = {mean.n}{note}, below"
-                f" {least:g}"
-            )
+            figures = f"{mean.value:.4f} {limits}, n = {mean.n}{note}"
+            unmet.append(f"the mean of {name} is {figures}, below {least:g}")
     failed = sum(counts.failed for counts in summary.counts.values())
     if any_failed and failed:
         unmet.append(f"measuring failed {failed} times")
@@ -265,9 +214,9 @@ _MAX_ROWS = 60
 """With more calls than that, a row stands for all that ask the same about different traces."""
 
 
-class _Call(NamedTuple):
-    """A planned call with the model that would get it and its size; tokens and cost are upper
-    bounds.
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that would be made; its tokens and cost are upper bounds.
 
     `session_id` is set where a whole session is judged; `trace_id` is then that of its last trace.
     """
@@ -275,10 +224,7 @@ class _Call(NamedTuple):
     trace_id: str
     session_id: str | None
     rule: str | None
-    planned: PlannedCall
-    model: str
-    prompt: Prompt
-    estimate: Estimate
+    of: CostedCall
 
     @property
     def subject(self) -> str:
@@ -286,62 +232,48 @@ class _Call(NamedTuple):
         return self.trace_id[:8] if self.session_id is None else on_one_line(self.session_id, 24)
 
     def to_json(self, *, with_prompt: bool) -> dict[str, Any]:
-        prompt = _sent(self.prompt)
-        schema = self.planned.schema.model_json_schema()
+        """As `--json` has it."""
+        planned, estimate = self.of.planned, self.of.estimate
+        whole = {"prompt": _sent(self.of.prompt), "schema": planned.schema.model_json_schema()}
         return {
             "trace_id": self.trace_id,
             "session_id": self.session_id,
             "rule": self.rule,
-            "metrics": list(self.planned.metrics),
-            "stage": self.planned.stage,
-            "model": self.model,
-            "placeholders": bool(self.planned.placeholders),
-            "max_input_tokens": self.estimate.input_tokens,
-            "max_output_tokens": self.estimate.max_output_tokens,
-            "max_cost_usd": self.estimate.cost_usd,
-            **({"prompt": prompt, "schema": schema} if with_prompt else {}),
+            "metrics": list(planned.metrics),
+            "stage": planned.stage,
+            "model": self.of.model,
+            "placeholders": bool(planned.placeholders),
+            "max_input_tokens": estimate.input_tokens,
+            "max_output_tokens": estimate.max_output_tokens,
+            "max_cost_usd": estimate.cost_usd,
+            **(whole if with_prompt else {}),
         }
 
 
-def print_plan(
-    engine: Engine,
-    settings: Settings,
-    overrides: Overrides,
-    traces: Sequence[AgentTrace],
-    *,
-    jsonl: bool,
-    verbose: bool,
-) -> int:
-    """Print the calls that a judge would get. Returns the exit code."""
+def _print_plan(args: argparse.Namespace, settings: Settings, overrides: Overrides) -> None:
+    """Print the calls that a judge would get."""
+    traces = (
+        trace_files.agent_traces(args.path, settings) if args.path else stored.read(args).traces
+    )
+    engine = open_engine(settings)
     calls = _planned(engine, settings, overrides, traces)
-    if jsonl:
+    if args.json:
         for call in calls:
-            print_json(call.to_json(with_prompt=verbose))
-        return 0
+            print_json(call.to_json(with_prompt=args.verbose))
+        return
     output = console()
-    if verbose:
-        for number, call in enumerate(calls, start=1):
-            _print_prompt(output, number, call)
+    for number, call in enumerate(calls if args.verbose else (), start=1):
+        _print_prompt(output, number, call.of)
     if calls:
         _print_calls(output, calls)
-    if settings.evaluation.rules:
-        _print_rules(output, engine, settings, traces)
+    if rules := [x.name for x in settings.evaluation.rules]:
+        taken = Counter(engine.rules.decide(trace).rule for trace in traces)
+        shown = ", ".join(f"{x or 'no rule'} {taken[x]:,}" for x in (*rules, None))
+        output.print(f"Traces by the rule that takes them: {shown}.")
     output.print(_summary(calls) if calls else _nothing(settings))
     if settings.embedding.chosen == "litellm":
-        output.print(
-            "An embedding provider would be sent inputs and outputs besides; see embedding.model."
-        )
-    return 0
-
-
-def _print_rules(
-    output: Output, engine: Engine, settings: Settings, traces: Sequence[AgentTrace]
-) -> None:
-    """Which rule takes how many traces."""
-    taken = Counter(engine.rules.decide(trace).rule for trace in traces)
-    names = [*(x.name for x in settings.evaluation.rules), None]
-    shown = ", ".join(f"{'no rule' if x is None else x} {taken[x]:,}" for x in names)
-    output.print(f"Traces by the rule that takes them: {shown}.")
+        also = "An embedding provider would be sent inputs and outputs besides"
+        output.print(f"{also}; see embedding.model.")
 
 
 def _planned(
@@ -349,19 +281,18 @@ def _planned(
 ) -> list[_Call]:
     """The calls for each trace, then those for each session."""
     found: list[_Call] = []
-    judges: dict[str | None, Config] = {
-        x.name: settings.judge_of(x) for x in settings.evaluation.rules
-    }
-    judges[None] = settings.judge
+    judges = {None: settings.judge}
+    judges |= {x.name: settings.judge_of(x) for x in settings.evaluation.rules}
     before = trace_files.turns_before(traces)
 
-    def add(calls: Sequence[PlannedCall], last: AgentTrace, rule: str | None, *of: str) -> None:
-        session = of[0] if of else None
-        for x in costed(calls, judges[rule]):
-            facts = (last.trace_ids[0], session, rule)
-            found.append(_Call(*facts, x.planned, x.model, x.prompt, x.estimate))
+    def add(
+        calls: Sequence[PlannedCall], last: AgentTrace, rule: str | None, session: str | None = None
+    ) -> None:
+        found.extend(
+            _Call(last.trace_ids[0], session, rule, x) for x in costed(calls, judges[rule])
+        )
 
-    with progress("planning", len(traces)) as done:
+    with terminal.progress("planning", len(traces)) as done:
         for trace in traces:
             planned = engine.plan(trace, overrides, earlier=before.get(trace.id, ()))
             add(planned, trace, engine.rules.decide(trace).rule)
@@ -377,11 +308,9 @@ def _sent(prompt: Prompt) -> dict[str, str]:
     return {name: getattr(prompt, name) for name in ("instructions", "transcript", "question")}
 
 
-def _print_prompt(output: Output, number: int, call: _Call) -> None:
-    output.print(
-        f"Call {number}: {', '.join(call.planned.metrics)}, stage {call.planned.stage}",
-        style="bold",
-    )
+def _print_prompt(output: Output, number: int, call: CostedCall) -> None:
+    metrics = ", ".join(call.planned.metrics)
+    output.print(f"Call {number}: {metrics}, stage {call.planned.stage}", style="bold")
     parts = {name: printable(text) for name, text in _sent(call.prompt).items()}
     parts["schema of the answer"] = dumps(call.planned.schema.model_json_schema())
     for name, text in parts.items():
@@ -390,74 +319,72 @@ def _print_prompt(output: Output, number: int, call: _Call) -> None:
 
 
 def _print_calls(output: Output, calls: Sequence[_Call]) -> None:
-    models = dict.fromkeys(call.model for call in calls)
+    """Print a table for each model; where there are many calls, a row for all that are alike."""
+    models = dict.fromkeys(call.of.model for call in calls)
     for model in models:
         if len(models) > 1:
             output.print(on_one_line(model, 80), style="bold")
-        own = [call for call in calls if call.model == model]
+        own = [call for call in calls if call.of.model == model]
         if len(calls) <= _MAX_ROWS:
             _print_table(output, "trace", [(call.subject, [call]) for call in own])
-        else:
-            _print_table(output, "calls", _alike(own))
-        output.print()
+            continue
+        groups: defaultdict[object, list[_Call]] = defaultdict(list)
+        for call in own:
+            groups[call.of.planned.stage, call.of.planned.metrics].append(call)
+        _print_table(output, "calls", [(f"{len(x):,}", x) for x in groups.values()])
 
 
 def _print_table(output: Output, first: str, rows: Iterable[tuple[str, Sequence[_Call]]]) -> None:
     """Print calls of one model; each row has what stands under the heading `first`, and the calls
     it adds up.
     """
-    figures = (*(() if first == "trace" else (first,)), "stage", "tokens in", "out", "USD")
     columns = (first, "stage", "metrics", "tokens in", "out", "USD")
-    table = plain_table(columns, figures, wrapped={"metrics"})
+    figures = set(columns) - {"trace", "metrics"}
+    table = terminal.plain_table(columns, figures, wrapped={"metrics"})
     for which, group in rows:
-        cost = _cost(group)
-        at_most = "<" if group[0].planned.placeholders else ""
+        cost, planned = _cost(group), group[0].of.planned
         table.add_row(
             which,
-            str(group[0].planned.stage),
-            ", ".join(group[0].planned.metrics),
-            f"{at_most}{sum(call.estimate.input_tokens for call in group):,}",
-            f"<{sum(call.estimate.max_output_tokens for call in group):,}",
+            str(planned.stage),
+            ", ".join(planned.metrics),
+            f"{'<' if planned.placeholders else ''}{_tokens_in(group):,}",
+            f"<{_tokens_out(group):,}",
             "?" if cost is None else f"<{cost:.4f}",
         )
     output.print(table)
+    output.print()
 
 
-def _alike(calls: Sequence[_Call]) -> list[tuple[str, list[_Call]]]:
-    """The calls of one model that ask the same about different traces, with their number."""
-    groups: defaultdict[object, list[_Call]] = defaultdict(list)
-    for call in calls:
-        groups[call.planned.stage, call.planned.metrics].append(call)
-    return [(f"{len(group):,}", group) for group in groups.values()]
+def _tokens_in(calls: Sequence[_Call]) -> int:
+    return sum(call.of.estimate.input_tokens for call in calls)
+
+
+def _tokens_out(calls: Sequence[_Call]) -> int:
+    return sum(call.of.estimate.max_output_tokens for call in calls)
 
 
 def _cost(calls: Sequence[_Call]) -> float | None:
     """What the calls cost at most, in USD; None where one has no known price."""
-    costs = [call.estimate.cost_usd for call in calls if call.estimate.cost_usd is not None]
+    costs = [x for call in calls if (x := call.of.estimate.cost_usd) is not None]
     return sum(costs) if len(costs) == len(calls) else None
 
 
 def _nothing(settings: Settings) -> str:
     """Why there is no call."""
-    unjudged = not any(x.models for x in settings.judges)
-    why = (
-        "no model is configured; --model or judge.model names one"
-        if unjudged
-        else "nothing is left to judge"
-    )
+    why = "no model is configured; --model or judge.model names one"
+    if any(x.models for x in settings.judges):
+        why = "nothing is left to judge"
     return f"No judge would be asked: {why}. Nothing was sent."
 
 
 def _summary(calls: Sequence[_Call]) -> str:
-    tokens_in = sum(call.estimate.input_tokens for call in calls)
-    tokens_out = sum(call.estimate.max_output_tokens for call in calls)
-    models = ", ".join(sorted({on_one_line(call.model, 80) for call in calls}))
+    models = ", ".join(sorted({on_one_line(call.of.model, 80) for call in calls}))
     cost = _cost(calls)
     price = "at a price that is not known for all" if cost is None else f"at most {cost:.4f} USD"
     each = "" if len(calls) <= _MAX_ROWS else " --jsonl lists each call."
     return (
-        f"{len(calls):,} call{'s' if len(calls) > 1 else ''} of {models}, at most {tokens_in:,}"
-        f" tokens in and {tokens_out:,} out, {price}. A later stage quotes the answers before it,"
+        f"{counted(len(calls), 'call')} of {models}, at most {_tokens_in(calls):,} tokens in and"
+        f" {_tokens_out(calls):,} out, {price}. A later stage quotes the answers before it,"
         " and is counted with the longest that there can be. Retries and repairs come on"
         f" top.{each} Nothing was sent."
     )

@@ -8,12 +8,13 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from spanscore import config, dialects, local_files
 from spanscore.cli import score_summary
-from spanscore.cli.terminal import Output, console, json_line, printable, rendered
+from spanscore.cli.terminal import Output, console, json_line, printable, rendered, say
 from spanscore.config import Settings
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation
@@ -46,21 +47,21 @@ class Showing:
 
     def __call__(self, subject: AgentTrace | Session, evaluations: Sequence[Evaluation]) -> Shown:
         """What is printed of a trace or session."""
-        lines = _json_lines(evaluations) if self.to_file else ""
+        lines = json_lines(evaluations) if self.to_file else ""
         if self.jsonl:
             return Shown(_printed_lines(evaluations, only_failing=self.only_failing), lines)
-        text = rendered(
-            lambda output: score_summary.print_subject(
-                output, subject, evaluations, only_failing=self.only_failing
-            ),
-            self.width,
-            self.encoding,
-        )
-        return Shown(text, lines)
+        how = {"only_failing": self.only_failing}
+        show = partial(score_summary.print_subject, subject=subject, evaluations=evaluations, **how)
+        return Shown(rendered(show, self.width, self.encoding), lines)
 
 
-def _json_lines(evaluations: Iterable[Evaluation]) -> str:
+def json_lines(evaluations: Iterable[Evaluation]) -> str:
+    """A line of JSON for each score."""
     return "".join(f"{dumps(x.to_json())}\n" for x in evaluations)
+
+
+def _print_now(text: str) -> None:
+    print(text, end="", flush=True)
 
 
 def _printed_lines(evaluations: Iterable[Evaluation], *, only_failing: bool) -> str:
@@ -105,17 +106,15 @@ class Display:
         self._traces += isinstance(found.subject, AgentTrace)
         if self._bar is not None:
             self._bar.update(self._task, description=f"scoring: {self._traces:,} traces")
+        how = {"only_failing": self._only_failing}
         if self._silent:
             return
         if isinstance(found.shown, Shown):
-            sys.stdout.write(found.shown.text)
-            sys.stdout.flush()
+            _print_now(found.shown.text)
         elif self._jsonl:
-            self._print_lines(found.evaluations)
+            _print_now(_printed_lines(found.evaluations, **how))
         else:
-            score_summary.print_subject(
-                self.output, found.subject, found.evaluations, only_failing=self._only_failing
-            )
+            score_summary.print_subject(self.output, found.subject, found.evaluations, **how)
 
     def showing(self, *, to_file: bool) -> Showing | None:
         """What makes elsewhere what is printed here; None where that is for a terminal."""
@@ -128,13 +127,9 @@ class Display:
     def print_given(self, evaluations: Sequence[Evaluation]) -> None:
         """Show scores that others gave, by the trace or the session that they name."""
         if self._jsonl:
-            self._print_lines(evaluations)
+            _print_now(_printed_lines(evaluations, only_failing=self._only_failing))
         else:
             score_summary.print_given(self.output, evaluations, only_failing=self._only_failing)
-
-    def _print_lines(self, evaluations: Iterable[Evaluation]) -> None:
-        sys.stdout.write(_printed_lines(evaluations, only_failing=self._only_failing))
-        sys.stdout.flush()
 
     def read(self, done_bytes: int, total_bytes: int) -> None:
         """Show how much of the files was read. May be called from any thread."""
@@ -146,7 +141,7 @@ class Display:
         if self._bar is not None and self._bar.console is not self.output:
             self._bar.console.print(f"spanscore: {printable(line)}", soft_wrap=True)
         else:
-            print(f"spanscore: {printable(line)}", file=sys.stderr)
+            say(line)
 
     def _shown_on(self) -> Output | None:
         """Where the bar is: with what is printed, where that is a terminal, else on standard error
@@ -186,7 +181,7 @@ class ScoreFile:
     def write(self, evaluations: Iterable[Evaluation]) -> None:
         """Write the scores. Raises OutputError where they do not fit."""
         if self._file is not None:
-            self.write_lines(_json_lines(evaluations))
+            self.write_lines(json_lines(evaluations))
 
     def write_lines(self, lines: str) -> None:
         """Write scores that are lines of JSON already. Raises as `write`."""
@@ -261,10 +256,13 @@ def stop_on_interrupt(*stops: Callable[[], None]) -> None:
 
 
 def configured(args: argparse.Namespace) -> Settings:
-    """The configuration; with `--no-cache` without a cache between runs."""
+    """The configuration, with a judge where `--model` asks for one and none is configured; with
+    `--no-cache` without a cache between runs.
+    """
     settings = config.load(args.config)
     dialects.configure(settings.span_names)
-    if not args.no_cache:
-        return settings
-    cache = settings.judge.cache.model_copy(update={"between_runs": False})
-    return settings.model_copy(update={"judge": settings.judge.model_copy(update={"cache": cache})})
+    judge = settings.judge.or_model(args.model)
+    if args.no_cache:
+        cache = judge.cache.model_copy(update={"between_runs": False})
+        judge = judge.model_copy(update={"cache": cache})
+    return settings.model_copy(update={"judge": judge})

@@ -80,8 +80,8 @@ class Run:
                 f"a score of {metric} has no scale, which a span that sums a trace up leaves out:"
                 " give the exported log events, too"
             )
-        low, high = (_number(x) for x in score["scale"])
-        unit.metrics[metric].append(_number(score["value"], low, high))
+        low, high = (number(x) for x in score["scale"])
+        unit.metrics[metric].append(number(score["value"], low, high))
         self.scales[metric] = (low, high)
         self.evaluators[metric].add(tuple(evaluator.get(name) for name in PROVENANCE))
         # a score made elsewhere may not say by whom; no calibration is of it
@@ -225,7 +225,8 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _number(value: Any, low: float = -math.inf, high: float = math.inf) -> float:
+def number(value: Any, low: float = -math.inf, high: float = math.inf) -> float:
+    """A value that is a number within limits. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"{value!r} is no number")
     if not low <= value <= high:
@@ -258,9 +259,9 @@ def _case(run: Run, case: Mapping[str, Any]) -> Unit:
         if trial["passed"] is not None:
             unit.passed.append(_yes_or_no(trial["passed"]))
         if trial["score"] is not None:
-            unit.scores.append(_number(trial["score"], 0, 100))
+            unit.scores.append(number(trial["score"], 0, 100))
         if trial["latency_s"] is not None:
-            unit.latencies_s.append(_number(trial["latency_s"], 0))
+            unit.latencies_s.append(number(trial["latency_s"], 0))
         values: defaultdict[str, list[float]] = defaultdict(list)
         one = Unit(metrics=values)
         for score in trial["evaluations"]:
@@ -322,13 +323,13 @@ def _unit(run: Run, scores: Iterable[Mapping[str, Any]], metrics: set[str]) -> U
         if score.get("session_key") is not None:
             unit.sessions.add(str(score["session_key"]))
         if score.get("latency_s") is not None:
-            unit.latencies_s = [_number(score["latency_s"], 0)]
+            unit.latencies_s = [number(score["latency_s"], 0)]
         if score["status"] != "scored" or str(score["metric"]) not in metrics:
             continue
         if score["label"] in {"pass", "fail"}:
             passes.append(score["label"] == "pass")
         elif score["threshold"] is not None:
-            passes.append(reaches(_number(score["value"]), _number(score["threshold"])))
+            passes.append(reaches(number(score["value"]), number(score["threshold"])))
     if passes:
         unit.passed.append(float(all(passes)))
     unit.status = "pass" if passes and all(passes) else "fail" if passes else "error"

@@ -1,9 +1,8 @@
 """Scores of a run as text, with totals."""
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from spanscore import calibration
@@ -11,13 +10,13 @@ from spanscore.calibration import Calibration, PassRate, Verdict
 from spanscore.cli import trace_files
 from spanscore.cli.terminal import (
     Output,
-    Rows,
     counted,
     first_of,
     on_one_line,
     plain_table,
     print_rows,
     printable,
+    say,
     styled,
 )
 from spanscore.config import Settings
@@ -73,21 +72,21 @@ def print_subject(
     nothing is left.
     """
     shown = [x for x in evaluations if not is_not_set_up(x)]
-    rows = [Row.of(x) for x in shown if x.is_failing or not only_failing]
+    rows = [x for x in shown if x.is_failing or not only_failing]
     if rows and isinstance(subject, AgentTrace):
         print_block(output, f"trace {subject.trace_ids[0]}", subject.user_input, rows)
     elif rows and isinstance(subject, Session):
-        count = counted(len(subject.traces), "trace", "traces")
+        count = counted(len(subject.traces), "trace")
         print_block(output, f"session {subject.session_id}", count, rows)
 
 
 def print_given(output: Output, evaluations: Sequence[Evaluation], *, only_failing: bool) -> None:
     """Print scores that others gave, by the trace or the session that they name."""
-    by_title: defaultdict[str, list[Row]] = defaultdict(list)
+    by_title: defaultdict[str, list[Evaluation]] = defaultdict(list)
     for x in evaluations:
         name = x.session_id if x.scope == "session" else x.target.trace_id
         if x.is_failing or not only_failing:
-            by_title[f"{x.scope} {name}"].append(Row.of(x))
+            by_title[f"{x.scope} {name}"].append(x)
     for title, rows in by_title.items():
         print_block(output, title, None, rows)
 
@@ -109,17 +108,17 @@ def judges(summary: RunSummary) -> str:
         return _judged(models, usage)
     unjudged = {x.metric for x in evaluations if _cause_of(x) == "no_judge"}
     if unjudged:
+        are = "is" if len(unjudged) == 1 else "are"
         return (
-            f"No model judges, so {', '.join(sorted(unjudged))}"
-            f" {'is' if len(unjudged) == 1 else 'are'} skipped; --model, judge.model or"
-            " SPANSCORE_JUDGE_MODEL names one. --metric check runs all checks, which need none."
+            f"No model judges, so {', '.join(sorted(unjudged))} {are} skipped; --model, judge.model"
+            " or SPANSCORE_JUDGE_MODEL names one. --metric check runs all checks, which need none."
         )
     return "No judge was asked."
 
 
 def _judged(models: str, usage: JudgeUsage) -> str:
     """What the calls of these models, none where none gave an answer, used and cost."""
-    in_vain = f"No model gave an answer: {counted(usage.calls, 'call', 'calls')} in vain"
+    in_vain = f"No model gave an answer: {counted(usage.calls, 'call')} in vain"
     if not (models or usage.input_tokens or usage.output_tokens):
         return f"{in_vain}."
     cost = "at a price that is not known"
@@ -190,10 +189,8 @@ def corrections(settings: Settings, summary: RunSummary) -> list[str]:
 
 def calibrated(settings: Settings, evaluations: Sequence[Evaluation]) -> list[PassRate]:
     """The pass rates of metrics that were ever calibrated."""
-    [found] = by_calibrations(
-        settings, [verdict for x in evaluations if (verdict := Verdict.of(x)) is not None]
-    )
-    return found
+    verdicts = [verdict for x in evaluations if (verdict := Verdict.of(x)) is not None]
+    return by_calibrations(settings, verdicts)[0]
 
 
 def by_calibrations(settings: Settings, *runs: Sequence[Verdict]) -> list[list[PassRate]]:
@@ -207,9 +204,8 @@ def by_calibrations(settings: Settings, *runs: Sequence[Verdict]) -> list[list[P
 
 def uncertified(settings: Settings, evaluations: Iterable[Evaluation]) -> list[str]:
     """A line for each judge without a certificate whose verdicts are among these."""
-    judges = dict.fromkeys(
-        calibration.judge_of(x) for x in evaluations if x.evaluator.certified is False
-    )
+    without = (x for x in evaluations if x.evaluator.certified is False)
+    judges = dict.fromkeys(map(calibration.judge_of, without))
     found = calibration.certificates_in(settings.store, settings.judge) if judges else None
     return [
         f"{x[0]} is judged by {x[3] or x[1]} without a certificate: {found.why_not(x)}"
@@ -222,16 +218,14 @@ def are_met(unmet: Sequence[str], without: Sequence[str], settings: Settings) ->
     """Whether gates are met; what is not, and the lines of `uncertified`, go to standard error."""
     refuses = settings.judge.refuses_uncertified
     for text in (*unmet, *(x if refuses else f"warning: {x}" for x in without)):
-        print(f"spanscore: {printable(text)}", file=sys.stderr)
+        say(text)
     return not (unmet or (without and refuses))
 
 
 def corrected_line(rate: PassRate) -> str:
     """A pass rate by the judge, and corrected, in a line."""
-    judged = (
-        f"{printable(rate.metric)}: pass rate by the judge {' '.join(as_texts(rate.judged))}, n ="
-        f" {rate.judged.n}"
-    )
+    figures = f"{' '.join(as_texts(rate.judged))}, n = {rate.judged.n}"
+    judged = f"{printable(rate.metric)}: pass rate by the judge {figures}"
     if rate.corrected is None:
         return f"{judged}; {rate.note}"
     return f"{judged}; corrected {' '.join(as_texts(rate.corrected))} ({rate.note})"
@@ -246,10 +240,7 @@ def _kept(settings: Settings) -> list[Calibration]:
     try:
         records = calibrations.kept(settings.store)
     except SpanscoreError as error:
-        print(
-            f"spanscore: warning: pass rates are not corrected: {printable(str(error))}",
-            file=sys.stderr,
-        )
+        say(f"warning: pass rates are not corrected: {error}")
         return []
     operators = (x.record for x in records if not x.tenant)
     return [found for x in operators if (found := Calibration.from_json(x)) is not None]
@@ -260,35 +251,9 @@ _NO_OCCASION = "not_applicable"
 STYLES = {"pass": "green", "fail": "red", "failed": "bold red", "skipped": "yellow"}
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One score, skip or failure, as it is shown.
-
-    `value` is None where there is none, `cause` "" but for a skip.
-    """
-
-    metric: str
-    status: str
-    value: float | None
-    label: str
-    reason: str
-    cause: str = ""
-
-    @classmethod
-    def of(cls, evaluation: Evaluation) -> "Row":
-        """The row of an evaluation."""
-        cause = _cause_of(evaluation) or ""
-        label = evaluation.shown_label or ""
-        by = evaluation.evaluator
-        name = (
-            f"{evaluation.metric} ({by.author or by.source})"
-            if evaluation.is_external
-            else evaluation.metric
-        )
-        return cls(name, evaluation.status, evaluation.value, label, evaluation.reason, cause)
-
-
-def print_block(output: Output, title: str, subtitle: str | None, rows: Sequence[Row]) -> None:
+def print_block(
+    output: Output, title: str, subtitle: str | None, rows: Sequence[Evaluation]
+) -> None:
     """Print the scores of one trace or session under its title, and which metrics had no occasion
     there.
 
@@ -298,44 +263,45 @@ def print_block(output: Output, title: str, subtitle: str | None, rows: Sequence
     if subtitle:
         output.print(styled(on_one_line(subtitle, output.width - 2), "italic"))
     failed_alike = _failed_alike(rows)
-    cells = []
-    for row in rows:
-        if row.cause == _NO_OCCASION or (row.status == "failed" and row.reason in failed_alike):
-            continue
-        word = on_one_line(row.label, 24) if row.status == "scored" else row.status
-        label = styled(word, STYLES.get(word, ""))
-        reason = styled(_reason(row.reason))
-        cells.append((on_one_line(row.metric, 40), number(row.value), label, reason))
+    idle = [_name(row) for row in rows if _cause_of(row) == _NO_OCCASION]
+    apart = [row for row in rows if row.status != "failed" or row.reason not in failed_alike]
+    cells = [_cells(row) for row in apart if _cause_of(row) != _NO_OCCASION]
     if cells:
-        output.print(table(("metric", "score", "label", "reason"), cells))
+        columns = ("metric", "score", "label", "reason")
+        table = plain_table(columns, ("score",), cells, wrapped={"reason"})
+        for column, width in zip(table.columns, (20, 4, 7, 4), strict=True):
+            column.min_width = width
+        output.print(table)
     for why, names in failed_alike.items():
         output.print(styled(f"failed: {names}: {_reason(why)}", STYLES["failed"]))
-    idle = ", ".join(on_one_line(row.metric, 40) for row in rows if row.cause == _NO_OCCASION)
     if idle:
-        output.print(styled(f"not applicable: {idle}", "dim"))
+        output.print(styled(f"not applicable: {', '.join(idle)}", "dim"))
     output.print()
 
 
-def _failed_alike(rows: Sequence[Row]) -> dict[str, str]:
+def _cells(row: Evaluation) -> Sequence[Any]:
+    word = on_one_line(row.shown_label or "", 24) if row.status == "scored" else row.status
+    label = styled(word, STYLES.get(word, ""))
+    return _name(row), number(row.value), label, styled(_reason(row.reason))
+
+
+def _name(row: Evaluation) -> str:
+    """The metric, and whoever else gave the score."""
+    by = f" ({row.evaluator.author or row.evaluator.source})" if row.is_external else ""
+    return on_one_line(f"{row.metric}{by}", 40)
+
+
+def _failed_alike(rows: Sequence[Evaluation]) -> dict[str, str]:
     """The reasons for which several rows failed, each with the names of their metrics."""
     names: defaultdict[str, list[str]] = defaultdict(list)
     for row in rows:
         if row.status == "failed":
-            names[row.reason].append(on_one_line(row.metric, 40))
+            names[row.reason].append(_name(row))
     return {reason: ", ".join(found) for reason, found in names.items() if len(found) > 1}
 
 
 def _reason(text: str) -> str:
     return printable(shortened(text, _MAX_REASON_CHARS))
-
-
-def table(headings: Sequence[str], rows: Rows) -> Any:
-    """A table whose columns of words are to the left, those of figures to the right."""
-    figures = [x for x in headings if x not in {"metric", "label", "reason"}]
-    made = plain_table(headings, figures, rows, wrapped={"reason"})
-    for column in made.columns:
-        column.min_width = {"metric": 20, "label": 7}.get(str(column.header), 4)
-    return made
 
 
 def number(value: float | None) -> str:
@@ -355,7 +321,7 @@ def print_unscored(outcomes: Sequence[Counted], *, but: SkipCause | None = None)
     nothing = no_score(outcomes)
     shown = [x for x in outcomes if but is None or _cause_of(x.evaluation) != but]
     for line in (*notices(shown), *([nothing] if nothing else [])):
-        print(f"spanscore: {line}", file=sys.stderr)
+        say(line)
 
 
 def is_not_set_up(evaluation: Evaluation) -> bool:
@@ -378,7 +344,7 @@ def notices(outcomes: Sequence[Counted]) -> list[str]:
         found.append(f"{counted(_count(over_budget), 'score is', 'scores are')} skipped: {reason}")
     failed = _failed(outcomes)
     if failed and no_score(outcomes) is None:
-        count = counted(_count(failed), "score", "scores")
+        count = counted(_count(failed), "score")
         found.append(f"{count} failed, most of them so: {_most_common(failed)}")
     return found
 
@@ -389,10 +355,8 @@ def no_score(outcomes: Sequence[Counted]) -> str | None:
     """
     judged = [x for x in outcomes if _is_judged(x.evaluation)]
     failed = _failed(judged)
-    is_scored = any(
-        x.evaluation.status == "scored" and x.evaluation.evaluator.kind == "LLM" for x in judged
-    )
-    if not failed or is_scored:
+    scored = [x for x in judged if x.evaluation.status == "scored"]
+    if not failed or any(x.evaluation.evaluator.kind == "LLM" for x in scored):
         return None
     most = "" if len({x.evaluation.reason for x in failed}) == 1 else ", most of them so"
     return (
