@@ -10,7 +10,15 @@ from spanscore.api.v1 import analytics_service_pb2 as pb
 from spanscore.api.v1.score_pb2 import STATUS_FAILED, STATUS_SKIPPED, Score
 from spanscore.cli import server
 from spanscore.cli.options import PLACE, Action, Declare, add_actions, add_config, argument
-from spanscore.cli.terminal import first_of, on_one_line, print_rows, printable, utc
+from spanscore.cli.terminal import (
+    Columns,
+    first_of,
+    on_one_line,
+    print_items,
+    print_rows,
+    printable,
+    utc,
+)
 from spanscore.errors import InputError
 from spanscore.time_zones import zone_of
 
@@ -54,11 +62,7 @@ def _request(args: argparse.Namespace, method: str) -> Any:
     _require_fit(args)
     request = getattr(pb, f"{method}Request")
     names = request.DESCRIPTOR.fields_by_name
-    sides = {
-        "selection": None,
-        "before": vars(args).get("before"),
-        "after": vars(args).get("after"),
-    }
+    sides = {"selection": None, **{x: vars(args).get(x) for x in ("before", "after")}}
     given = {**vars(args), **{x: _selection(args, y) for x, y in sides.items() if x in names}}
     if "unit" in names:
         given["unit"] = f"TIME_UNIT_{args.unit.upper()}"
@@ -75,10 +79,8 @@ def _require_fit(args: argparse.Namespace) -> None:
     if "page_size" in args and not 1 <= args.page_size <= _MAX_SESSIONS:
         raise InputError(f"--limit {args.page_size}: give a number from 1 to {_MAX_SESSIONS}")
     if "at" in args and args.at is None and not (args.before and args.after):
-        raise InputError(
-            "give --at TIME to compare what was before with what came after, or --before and"
-            " --after"
-        )
+        what = "give --at TIME to compare what was before with what came after"
+        raise InputError(f"{what}, or --before and --after")
 
 
 def _selection(args: argparse.Namespace, more: str | None) -> pb.ScoreSelection:
@@ -143,9 +145,6 @@ _NAME_CHARS = 32
 _NAMED_TIMES = 3
 """Times that a note of a trend names; of more it names how many there are."""
 
-_Columns = Sequence[tuple[str, Callable[[Any], str]]]
-"""Headings, each with what the cells below it show of an item."""
-
 
 def figure(found: pb.ScoreFigure) -> str:
     """A value with its interval; without one, the value alone."""
@@ -166,7 +165,7 @@ def _value(group: pb.ScoreGroup) -> str:
     return group.value if group.HasField("value") else "-"
 
 
-def _groups(found: Sequence[pb.ScoreSummary | pb.ScoreComparison]) -> _Columns:
+def _groups(found: Sequence[pb.ScoreSummary | pb.ScoreComparison]) -> Columns:
     return (
         ("metric", lambda x: _name(x.metric)),
         ("source", lambda x: _name(x.source)),
@@ -178,7 +177,7 @@ def _group(at: int, one: pb.ScoreSummary | pb.ScoreComparison) -> str:
     return _name(_value(one.groups[at]))
 
 
-_FIGURES: Final[_Columns] = (
+_FIGURES: Final[Columns] = (
     ("scores", lambda x: f"{x.scores:,}"),
     ("sessions", lambda x: f"{x.sessions:,}"),
     ("mean", lambda x: figure(x.mean)),
@@ -237,7 +236,7 @@ def _sides(show: Callable[[pb.ScoreSummary], str], one: pb.ScoreComparison) -> s
     return f"{show(one.before)} > {show(one.after)}"
 
 
-_DIFFERENCES: Final[_Columns] = (
+_DIFFERENCES: Final[Columns] = (
     ("scores", partial(_sides, lambda x: f"{x.scores:,}")),
     ("mean", partial(_sides, lambda x: _optional(x.mean, "value"))),
     ("difference", lambda x: figure(x.mean_difference)),
@@ -260,7 +259,7 @@ def _subject(one: pb.RankedSession) -> str:
     return on_one_line(one.session_id or one.name or "(its record is damaged)", 50)
 
 
-_SESSION: Final[_Columns] = (
+_SESSION: Final[Columns] = (
     ("session or trace", _subject),
     ("service", lambda x: _name(x.service_name) or "-"),
     ("agent", lambda x: _name(x.agent_name) or "-"),
@@ -286,7 +285,7 @@ def _label(one: Score) -> str:
     return "failed" if one.status == STATUS_FAILED else "-"
 
 
-_HISTORY: Final[_Columns] = (
+_HISTORY: Final[Columns] = (
     ("time (UTC)", lambda x: f"{utc(x.evaluated_at_ns):%Y-%m-%d %H:%M:%S}"),
     ("by", _by),
     ("run", lambda x: _name(x.run.removeprefix("runs/")) or "-"),
@@ -364,6 +363,5 @@ def _print_notes(notes: dict[str, list[str]]) -> None:
         print(printable(note) + (f" ({first_of(times, _NAMED_TIMES)})" if times else ""))
 
 
-def _print_table(found: Sequence[Any], columns: _Columns, texts: int) -> None:
-    headings = [heading for heading, _ in columns]
-    print_rows(headings, headings[texts:], [[cell(one) for _, cell in columns] for one in found])
+def _print_table(found: Sequence[Any], columns: Columns, texts: int) -> None:
+    print_items(columns, [heading for heading, _ in columns[texts:]], found)

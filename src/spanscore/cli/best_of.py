@@ -4,15 +4,18 @@ import argparse
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from spanscore import suites
 from spanscore.cli import measurement, trace_files
 from spanscore.cli.options import add_judge, argument
 from spanscore.cli.terminal import (
+    Columns,
     Output,
     console,
+    counted,
     on_one_line,
-    print_rows,
+    print_items,
     progress,
     require_writable,
     write_file,
@@ -33,13 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     argument(parser, "suite SUITE", "the suite's YAML file", type=Path)
     argument(parser, "agent NAME=PATH", "two agents at least, and what was recorded", nargs="+")
     add_judge(parser)
-    argument(
-        parser,
-        "--mode",
-        "who meets whom; default: %(default)s",
-        choices=tuple(_MODES),
-        default="round-robin",
-    )
+    text = "who meets whom; default: %(default)s"
+    argument(parser, "--mode", text, choices=tuple(_MODES), default="round-robin")
     argument(parser, "--dry-run", "print how many calls there would be and send nothing")
     argument(parser, "--skip-unmatched", "leave out cases that an agent has no recording of")
     argument(parser, "--output FILE", "write contests and ranking as JSON")
@@ -50,13 +48,11 @@ def run(args: argparse.Namespace) -> int:
     paths = _paths(args.agent)
     require_writable(args.output)
     suite = suites.load(args.suite)
-    settings = suites.with_judge(measurement.configured(args), args.model)
+    settings = measurement.configured(args)
     judge = open_judge(settings.judge, answers_file(settings.judge))
     if judge is None and not args.dry_run:
-        raise InputError(
-            "no model is configured that could compare two answers; "
-            "name one with --model, judge.model or SPANSCORE_JUDGE_MODEL"
-        )
+        how = "name one with --model, judge.model or SPANSCORE_JUDGE_MODEL"
+        raise InputError(f"no model is configured that could compare two answers; {how}")
     by_agent = {agent: _recordings(suite, args, path, settings) for agent, path in paths.items()}
     conversations = [
         Conversation(
@@ -67,25 +63,16 @@ def run(args: argparse.Namespace) -> int:
         for case in suite.cases
     ]
     if not any(len(x.agents) > 1 for x in conversations):
-        raise InputError(
-            f"{args.suite}: no case was recorded of two agents, so there is nothing to compare"
-        )
+        problem = "no case was recorded of two agents, so there is nothing to compare"
+        raise InputError(f"{args.suite}: {problem}")
     _print_plan(console(), conversations, args.mode)
     if judge is None or args.dry_run:
         return 0
     require_models(settings, args.model)
-    models = (args.model,) if args.model else ()
-    with progress("judging", plan(conversations, _MODES[args.mode]).contests) as done:
-        tournament = asyncio.run(
-            best_of_async(
-                conversations,
-                judge,
-                settings.judge,
-                models=models,
-                mode=_MODES[args.mode],
-                done=done,
-            )
-        )
+    mode, models = _MODES[args.mode], (args.model,) if args.model else ()
+    with progress("judging", plan(conversations, mode).contests) as done:
+        options: dict[str, Any] = {"models": models, "mode": mode, "done": done}
+        tournament = asyncio.run(best_of_async(conversations, judge, settings.judge, **options))
     _print(console(), tournament)
     write_file(args.output, lambda: suites.as_text({"suite": suite.name, **tournament.to_json()}))
     return int(all(x.error for x in tournament.contests))
@@ -99,9 +86,8 @@ def _paths(given: list[str]) -> dict[str, Path]:
         if not sign or not name or not path:
             raise InputError(f"{text}: write NAME=PATH, such as gpt=recordings/gpt")
         if name in found:
-            raise InputError(
-                f"{text}: the name {name} is given twice; call each agent by a name of its own"
-            )
+            how = "call each agent by a name of its own"
+            raise InputError(f"{text}: the name {name} is given twice; {how}")
         found[name] = Path(path)
     if len(found) < 2:
         raise InputError("give two agents at least, each as NAME=PATH")
@@ -137,7 +123,7 @@ def _print_plan(output: Output, conversations: Sequence[Conversation], mode: str
     others = ", ".join(f"{name}: {x.calls:,}" for name, x in calls.items() if name != mode)
     met = sum(len(x.agents) > 1 for x in conversations)
     output.print(
-        f"{mode}: {calls[mode].contests:,} contests on {met:,} case{'s' * (met != 1)}, each judged"
+        f"{mode}: {calls[mode].contests:,} contests on {counted(met, 'case')}, each judged"
         f" both ways round: {calls[mode].calls:,} calls of the judge ({others}); fewer where"
         " answers are equal, and one more for each opinion that has to be repaired.\n"
     )
@@ -170,17 +156,16 @@ def _print_contest(output: Output, contest: Contest) -> None:
 
 def _print_ranking(output: Output, tournament: Tournament) -> None:
     each = "points per case" if tournament.mode == "linear" else "points per contest"
-    rows = [
-        (
-            str(x.rank),
-            on_one_line(x.agent, 40),
-            f"{x.points:.4g}",
-            *map(str, (x.won, x.tied, x.lost)),
-            "-" if x.share is None else estimated(x.share),
-            str(x.share.n) if x.share else "-",
-        )
-        for x in tournament.ranking
-    ]
-    headings = ("rank", "agent", "points", "won", "tied", "lost", each, "cases")
-    numbers = {*headings} - {"agent", each}
-    print_rows(headings, numbers, rows, wrapped={"agent", each}, output=output)
+    columns: Columns = (
+        ("rank", lambda x: str(x.rank)),
+        ("agent", lambda x: on_one_line(x.agent, 40)),
+        ("points", lambda x: f"{x.points:.4g}"),
+        ("won", lambda x: str(x.won)),
+        ("tied", lambda x: str(x.tied)),
+        ("lost", lambda x: str(x.lost)),
+        (each, lambda x: "-" if x.share is None else estimated(x.share)),
+        ("cases", lambda x: str(x.share.n) if x.share else "-"),
+    )
+    texts = {"agent", each}
+    numbers = {heading for heading, _ in columns} - texts
+    print_items(columns, numbers, tournament.ranking, wrapped=texts, output=output)

@@ -2,8 +2,6 @@
 
 import argparse
 import math
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from spanscore.cli.comparison import (
     CaseChange,
     Comparison,
     Limits,
-    Measure,
     compare,
 )
 from spanscore.cli.options import PLACE, add_config, argument
@@ -27,6 +24,7 @@ from spanscore.cli.terminal import (
     print_json,
     print_rows,
     printable,
+    say,
     styled,
 )
 from spanscore.errors import InputError
@@ -61,11 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare two runs. Returns the exit code: 1 where the second is a regression."""
-    limits = Limits(
-        _at_least_nothing("--max-pass-rate-drop", args.max_pass_rate_drop),
-        _at_least_nothing("--max-score-drop", args.max_score_drop),
-        _at_least_nothing("--max-latency-rise", args.max_latency_rise),
-    )
+    names = ("max_pass_rate_drop", "max_score_drop", "max_latency_rise")
+    limits = Limits(*(_at_least_nothing(args, name) for name in names))
     files = any(not str(x).startswith("runs/") for x in (args.run_a, args.run_b))
     server.require_place(args, elsewhere=files)
     a, b = score_files.of_two(*((x, _content(args, x)) for x in (args.run_a, args.run_b)))
@@ -82,12 +77,9 @@ def run(args: argparse.Namespace) -> int:
         _print(console(), a, b, found)
         _print_corrected(console(), rates)
     for text in found.not_comparable:
-        print(
-            f"spanscore: warning: NOT COMPARABLE, scored differently: {printable(text)}",
-            file=sys.stderr,
-        )
+        say(f"warning: NOT COMPARABLE, scored differently: {text}")
     for text in found.regressions:
-        print(f"spanscore: regression: {printable(text)}", file=sys.stderr)
+        say(f"regression: {text}")
     return 1 if found.regressions else 0
 
 
@@ -98,8 +90,10 @@ def _content(args: argparse.Namespace, path: Path) -> score_files.Content:
     return [x.to_json() for x in stored.scores_of_run(args, path)]
 
 
-def _at_least_nothing(option: str, value: float) -> float:
+def _at_least_nothing(args: argparse.Namespace, name: str) -> float:
+    value: float = getattr(args, name)
     if not 0 <= value < math.inf:
+        option = f"--{name.replace('_', '-')}"
         raise InputError(f"{option} {value:g}: give a number of at least 0")
     return value
 
@@ -143,10 +137,8 @@ def _as_json(
 def _print(output: Output, a: score_files.Run, b: score_files.Run, found: Comparison) -> None:
     output.print(f"A is {printable(a.name)}, B is {printable(b.name)}.\n")
     if found.not_comparable:
-        output.print(
-            "NOT COMPARABLE: these were scored differently in A and in B, so a difference means"
-            " nothing:"
-        )
+        why = "these were scored differently in A and in B, so a difference means nothing"
+        output.print(f"NOT COMPARABLE: {why}:")
         for text in found.not_comparable:
             output.print(f"  {printable(text)}")
         output.print()
@@ -169,7 +161,7 @@ def _print_cases(output: Output, found: Comparison) -> None:
     """The cases that changed: those with another status first, and what lost most before what lost
     less.
     """
-    changed = [x for x in found.cases if x.a != x.b or any(a != b for a, b in x.means.values())]
+    changed = [x for x in found.cases if x.is_changed]
     changed.sort(key=lambda x: (x.a == x.b, x.measure, _change(x)))
     headings = ("case, measure", "status", "A", "B", "B - A", "verdict")
     if changed:
@@ -204,28 +196,15 @@ def _print_measures(output: Output, found: Comparison) -> None:
     rows = []
     for x in found.measures:
         sides = [_estimated(y, x.name) for y in (x.a, x.b)]
-        remarks = "\n".join((x.verdict, *_remarks(x)))
-        rows.append(
-            [
-                on_one_line(x.name, 48),
-                *(sides if is_wide else ["\n".join(sides)]),
-                _estimated(x.difference, x.name, sign="+"),
-                f"{x.n} of {x.pairs}" if paired else str(x.n),
-                styled(remarks, _STYLES.get(x.verdict, "")),
-            ]
-        )
+        unlike = "not comparable" if x.unlike else ""
+        remarks = (x.verdict, "REGRESSION" if x.regression else "", unlike, x.too_few)
+        row = [on_one_line(x.name, 48), *(sides if is_wide else ["\n".join(sides)])]
+        row += [_estimated(x.difference, x.name, sign="+")]
+        row += [f"{x.n} of {x.pairs}" if paired else str(x.n)]
+        rows.append([*row, styled("\n".join(filter(None, remarks)), _STYLES.get(x.verdict, ""))])
     counts = "n of pairs" if paired else f"{found.unit}s"
     numbers = (*(("A", "B") if is_wide else ("A, B",)), "B - A", counts)
     print_rows(("measure", *numbers, "verdict"), numbers, rows, output=output)
-
-
-def _remarks(measure: Measure) -> Iterator[str]:
-    if measure.regression:
-        yield "REGRESSION"
-    if measure.unlike:
-        yield "not comparable"
-    if measure.too_few:
-        yield measure.too_few
 
 
 def _print_ids(output: Output, what: str, ids: Any) -> None:

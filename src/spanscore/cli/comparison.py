@@ -76,8 +76,13 @@ class Measure:
             "change": self.change,
             "verdict": self.verdict,
             "regression": self.regression or None,
-            "note": "; ".join(x for x in (self.unlike, self.too_few) if x) or None,
+            "note": self.note or None,
         }
+
+    @property
+    def note(self) -> str:
+        """Why its difference tells nothing, or not enough."""
+        return "; ".join(filter(None, (self.unlike, self.too_few)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,11 @@ class CaseChange:
     means: Mapping[str, tuple[float, float]]
     difference: Estimate | None
     verdict: Verdict
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether its status, or a mean, is another one in B."""
+        return self.a != self.b or any(a != b for a, b in self.means.values())
 
     def to_json(self) -> dict[str, Any]:
         """As `--json` has it."""

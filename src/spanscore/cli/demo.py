@@ -8,6 +8,7 @@ import secrets
 import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,8 @@ def run(args: argparse.Namespace) -> int:
     logging.getLogger("spanscore").setLevel(logging.ERROR)
     folder = kept_folder(args.keep, "spanscore-demo-")
     backend = _backend(output)
-    written = yaml.safe_dump(
-        configuration(folder, _judge(os.environ, output), backend), sort_keys=False
-    )
+    configured = configuration(folder, _judge(os.environ, output), backend)
+    written = yaml.safe_dump(configured, sort_keys=False)
     local_files.write(folder / "config.yaml", written.encode())
     requests = recorded_requests(recordings() / _RECORDING, time.time_ns())
     sent = folder / "traces.jsonl"
@@ -126,9 +126,8 @@ def _backend(output: Output) -> Backend | None:
     backend = from_environment(os.environ)
     if backend is None or backend.listens():
         return backend
-    output.print(
-        f"Nothing listens on OTEL_EXPORTER_OTLP_ENDPOINT ({backend.url}): scores go to a file only"
-    )
+    where = f"OTEL_EXPORTER_OTLP_ENDPOINT ({backend.url})"
+    output.print(f"Nothing listens on {where}: scores go to a file only")
     return None
 
 
@@ -172,14 +171,10 @@ def _print_scores(
     passed = sum(x.shown_label == "pass" for x in labelled)
     output.print(f"Summary: {passed} of {len(labelled)} scores pass")
     for score in (x for x in found if x.is_failing):
-        of = (
-            f"session {score.session_id}"
-            if score.scope == "session"
-            else f"trace {score.target.trace_id[:8]}"
-        )
+        name = score.session_id if score.scope == "session" else score.target.trace_id[:8]
         value = "" if score.value is None else f" {score.value:.2f}"
         word = score.shown_label or score.status
-        output.print(f"  {word}: {score.metric}{value}, {of}", soft_wrap=True)
+        output.print(f"  {word}: {score.metric}{value}, {score.scope} {name}", soft_wrap=True)
     output.print()
 
 
@@ -202,16 +197,14 @@ def configuration(
     if backend is not None:
         sent_there = SIGNALS[:1] if backend.whole_url else SIGNALS
         targets |= exporters(dict.fromkeys(sent_there, backend))
+    coherence = {"coherence": {"threshold": NGRAMS_THRESHOLD}}
     return {
         "journal": {"path": str(folder / "journal.db")},
         "store": {"url": f"sqlite:///{folder / 'store.db'}"},
         "judge": {**judge, "try_at_start": False},
         "embedding": {"provider": "ngrams"},
         "evaluation": {
-            "metrics": {
-                name: {"threshold": NGRAMS_THRESHOLD} if name == "coherence" else {}
-                for name in FAMILY
-            },
+            "metrics": {name: coherence.get(name, {}) for name in FAMILY},
             "signal_weights": {"coherence": 0},
         },
         "export": {"exporters": targets},
@@ -221,9 +214,8 @@ def configuration(
 def recordings() -> Path:
     """The folder of the recordings: in the installed package, or in the repository."""
     installed = Path(__file__).parent / "recordings"
-    return (
-        installed if installed.is_dir() else Path(__file__).parents[3] / "examples" / "recordings"
-    )
+    in_repository = Path(__file__).parents[3] / "examples" / "recordings"
+    return installed if installed.is_dir() else in_repository
 
 
 def recorded_requests(folder: Path, now_ns: int) -> list[ExportTraceServiceRequest]:
@@ -233,14 +225,11 @@ def recorded_requests(folder: Path, now_ns: int) -> list[ExportTraceServiceReque
     Some backends know a span by its id alone, so those are new as well. Raises InputError when
     there are none.
     """
-    found = [
-        ExportTraceServiceRequest.FromString(path.read_bytes())
-        for path in sorted(folder.glob("traces-*.pb"))
-    ]
+    files_there = sorted(folder.glob("traces-*.pb"))
+    found = [ExportTraceServiceRequest.FromString(x.read_bytes()) for x in files_there]
     if not any(_spans(request) for request in found):
-        raise InputError(
-            f"{folder}: no recording there; give the folder with the traces-*.pb files"
-        )
+        how = "give the folder with the traces-*.pb files"
+        raise InputError(f"{folder}: no recording there; {how}")
     renew(found, [], now_ns)
     return found
 
@@ -295,24 +284,16 @@ def _masked(given: bytes, mask: bytes) -> bytes:
     """Another id in the place of `given`, the same for the same; what is no id, such as no parent,
     stays.
     """
-    return (
-        bytes(a ^ b for a, b in zip(given, mask, strict=True)) if len(given) == len(mask) else given
-    )
+    if len(given) != len(mask):
+        return given
+    return bytes(a ^ b for a, b in zip(given, mask, strict=True))
 
 
 def _spans(request: ExportTraceServiceRequest) -> list[trace_pb2.Span]:
-    return [
-        span
-        for of_one in request.resource_spans
-        for scoped in of_one.scope_spans
-        for span in scoped.spans
-    ]
+    scopes = chain.from_iterable(x.scope_spans for x in request.resource_spans)
+    return list(chain.from_iterable(x.spans for x in scopes))
 
 
 def _records(request: ExportLogsServiceRequest) -> list[logs_pb2.LogRecord]:
-    return [
-        record
-        for of_one in request.resource_logs
-        for scoped in of_one.scope_logs
-        for record in scoped.log_records
-    ]
+    scopes = chain.from_iterable(x.scope_logs for x in request.resource_logs)
+    return list(chain.from_iterable(x.log_records for x in scopes))

@@ -20,7 +20,7 @@ from spanscore.errors import InputError
 from spanscore.evaluation import Engine, Overrides, PlannedCall
 from spanscore.evaluation.inquiry import CostedCall, costed
 from spanscore.evaluation.rubric import OVERALL, require_on_scale
-from spanscore.judge import Prompt
+from spanscore.judge import Config, Prompt
 from spanscore.metrics import available
 from spanscore.model.json import dumps
 from spanscore.model.score import reaches
@@ -281,7 +281,7 @@ def _planned(
 ) -> list[_Call]:
     """The calls for each trace, then those for each session."""
     found: list[_Call] = []
-    judges = {None: settings.judge}
+    judges: dict[str | None, Config] = {None: settings.judge}
     judges |= {x.name: settings.judge_of(x) for x in settings.evaluation.rules}
     before = trace_files.turns_before(traces)
 
@@ -339,7 +339,7 @@ def _print_table(output: Output, first: str, rows: Iterable[tuple[str, Sequence[
     it adds up.
     """
     columns = (first, "stage", "metrics", "tokens in", "out", "USD")
-    figures = set(columns) - {"trace", "metrics"}
+    figures = [x for x in columns if x not in {"trace", "metrics"}]
     table = terminal.plain_table(columns, figures, wrapped={"metrics"})
     for which, group in rows:
         cost, planned = _cost(group), group[0].of.planned

@@ -1,7 +1,6 @@
 """`spanscore inspect`: agent traces in files, as rebuilt."""
 
 import argparse
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,10 +12,13 @@ from spanscore.cli.terminal import (
     assembled,
     branch,
     console,
+    counted,
     cut,
+    first_of,
     on_one_line,
     print_json,
     printable,
+    say,
     shown,
     styled,
     utc,
@@ -87,9 +89,8 @@ def run(args: argparse.Namespace) -> int:
 def _print_json_lines(traces: _Explained, scores: _Scores, rules: Rules | None) -> None:
     for trace, explanation in traces:
         added = {} if explanation is None else {"explain": explanation.to_json()}
-        given = (
-            {"external_scores": [x.to_json() for x in own]} if (own := scores.get(trace.id)) else {}
-        )
+        own = [x.to_json() for x in scores.get(trace.id, ())]
+        given = {"external_scores": own} if own else {}
         decided = {} if rules is None else {"decision": _decision_as_json(rules.decide(trace))}
         print_json({**trace.to_json(), **given, **decided, **added})
 
@@ -127,7 +128,7 @@ def _external_scores(
     for score in given.scores:
         found[score.subject_id].append(score)
     for notice in external_notices(given.of_no_turn):
-        print(f"spanscore: {printable(notice)}", file=sys.stderr)
+        say(notice)
     return {x.id: [*found[x.id], *(found[x.session_key] if x.session_key else ())] for x in traces}
 
 
@@ -163,35 +164,26 @@ def _tree(trace: AgentTrace) -> "Tree":
     from rich.tree import Tree  # noqa: PLC0415 - likewise
 
     more = f" (and {len(trace.trace_ids) - 1} more)" if len(trace.trace_ids) > 1 else ""
-    root = Tree(
-        assembled(("trace ", "bold"), (trace.trace_ids[0], "bold cyan"), more),
-        guide_style="dim",
-    )
-    for name, text in (("when", _when(trace)), ("who", _who(trace)), ("test", _test(trace))):
+    title = assembled(("trace ", "bold"), (trace.trace_ids[0], "bold cyan"), more)
+    root = Tree(title, guide_style="dim")
+    facts = {"when": _when(trace), "who": _who(trace), "test": _test(trace)}
+    for name, text in {**facts, "expects": _expected(trace)}.items():
         if text:
             root.add(_line(name, text))
-    if stated := _expected(trace):
-        root.add(_line("expects", stated))
     root.add(_line("input", _cut(trace.user_input)))
     root.add(_line("plan", _plan(trace.plan)))
     calls = root.add(_line("calls", _count_of_calls(trace)))
     for number, call in enumerate(trace.tool_calls or (), start=1):
         _add_call(calls, number, call, by_other=call.agent not in {None, trace.agent_name})
     for retrieval in trace.retrieved:
-        found = (
-            f"{len(retrieval.documents)} documents for {on_one_line(retrieval.query or '?', 200)}"
-        )
-        root.add(_line("search", found))
+        query = on_one_line(retrieval.query or "?", 200)
+        root.add(_line("search", f"{len(retrieval.documents)} documents for {query}"))
     root.add(_line("output", _cut(trace.final_output)))
     root.add(_line("ended", _how(trace)))
     root.add(_line("models", _models(trace)))
     missing = ", ".join(_missing(trace))
-    root.add(
-        branch(
-            styled("missing", "bold"),
-            styled(missing or "nothing", "yellow" if missing else "green"),
-        )
-    )
+    shown_missing = styled(missing or "nothing", "yellow" if missing else "green")
+    root.add(branch(styled("missing", "bold"), shown_missing))
     return root
 
 
@@ -223,11 +215,8 @@ def _how(trace: AgentTrace) -> str:
 
 
 def _when(trace: AgentTrace) -> str:
-    started = utc(trace.started_ns)
-    return (
-        f"{started:%Y-%m-%d %H:%M:%S} UTC, {(trace.ended_ns - trace.started_ns) / 1e9:.2f} s,"
-        f" {trace.completeness}"
-    )
+    took_s = (trace.ended_ns - trace.started_ns) / 1e9
+    return f"{utc(trace.started_ns):%Y-%m-%d %H:%M:%S} UTC, {took_s:.2f} s, {trace.completeness}"
 
 
 def _who(trace: AgentTrace) -> str:
@@ -243,12 +232,10 @@ def _who(trace: AgentTrace) -> str:
 
 def _test(trace: AgentTrace) -> str:
     """The test that it was recorded for; nothing where it was not, as mostly."""
-    trial = trace.trial
-    if trial is None:
+    if (trial := trace.trial) is None:
         return ""
-    return _listed(
-        {"suite": trial.suite, "run": trial.run, "case": trial.case, "result": trial.status}
-    )
+    facts = {"suite": trial.suite, "run": trial.run, "case": trial.case, "result": trial.status}
+    return _listed(facts)
 
 
 def _expected(trace: AgentTrace) -> str:
@@ -259,9 +246,8 @@ def _expected(trace: AgentTrace) -> str:
     if stated is None:
         return ""
     tools = None if stated.tools is None else ", ".join(x.name for x in stated.tools) or "no tool"
-    return _listed(
-        {"answer": stated.answer, "tools": tools, "outcomes": "; ".join(stated.outcomes)}
-    )
+    outcomes = "; ".join(stated.outcomes)
+    return _listed({"answer": stated.answer, "tools": tools, "outcomes": outcomes})
 
 
 def _listed(facts: Mapping[str, str | None]) -> str:
@@ -271,40 +257,28 @@ def _listed(facts: Mapping[str, str | None]) -> str:
 def _count_of_calls(trace: AgentTrace) -> str:
     if trace.tool_calls is None:
         return "not recorded"
-    offered = (
-        ""
-        if trace.available_tools is None
-        else f", of {_tools(len(trace.available_tools))} on offer"
-    )
-    return f"{len(trace.tool_calls) or 'none'} made{offered}"
-
-
-def _tools(count: int) -> str:
-    return "1 tool" if count == 1 else f"{count} tools"
+    made = f"{len(trace.tool_calls) or 'none'} made"
+    if trace.available_tools is None:
+        return made
+    return f"{made}, of {counted(len(trace.available_tools), 'tool')} on offer"
 
 
 def _models(trace: AgentTrace) -> str:
-    names = ", ".join(
-        sorted({on_one_line(call.model, 80) for call in trace.model_calls if call.model})
-    )
-    calls = f"{len(trace.model_calls)} call{'' if len(trace.model_calls) == 1 else 's'}"
-    tokens = (
-        f"{_number(trace.usage.input_tokens)} tokens in, {_number(trace.usage.output_tokens)} out"
-    )
-    return f"{calls}{' of ' if names else ''}{names}, {tokens}"
+    names = sorted({on_one_line(call.model, 80) for call in trace.model_calls if call.model})
+    of = f" of {', '.join(names)}" if names else ""
+    tokens_in, tokens_out = map(_number, (trace.usage.input_tokens, trace.usage.output_tokens))
+    calls = counted(len(trace.model_calls), "call")
+    return f"{calls}{of}, {tokens_in} tokens in, {tokens_out} out"
 
 
 def _missing(trace: AgentTrace) -> Iterator[str]:
-    for name in _STATED:
-        if getattr(trace, name) is None:
-            yield name
+    yield from (name for name in _STATED if getattr(trace, name) is None)
     for number, call in enumerate(trace.tool_calls or (), start=1):
         if call.arguments is None:
             yield f"arguments of call {number}"
         if not call.returned and call.error is None:
             yield f"result of call {number}"
-    for name in trace.damaged:
-        yield f"{printable(name)} (cut or redacted)"
+    yield from (f"{printable(name)} (cut or redacted)" for name in trace.damaged)
     if trace.unread_spans:
         yield f"{trace.unread_spans} spans that no dialect reads (--unread lists them)"
 
@@ -324,6 +298,7 @@ def _cut(text: str | None) -> str:
 _VALUE_CHARS = 60
 _SINCE_CHARS = 400
 _SHOWN_AGREEING = 1
+"""Of places that say the same: a framework may tell everything several times."""
 _ID_CHARS = 8
 
 
@@ -354,33 +329,19 @@ def _add_facts(tree: "Tree", facts: Mapping[str, Explained]) -> None:
     for name, explained in facts.items():
         if explained.origin is None:
             continue
-        damaged = (", cut or redacted", "yellow") if explained.origin.damaged else ""
-        why = (f": {explained.origin.source}", "dim")
-        found = tree.add(
-            branch(styled(name, "cyan"), assembled(_place(explained.origin), damaged, why))
-        )
-        same = [_place(x) for x in explained.lost if x.value == explained.origin.value]
-        if same:
-            found.add(branch(styled("lost, has the same value", "dim"), _some(same)))
-        for other in explained.lost:
-            if other.value != explained.origin.value:
-                found.add(
-                    branch(
-                        styled("lost", "yellow"),
-                        f"{_place(other)}, says {_source_value(other.value)}",
-                    )
-                )
+        origin = explained.origin
+        damaged = (", cut or redacted", "yellow") if origin.damaged else ""
+        where = assembled(_place(origin), damaged, (f": {origin.source}", "dim"))
+        found = tree.add(branch(styled(name, "cyan"), where))
+        if same := [_place(x) for x in explained.lost if x.value == origin.value]:
+            agreeing = first_of(same, _SHOWN_AGREEING)
+            found.add(branch(styled("lost, has the same value", "dim"), agreeing))
+        for other in (x for x in explained.lost if x.value != origin.value):
+            text = f"{_place(other)}, says {_source_value(other.value)}"
+            found.add(branch(styled("lost", "yellow"), text))
     silent = [name for name, explained in facts.items() if explained.origin is None]
     if silent:
         tree.add(branch(styled("no source", "dim"), styled(", ".join(silent), "cyan")))
-
-
-def _some(places: Sequence[str]) -> str:
-    """The first place and how many more: a framework may tell everything several times, and --jsonl
-    names them all.
-    """
-    more = len(places) - _SHOWN_AGREEING
-    return "; ".join(places[:_SHOWN_AGREEING]) + (f" and {more} more" if more > 0 else "")
 
 
 def _add_counts(tree: "Tree", name: str, places: Counter[str]) -> None:
@@ -399,11 +360,9 @@ def _place(origin: Origin) -> str:
 
 
 def _source_value(value: Any) -> str:
-    return (
-        "nothing"
-        if value is None
-        else on_one_line(value if isinstance(value, str) else dumps(value), _VALUE_CHARS)
-    )
+    if value is None:
+        return "nothing"
+    return on_one_line(value if isinstance(value, str) else dumps(value), _VALUE_CHARS)
 
 
 _NEXT = (
@@ -423,42 +382,24 @@ def print_unread(groups: Sequence[Unread], *, as_json: bool) -> None:
 
     output = console()
     for group in groups:
-        scope = " ".join(
-            on_one_line(x, 100) for x in (group.scope or "(no scope)", group.version) if x
-        )
-        name = on_one_line(group.name or "(no name)", 100)
-        tree = Tree(
-            assembled(
-                (f"{group.count} ", "bold"),
-                f"{group.signal}s " if group.count > 1 else f"{group.signal} ",
-            )
-            .append(name, "bold cyan")
-            .append(f"  {scope}"),
-            guide_style="dim",
-        )
+        names = (group.scope or "(no scope)", group.version)
+        scope = " ".join(on_one_line(x, 100) for x in names if x)
+        name = styled(on_one_line(group.name or "(no name)", 100), "bold cyan")
+        what = f"{group.signal}{'s' if group.count > 1 else ''} "
+        title = assembled((f"{group.count} ", "bold"), what, name, f"  {scope}")
+        tree = Tree(title, guide_style="dim")
         for key, held in sorted(group.keys.items())[:_SHOWN_KEYS]:
             tree.add(branch(styled(on_one_line(key, 120), "cyan"), _described(held)))
         if len(group.keys) > _SHOWN_KEYS:
-            tree.add(
-                styled(
-                    f"and {len(group.keys) - _SHOWN_KEYS} more keys, which --jsonl shows",
-                    "dim",
-                )
-            )
+            more = f"and {len(group.keys) - _SHOWN_KEYS} more keys, which --jsonl shows"
+            tree.add(styled(more, "dim"))
         if not group.keys:
             tree.add(styled("no key that looks like content", "dim"))
-        others = sorted(group.other_keys - group.keys.keys())
-        if others:
-            tree.add(branch(styled("other keys", "dim"), styled(_listed_keys(others), "dim")))
+        if others := sorted(group.other_keys - group.keys.keys()):
+            listed = first_of([on_one_line(x, 120) for x in others], _SHOWN_KEYS)
+            tree.add(branch(styled("other keys", "dim"), styled(listed, "dim")))
         output.print(tree)
     output.print(_NEXT if groups else "Every span and log record is read by a dialect.")
-
-
-def _listed_keys(keys: Sequence[str]) -> str:
-    more = len(keys) - _SHOWN_KEYS
-    return ", ".join(on_one_line(x, 120) for x in keys[:_SHOWN_KEYS]) + (
-        f" and {more} more" if more > 0 else ""
-    )
 
 
 def _described(key: Key) -> str:

@@ -34,7 +34,7 @@ COMMANDS = {
     "doctor": (
         "say whether everything works that a server depends on, and what to do where it does not"
     ),
-    "scores": ("list the scores of a server, and those that exporters could not deliver"),
+    "scores": "list the scores of a server, and those that exporters could not deliver",
     "traces": "list the agent traces of a server, with their verdicts",
     "runs": "score what a server has stored: create runs, watch, pause, retry and delete them",
     "analytics": (
@@ -57,12 +57,8 @@ Its module (`-` is `_` there) has `add_arguments(parser)` and `run(args) -> int`
 _OF_A_SERVER = ("grpc_health", "grpc_reflection")
 """What an import fails at where the extra `server` is missing."""
 
-_FAILED, _BAD_INPUT, _NO_ROOM, _INTERRUPTED, _PIPE_CLOSED = 1, 2, 74, 130, 141
-
-_CODES: tuple[tuple[type[Exception], int], ...] = (
-    (InputError, _BAD_INPUT),
-    (OutputError, _NO_ROOM),
-)
+_FAILED, _INTERRUPTED, _PIPE_CLOSED = 1, 130, 141
+_CODES = {InputError: 2, OutputError: 74}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -114,23 +110,20 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
     """
     args, unknown = _parser(words).parse_known_args(words)
     if unknown:
-        raise InputError(
-            f"unrecognized arguments: {' '.join(unknown)}; see spanscore {args.command} --help"
-        )
+        wrong = f"unrecognized arguments: {' '.join(unknown)}"
+        raise InputError(f"{wrong}; see spanscore {args.command} --help")
     module, action = _module(args.command), getattr(args, "action", "")
     called = f"spanscore {args.command} {action}".rstrip()
-    if wrong := options.refuse_foreign(args, called, _takes(module, action)):
-        raise InputError(wrong)
+    if foreign := options.refuse_foreign(args, called, _takes(module, action)):
+        raise InputError(foreign)
     return args
 
 
 def _takes(module: ModuleType, action: str) -> Collection[str]:
     """Which options of the whole line a command, or its action, takes."""
-    actions = getattr(module, "ACTIONS", {})
-    takes: Collection[str] = (
-        actions[action].takes if action in actions else getattr(module, "TAKES", ())
-    )
-    return takes
+    actions, takes = getattr(module, "ACTIONS", {}), getattr(module, "TAKES", ())
+    found: Collection[str] = actions[action].takes if action in actions else takes
+    return found
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
@@ -143,14 +136,10 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     named, following = options.first_word(words)
     if named and named not in COMMANDS:
-        raise InputError(
-            f"there is no command {printable(named)!r}; {nearest(named, COMMANDS)}; see spanscore"
-            " --help"
-        )
+        wrong = f"there is no command {printable(named)!r}; {nearest(named, COMMANDS)}"
+        raise InputError(f"{wrong}; see spanscore --help")
     for name, summary in COMMANDS.items():
-        command = commands.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
-        )
+        command = options.add_command(commands, name, summary)
         if name == named:
             _declare(_module(name), command, following)
     return parser
@@ -169,7 +158,7 @@ def _declare(
         options.add_shared(command, getattr(module, "TAKES", ()))
         return
     command.prog = f"{command.prog} {word}"
-    command.description = f"{actions[word].summary[0].upper()}{actions[word].summary[1:]}."
+    command.description = options.sentence(actions[word].summary)
     command.add_argument("action", choices=[word], metavar=word, help=argparse.SUPPRESS)
     actions[word].add_arguments(command)
     options.add_shared(command, actions[word].takes)
@@ -191,10 +180,10 @@ def _explain(error: Exception, *, debug: bool) -> int:
         if debug:
             traceback.print_exception(error)
         for line in lines:
-            print(f"spanscore: error: {printable(line)}", file=sys.stderr)
+            terminal.say(f"error: {line}")
     except OSError:  # standard error is closed or full too
         terminal.let_go_of_streams()
-    return next((code for kind, code in _CODES if isinstance(error, kind)), _FAILED)
+    return next((code for kind, code in _CODES.items() if isinstance(error, kind)), _FAILED)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -51,7 +50,10 @@ class Showing:
         if self.jsonl:
             return Shown(_printed_lines(evaluations, only_failing=self.only_failing), lines)
         how = {"only_failing": self.only_failing}
-        show = partial(score_summary.print_subject, subject=subject, evaluations=evaluations, **how)
+
+        def show(output: Output) -> None:
+            score_summary.print_subject(output, subject, evaluations, **how)
+
         return Shown(rendered(show, self.width, self.encoding), lines)
 
 

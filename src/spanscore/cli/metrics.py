@@ -64,11 +64,8 @@ def _list_criteria(known: Mapping[str, Criterion], *, as_json: bool) -> None:
 
     output = console()
     for criterion in found:
-        weight = (
-            f"weight {criterion['default_weight']:g}"
-            if criterion["default_weight"]
-            else "weight must be given"
-        )
+        given = criterion["default_weight"]
+        weight = f"weight {given:g}" if given else "weight must be given"
         among = "in the defaults" if criterion["in_defaults"] else "not in the defaults"
         facts = f"  {criterion['tier']}, {criterion['type']}, {weight}, {among}"
         name = on_one_line(criterion["display_name"], 60)
@@ -79,10 +76,8 @@ def _list_criteria(known: Mapping[str, Criterion], *, as_json: bool) -> None:
         if when := criterion["not_applicable"]:
             output.print(Padding(f"-  not applicable: {printable(when)}", (0, 0, 0, 4)))
         output.print()
-    output.print(
-        f"{len(found)} criteria; evaluation.rubric.metrics selects them, and .criteria adds your"
-        " own."
-    )
+    how = "evaluation.rubric.metrics selects them, and .criteria adds your own"
+    output.print(f"{len(found)} criteria; {how}.")
 
 
 def _described(criterion: Criterion) -> dict[str, Any]:
@@ -112,9 +107,7 @@ def _list(found: list[type[Metric]], running: frozenset[str], output: Output) ->
         table.add_column(heading, no_wrap=True)
     if not narrow:
         table.add_column("what it asks")
-    for metric in sorted(
-        found, key=lambda x: (issubclass(x, RubricMetric), x.scope == "session", x.name)
-    ):
+    for metric in sorted(found, key=_order):
         facts = ("on" if metric.name in running else "off", metric.scope, metric.method)
         if narrow:
             table.add_row(assembled((metric.name, "bold"), f"\n{metric.summary}"), *facts)
@@ -128,25 +121,23 @@ def _list(found: list[type[Metric]], running: frozenset[str], output: Output) ->
     )
 
 
+def _order(metric: type[Metric]) -> tuple[bool, bool, str]:
+    return issubclass(metric, RubricMetric), metric.scope == "session", metric.name
+
+
 def _explain(metric: type[Metric], output: Output) -> None:
     from rich.padding import Padding  # noqa: PLC0415 - only what prints in paragraphs needs it
 
     low, high = metric.scale
-    output.print(
-        assembled(
-            (metric.name, "bold"), f"  {metric.scope} metric, {metric.method}, {low:g} to {high:g}"
-        )
-    )
+    kind = f"  {metric.scope} metric, {metric.method}, {low:g} to {high:g}"
+    output.print(assembled((metric.name, "bold"), kind))
     for paragraph in _paragraphs(metric.__doc__ or metric.summary):
         output.print(Padding(paragraph, (0, 0, 1, 2)))
     if issubclass(metric, RubricMetric):
         _explain_rubric(metric, output)
         return
-    where = (
-        "agentic in a suite"
-        if issubclass(metric, Agentic)
-        else "evaluation.metrics in the configuration"
-    )
+    where = "evaluation.metrics in the configuration"
+    where = "agentic in a suite" if issubclass(metric, Agentic) else where
     output.print(f"Options, under {where}", style="bold")
     for name, default, text in _options(metric):
         output.print(f"  {name}: {default}")
@@ -163,9 +154,8 @@ def _explain_judged(metric: type[Judged], output: Output) -> None:
 
     for number, stage in enumerate(metric.stages, start=1):
         for question in stage:
-            output.print(
-                f"\nStage {number}: what the judge is asked for {question.key!r}", style="bold"
-            )
+            title = f"\nStage {number}: what the judge is asked for {question.key!r}"
+            output.print(title, style="bold")
             output.print(Padding(question.text.strip(), (0, 0, 0, 2)))
 
 

@@ -135,12 +135,23 @@ def add_limit(parser: Any, default: int = 50) -> None:
     argument(parser, "-n/--limit N", text, default=default)
 
 
+def sentence(summary: str) -> str:
+    """A summary as a help begins."""
+    return f"{summary[0].upper()}{summary[1:]}."
+
+
+def add_command(commands: Any, name: str, summary: str) -> argparse.ArgumentParser:
+    """Declare a command or an action."""
+    added: argparse.ArgumentParser = commands.add_parser(
+        name, help=summary, description=sentence(summary)
+    )
+    return added
+
+
 def add_actions(parser: argparse.ArgumentParser, actions: Mapping[str, Action]) -> None:
     """Declare a command's actions, each with its options."""
     found = parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions")
     for name, (summary, declare, _, takes) in actions.items():
-        action = found.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
-        )
+        action = add_command(found, name, summary)
         declare(action)
         add_shared(action, takes)

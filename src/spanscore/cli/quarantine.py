@@ -7,7 +7,7 @@ from pathlib import Path
 
 from spanscore import config, local_files
 from spanscore.cli.options import add_config, argument
-from spanscore.cli.terminal import console, plain_table, print_json, printable, utc
+from spanscore.cli.terminal import Columns, print_items, print_json, printable, utc
 from spanscore.errors import InputError
 from spanscore.store import quarantine
 
@@ -29,27 +29,25 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         for request in found:
             print_json(dataclasses.asdict(request))
-    elif not found:
-        print("nothing was put aside")
     else:
-        columns = ("received (UTC)", "signal", "bytes", "why")
-        console().print(plain_table(columns, ("bytes",), map(_cells, found), wrapped={"why"}))
+        print_items(_COLUMNS, ("bytes",), found, none="nothing was put aside", wrapped={"why"})
     return 0
 
 
-def _cells(request: quarantine.Quarantined) -> Sequence[str]:
-    received, size = utc(request.received_ns), f"{request.size_bytes:,}"
-    return f"{received:%Y-%m-%d %H:%M:%S}", request.signal, size, printable(request.reason)
+_COLUMNS: Columns = (
+    ("received (UTC)", lambda x: f"{utc(x.received_ns):%Y-%m-%d %H:%M:%S}"),
+    ("signal", lambda x: x.signal),
+    ("bytes", lambda x: f"{x.size_bytes:,}"),
+    ("why", lambda x: printable(x.reason)),
+)
 
 
 def _write(path: Path, found: Sequence[quarantine.Quarantined], folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
-            f"{folder}: cannot be made ({error.strerror}); name another folder"
-        ) from error
+        problem = f"cannot be made ({error.strerror}); name another folder"
+        raise InputError(f"{folder}: {problem}") from error
     for request in found:
-        local_files.write(
-            folder / f"{request.signal}-{request.id}.bin", quarantine.body(path, request.id)
-        )
+        file = folder / f"{request.signal}-{request.id}.bin"
+        local_files.write(file, quarantine.body(path, request.id))

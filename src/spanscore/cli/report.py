@@ -1,20 +1,19 @@
 """`spanscore report`: traces, scores and runs as HTML."""
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from spanscore import report, sources
-from spanscore.cli import compare, eval, score_files, server, stored, trace_files  # noqa: A004 - its name
+from spanscore.cli import compare, score_files, server, stored, trace_files
 from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure
 from spanscore.cli.comparison import compare as compared_runs
-from spanscore.cli.measurement import INTERRUPTED, measured
+from spanscore.cli.measurement import INTERRUPTED, configured, measured
 from spanscore.cli.options import PLACE, add_judge, argument
 from spanscore.cli.score_files import Run
-from spanscore.cli.terminal import printable, require_writable
+from spanscore.cli.terminal import counted, printable, require_writable, say
 from spanscore.cli.trace_files import Place
 from spanscore.config import Settings
 from spanscore.errors import InputError
@@ -33,9 +32,8 @@ TAKES = PLACE
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    argument(
-        parser, "path PATH", f"{trace_files.PLACE_HELP}; or scores", type=sources.place, nargs="*"
-    )
+    text = f"{trace_files.PLACE_HELP}; or scores"
+    argument(parser, "path PATH", text, type=sources.place, nargs="*")
     argument(parser, "--failing", "only stored traces that do not pass or were not measured")
     stored.add_arguments(parser)
     argument(parser, "-o/--output FILE", "default: %(default)s", default=Path("report.html"))
@@ -52,13 +50,13 @@ def run(args: argparse.Namespace) -> int:
     """
     require_writable(args.output)
     stored.check(args)
-    settings = eval.configured(args)
+    settings = configured(args)
     given = read_files(args.path, settings, args)
     results = replace(given.results(), trace_url=server.trace_url(args))
     baseline = comparison = None
     is_complete = given.is_complete
     if args.baseline and not is_complete:
-        print("spanscore: the baseline is left out of the report", file=sys.stderr)
+        say("the baseline is left out of the report")
     elif args.baseline:
         before = read_files(args.baseline, settings, args)
         baseline = before.results()
@@ -79,15 +77,12 @@ def _print_remarks(args: argparse.Namespace, results: report.Results) -> None:
     """What was written, and what to mind about it."""
     size = args.output.stat().st_size
     size_text = f"{size / _MIB:.1f} MiB" if size >= _MIB else f"{max(size // 1024, 1)} KiB"
-    counts = [(len(results.traces), "turn"), (len(results.cases), "test")]
-    listed = ", ".join(f"{count:,} {what}{'s' * (count != 1)}" for count, what in counts if count)
+    counts = {"turn": len(results.traces), "test": len(results.cases)}
+    listed = ", ".join(counted(count, what) for what, count in counts.items() if count)
     written = f"{listed or 'scores alone'}, {size_text}"
     print(f"{printable(str(args.output))}: {written}; open it in a browser.")
-    content = (
-        "secrets and personal data are replaced as far as they were recognised"
-        if args.redact
-        else "unredacted"
-    )
+    replaced = "secrets and personal data are replaced as far as they were recognised"
+    content = replaced if args.redact else "unredacted"
     print(f"It contains what users and the agent said, {content}. Only you can read it.")
 
 
@@ -125,17 +120,12 @@ class Given:
         try:
             if self.run is not None:
                 return report.of_run(self.run, self.traces, [*self.scores, *self.external])
-            return report.Results(
-                name=self.name,
-                traces=self.traces,
-                scores=[*self.scores, *self.external],
-                notes=tuple(self.notes),
-            )
+            scores, notes = [*self.scores, *self.external], tuple(self.notes)
+            return report.Results(name=self.name, traces=self.traces, scores=scores, notes=notes)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            raise InputError(
-                f"{self.name}: no run as `spanscore test --output` writes it ({what})"
-            ) from None
+            problem = f"no run as `spanscore test --output` writes it ({what})"
+            raise InputError(f"{self.name}: {problem}") from None
 
 
 def read_files(paths: Sequence[Place], settings: Settings, args: argparse.Namespace) -> Given:
@@ -190,9 +180,8 @@ def _take_scores(given: Given, path: Path) -> None:
     if isinstance(content, list):
         given.scores += content
     elif given.run is not None:
-        raise InputError(
-            f"{path}: a report is of one run of a suite; give the other one as --baseline"
-        )
+        problem = "a report is of one run of a suite; give the other one as --baseline"
+        raise InputError(f"{path}: {problem}")
     else:
         given.run = content
 
@@ -202,15 +191,10 @@ def _require_scores(path: Path) -> None:
     for score in score_files.scores(path):
         lacking = [name for name in _OF_A_SCORE if name not in score]
         if lacking or not isinstance(score["evaluator"], dict):
-            what = (
-                f"{', '.join(map(repr, lacking))} is missing"
-                if lacking
-                else "its 'evaluator' is no object"
-            )
-            raise InputError(
-                f"{path}: no scores as spanscore writes them ({what}); `spanscore eval --jsonl`"
-                " does"
-            )
+            missing = f"{', '.join(map(repr, lacking))} is missing"
+            what = missing if lacking else "its 'evaluator' is no object"
+            problem = f"no scores as spanscore writes them ({what})"
+            raise InputError(f"{path}: {problem}; `spanscore eval --jsonl` does")
 
 
 def _take_telemetry(given: Given, paths: Sequence[Place], settings: Settings) -> None:
@@ -229,25 +213,22 @@ def _take_telemetry(given: Given, paths: Sequence[Place], settings: Settings) ->
             raise
     given.external += from_others
     for note in given.notes:
-        print(f"spanscore: {printable(note)}", file=sys.stderr)
+        say(note)
 
 
 def _score(given: Given, settings: Settings, args: argparse.Namespace) -> None:
     """Score the traces; where Ctrl-C ends that, the scores that were finished are kept."""
-    print("spanscore: no scores were given, so the traces are scored now", file=sys.stderr)
-    found = measured(
-        settings, given.traces, metrics=args.metric or None, model=args.model, keeps_part=True
-    )
+    say("no scores were given, so the traces are scored now")
+    metrics = args.metric or None
+    found = measured(settings, given.traces, metrics=metrics, model=args.model, keeps_part=True)
     given.scores += found.evaluations
     given.is_complete = found.is_complete
     if not found.is_complete:
         count = len({x.subject_id for x in found.evaluations if x.scope == "trace"})
-        interruption = (
-            f"interrupted when {count:,} of {len(given.traces):,} turns were scored; the rest has"
-            " no scores"
-        )
+        done = f"{count:,} of {len(given.traces):,} turns were scored"
+        interruption = f"interrupted when {done}; the rest has no scores"
         given.notes.append(f"Scoring was {interruption}.")
-        print(f"spanscore: {interruption}", file=sys.stderr)
+        say(interruption)
 
 
 def _has_agent_traces(path: Path) -> bool:
@@ -269,13 +250,11 @@ def _agent_traces(path: Path) -> Iterator[AgentTrace]:
                 continue
             try:
                 data = loads(line.decode())
-                yield AgentTrace.from_json(
-                    {name: x for name, x in data.items() if name != "explain"}
-                )
+                data.pop("explain", None)
+                yield AgentTrace.from_json(data)
             except (KeyError, TypeError, ValueError, AttributeError):
-                raise InputError(
-                    f"{path}:{number}: no agent trace as `spanscore inspect --jsonl` prints it"
-                ) from None
+                problem = "no agent trace as `spanscore inspect --jsonl` prints it"
+                raise InputError(f"{path}:{number}: {problem}") from None
 
 
 _UNITS = {PASS_RATE: "%", LATENCY: "s"}
@@ -286,20 +265,15 @@ def compared(baseline: Given, own: Given) -> report.Comparison:
 
     Raises InputError where one is the run of a suite and the other is none.
     """
-    a, b = score_files.of_two(
-        (Path(baseline.name), baseline.content), (Path(own.name), own.content)
-    )
+    a, b = score_files.of_two(*((Path(x.name), x.content) for x in (baseline, own)))
     found = compared_runs(a, b, limits=Limits(), certain=False)
-    changed = [
-        x for x in found.cases if x.a != x.b or any(one != other for one, other in x.means.values())
-    ]
+    counts = {PASS_RATE: _counted(a, b)}
+    changed = sorted((x for x in found.cases if x.is_changed), key=lambda x: x.a == x.b)
     return report.Comparison(
         baseline=baseline.name,
         verdict=found.verdict,
-        differences=[
-            _difference(x, _counted(a, b) if x.name == PASS_RATE else "") for x in found.measures
-        ],
-        changes=[_change(x) for x in sorted(changed, key=lambda x: x.a == x.b)],
+        differences=[_difference(x, counts.get(x.name, "")) for x in found.measures],
+        changes=[_change(x) for x in changed],
         only_in_baseline=found.only_in_a,
         only_in_own=found.only_in_b,
         remarks=_remarks(found),
@@ -308,16 +282,10 @@ def compared(baseline: Given, own: Given) -> report.Comparison:
 
 def _remarks(found: Comparison) -> tuple[str, ...]:
     if not found.measures:
-        return (
-            (
-                "Nothing is in both runs, so nothing can be compared: they are paired by case, id,"
-                " or user input."
-            ),
-        )
-    unlike = [
-        f"Not comparable, since it was scored differently in both runs: {x}"
-        for x in found.not_comparable
-    ]
+        how = "they are paired by case, id, or user input"
+        return (f"Nothing is in both runs, so nothing can be compared: {how}.",)
+    why = "Not comparable, since it was scored differently in both runs"
+    unlike = [f"{why}: {x}" for x in found.not_comparable]
     return (*unlike, compare.counted(found), compare.sureness(found))
 
 
@@ -326,18 +294,14 @@ def _counted(a: Run, b: Run) -> str:
     both = [(x, b.units[name]) for name, x in a.units.items() if name in b.units]
     decided = [x for x, other in both if x.passed and other.passed]
     if a.of_suite:
-        return f"of the trials of {_number_of(len(decided), 'case')}"
+        return f"of the trials of {counted(len(decided), 'case')}"
     traces = sum(x.is_turn for x in decided)
     counts = ((traces, "trace"), (len(decided) - traces, "session"))
-    of = " and ".join(_number_of(count, what) for count, what in counts if count)
+    of = " and ".join(counted(count, what) for count, what in counts if count)
     return f"of {of}, by the metrics that both runs have"
 
 
-def _number_of(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
-
-
-def _difference(measure: Measure, counted: str) -> report.Difference:
+def _difference(measure: Measure, count: str) -> report.Difference:
     return report.Difference(
         name=measure.name,
         baseline=measure.a,
@@ -346,8 +310,8 @@ def _difference(measure: Measure, counted: str) -> report.Difference:
         verdict=measure.verdict,
         unit=_UNITS.get(measure.name, ""),
         regression=measure.regression,
-        note="; ".join(text for text in (measure.unlike, measure.too_few) if text),
-        counted=counted,
+        note=measure.note,
+        counted=count,
     )
 
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from spanscore.cli import measurement, score_summary, terminal
@@ -22,13 +22,11 @@ from spanscore.cli.one_run import (
     settings_for,
 )
 from spanscore.cli.options import add_judge, argument
-from spanscore.cli.terminal import console, printable
+from spanscore.cli.terminal import console, say
 from spanscore.config import Settings
 from spanscore.errors import InputError
-from spanscore.evaluation.config import Config as Measured
 from spanscore.evaluation.procedure import narrowed
 from spanscore.export.config import Config as Export
-from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 from spanscore.offline import metric_names
@@ -67,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         return asyncio.run(_run(args, command, settings, folder, environ))
     except ProgramError as error:
-        print(f"spanscore: error: {printable(str(error))}", file=sys.stderr)
+        say(f"error: {error}")
         return error.code
     finally:
         if args.keep is None:
@@ -78,17 +76,11 @@ def _configured(args: argparse.Namespace) -> Settings:
     settings = measurement.configured(args)
     if args.config is None:
         settings = settings.model_copy(update={"export": Export.model_validate({"exporters": {}})})
-    judge = settings.judge.or_model(args.model).model_copy(update={"try_at_start": False})
-    evaluation = _only(settings, args.metric) if args.metric else settings.evaluation
+    judge = settings.judge.model_copy(update={"try_at_start": False})
+    evaluation = settings.evaluation
+    if names := [x for name in args.metric for x in metric_names(name, settings)]:
+        evaluation = narrowed(evaluation, dict.fromkeys(names))
     return settings.model_copy(update={"judge": judge, "evaluation": evaluation})
-
-
-def _only(settings: Settings, wanted: Sequence[str]) -> Measured:
-    """What is measured where only these metrics are wanted, each with the options that it is
-    configured with.
-    """
-    names = [x for name in wanted for x in metric_names(name, settings)]
-    return narrowed(settings.evaluation, dict.fromkeys(names))
 
 
 async def _run(
@@ -104,9 +96,7 @@ async def _run(
 
     def server_ended(why: str) -> None:
         if code is None:
-            _print_lines(
-                [f"the receiver has ended by an error, and the program goes on without it ({why})"]
-            )
+            say(f"the receiver has ended by an error, and the program goes on without it ({why})")
 
     try:
         async with server.serving(server_ended):
@@ -116,7 +106,7 @@ async def _run(
             traces, evaluations = await server.found()
             notices = server.notices
     except ServerEndedError as error:
-        print(f"spanscore: error: nothing is scored: {printable(str(error))}", file=sys.stderr)
+        say(f"error: nothing is scored: {error}")
         return code or 1
     _show(args, settings, traces, evaluations, [*notices, *_remarks(traces, is_whole=is_whole)])
     return code
@@ -125,11 +115,9 @@ async def _run(
 def _backends(environ: Mapping[str, str]) -> dict[Signal, Backend]:
     """Where the program would have sent each signal, as far as anything listens there."""
     named = all_from_environment(environ)
-    silent = {(x.url, x.variable): x for x in named.values() if not x.listens()}
-    _print_lines(
-        f"nothing listens on {url}, which {variable} names: nothing is passed on to it"
-        for url, variable in silent
-    )
+    silent = dict.fromkeys((x.url, x.variable) for x in named.values() if not x.listens())
+    for url, variable in silent:
+        say(f"nothing listens on {url}, which {variable} names: nothing is passed on to it")
     return {signal: x for signal, x in named.items() if (x.url, x.variable) not in silent}
 
 
@@ -138,17 +126,12 @@ async def _finished(server: OneRun) -> bool:
 
     Returns whether they are all there: Ctrl-C, or SIGTERM, ends the wait.
     """
-    loop = asyncio.get_running_loop()
     finishing = asyncio.create_task(server.finish())
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
-        loop.add_signal_handler(number, finishing.cancel)
-    try:
-        with console(to_stderr=True).status("scoring; Ctrl-C shows what is there"):
-            await asyncio.wait({finishing})
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
+    with (
+        _handled(lambda _: finishing.cancel(), signal.SIGINT, signal.SIGTERM),
+        console(to_stderr=True).status("scoring; Ctrl-C shows what is there"),
+    ):
+        await asyncio.wait({finishing})
     if finishing.cancelled():
         return False
     finishing.result()
@@ -167,35 +150,23 @@ def _show(
     evaluations: Sequence[Evaluation],
     remarks: Iterable[str],
 ) -> None:
-    if args.output is not None:
-        terminal.write_file(
-            args.output, lambda: "".join(f"{dumps(x.to_json())}\n" for x in evaluations)
-        )
+    terminal.write_file(args.output, lambda: measurement.json_lines(evaluations))
     if traces:
         output = console(to_stderr=True)
         output.print()
         score_summary.print_all(output, settings, traces, evaluations, only_failing=args.failing)
-    _print_lines(remarks)
+    for remark in remarks:
+        say(remark)
     if args.keep is not None:
-        _print_lines([f"kept in {args.keep}: spanscore traces --store {args.keep / 'store.db'}"])
-
-
-def _print_lines(lines: Iterable[str]) -> None:
-    for line in lines:
-        print(f"spanscore: {printable(line)}", file=sys.stderr)
+        say(f"kept in {args.keep}: spanscore traces --store {args.keep / 'store.db'}")
 
 
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _OF_SIGNALS = ("TRACES", "LOGS", "METRICS")
 _OF_BACKENDS = (
-    "ENDPOINT",
-    "PROTOCOL",
-    "HEADERS",
-    "CERTIFICATE",
-    "CLIENT_KEY",
-    "CLIENT_CERTIFICATE",
-    "INSECURE",
+    *("ENDPOINT", "PROTOCOL", "HEADERS", "INSECURE"),
+    *("CERTIFICATE", "CLIENT_KEY", "CLIENT_CERTIFICATE"),
 )
 _USUAL = {
     "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
@@ -243,16 +214,16 @@ async def run_program(command: Sequence[str], env: Mapping[str, str]) -> int:
     Returns its exit code, for one that a signal ended 128 and the signal's number. Raises
     ProgramError.
     """
-    with _passing_on() as passing:
+    passing = _Passing()
+    with _handled(passing.send, signal.SIGINT, *_PASSED_ON):
         try:
             process = await asyncio.create_subprocess_exec(*command, env=dict(env))
         except FileNotFoundError:
             message = f"{command[0]}: no such program; what follows `--` is run as it is"
             raise ProgramError(message, _NOT_FOUND) from None
         except OSError as error:
-            raise ProgramError(
-                f"{command[0]}: cannot be run ({error.strerror})", _NOT_EXECUTABLE
-            ) from None
+            message = f"{command[0]}: cannot be run ({error.strerror})"
+            raise ProgramError(message, _NOT_EXECUTABLE) from None
         passing.to(process)
         code = await process.wait()
     return 128 - code if code < 0 else code
@@ -286,14 +257,13 @@ class _Passing:
 
 
 @contextlib.contextmanager
-def _passing_on() -> Iterator[_Passing]:
-    """Within the block, signals are passed on and end nothing here."""
-    loop, passing = asyncio.get_running_loop(), _Passing()
-    numbers = (signal.SIGINT, *_PASSED_ON)
+def _handled(handle: Callable[[int], object], *numbers: int) -> Iterator[None]:
+    """Within the block, signals with these numbers are handled so, and end nothing here."""
+    loop = asyncio.get_running_loop()
     for number in numbers:
-        loop.add_signal_handler(number, passing.send, number)
+        loop.add_signal_handler(number, handle, number)
     try:
-        yield passing
+        yield
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)

@@ -110,14 +110,11 @@ def _require_files_alone(args: argparse.Namespace, target: pb.RunTarget) -> None
     """Refuse what does not go together with files. Raises InputError."""
     given = [x.name for x, _ in target.ListFields() if x.name not in {"scope", "sampling"}]
     if given:
-        raise InputError(
-            f"--file and {given[0]} of a target: give one; conditions may stand in a URL:"
-            " 'file:///PATH?service=shop'"
-        )
+        how = "conditions may stand in a URL: 'file:///PATH?service=shop'"
+        raise InputError(f"--file and {given[0]} of a target: give one; {how}")
     if args.dry_run:
-        raise InputError(
-            "--file and --dry-run: `spanscore eval PATH --dry-run` says what judging a file costs"
-        )
+        how = "`spanscore eval PATH --dry-run` says what judging a file costs"
+        raise InputError(f"--file and --dry-run: {how}")
 
 
 def _send_files(args: argparse.Namespace, ask: server.Ask, wanted_run: pb.Run) -> None:
@@ -136,12 +133,10 @@ def _send_files(args: argparse.Namespace, ask: server.Ask, wanted_run: pb.Run) -
     for traces in _requests(_recordings(args.file, settings.assemble.stitch_off)):
         answer = ask("ImportTraces", ImportTracesRequest(traces=traces))
         count += len(traces)
-        names.update(dict.fromkeys(getattr(answer, plural)))
+        names |= dict.fromkeys(getattr(answer, plural))
         if len(names) > MAX_IDS:
-            raise InputError(
-                f"--file: more than {MAX_IDS:,} traces or sessions; let the server read them by"
-                " --source"
-            )
+            how = "let the server read them by --source"
+            raise InputError(f"--file: more than {MAX_IDS:,} traces or sessions; {how}")
         print(f"sent {count:,} traces", file=sys.stderr)
     if not names:
         raise InputError("--file: none of the traces has a session, and the run's scope is that")
@@ -168,8 +163,8 @@ def _requests(found: "Recordings") -> Iterator[list[AgentTrace]]:
     for message in (encode_trace(x) for batch in found.batches() for x in batch):
         more_bytes = message.ByteSize()
         if more_bytes > _MAX_BYTES:
-            left_out = f"warning: trace {message.id} is too large to be sent, and left out"
-            print(left_out, file=sys.stderr)
+            problem = f"trace {message.id} is too large to be sent, and left out"
+            print(f"warning: {problem}", file=sys.stderr)
             continue
         if size_bytes + more_bytes > _MAX_BYTES or len(waiting) == _MAX_TRACES:
             yield waiting
@@ -229,11 +224,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 def print_estimate(estimate: pb.RunEstimate) -> None:
     """Print what a run would cost."""
     models = ", ".join(printable(x) for x in estimate.models)
-    cost = (
-        f"at most {estimate.max_cost_usd:.4f} USD"
-        if estimate.HasField("max_cost_usd")
-        else "at a price not known"
-    )
+    known = f"at most {estimate.max_cost_usd:.4f} USD"
+    cost = known if estimate.HasField("max_cost_usd") else "at a price not known"
     print(f"{estimate.items:,} of {estimate.candidates:,} that the target names would be evaluated")
     if not estimate.calls:
         print("no judge would be asked; nothing was sent")

@@ -19,7 +19,7 @@ from spanscore.api.messages import words
 from spanscore.api.v1 import annotation_service_pb2 as annotation_pb
 from spanscore.api.v1 import score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
-from spanscore.api.v1.score_pb2 import Evaluator, Score, SubjectState
+from spanscore.api.v1.score_pb2 import Evaluator, Score
 from spanscore.cli import server
 from spanscore.cli.options import SERVER, Action, add_limit, argument
 from spanscore.cli.terminal import (
@@ -37,10 +37,8 @@ BATCH = 500
 _MAX_SHOWN = 20
 _PLACE = re.compile(r"requests\[(\d+)\]\.(?:score\.)?")
 _STATES = {
-    "SUBJECT_STATE_NOT_STORED": "what it is of is not stored (yet)",
-    "SUBJECT_STATE_AMBIGUOUS": (
-        "its id stands for several turns or sessions, so it counts for none of them"
-    ),
+    "not_stored": "what it is of is not stored (yet)",
+    "ambiguous": "its id stands for several turns or sessions, so it counts for none of them",
 }
 
 
@@ -85,9 +83,8 @@ def _create(args: argparse.Namespace, ask: server.Ask) -> None:
 def _update(args: argparse.Namespace, ask: server.Ask) -> None:
     given = {name: x for name, x in _outcome(args).items() if x is not None}
     if not given:
-        raise InputError(
-            "give what is to be changed, such as --label pass; see spanscore scores update --help"
-        )
+        what = "give what is to be changed, such as --label pass"
+        raise InputError(f"{what}; see spanscore scores update --help")
     score, mask = Score(name=_SCORES.name(args.name), **given), FieldMask(paths=given)
     request = pb.UpdateScoreRequest(score=score, update_mask=mask)
     server.print_one(args, ask("UpdateScore", request), _print)
@@ -103,7 +100,7 @@ def _print(score: Score) -> None:
     subject = f"trace {score.trace_id}" if score.trace_id else f"session {score.session_id}"
     given = f"{utc(score.evaluated_at_ns):%Y-%m-%d %H:%M}"
     print(printable(f"{score.name}  {score.metric} {outcome}  {subject}  {given}"))
-    if note := _STATES.get(SubjectState.Name(score.subject_state)):
+    if note := _STATES.get(server.word(score, "subject_state")):
         print(f"  {note}")
 
 
@@ -157,9 +154,8 @@ def _request(
     given: dict[str, Any] = {}
     for column, value in fields.items():
         if column not in _COLUMNS:
-            raise InputError(
-                f"{where}: there is no column {column[:40]!r}; columns are {', '.join(_COLUMNS)}"
-            )
+            known = ", ".join(_COLUMNS)
+            raise InputError(f"{where}: there is no column {column[:40]!r}; columns are {known}")
         name, read = _COLUMNS[column]
         if value in (None, ""):
             continue
@@ -168,13 +164,9 @@ def _request(
         given[name] = read(f"{where}: {column}", value)
     by = Evaluator(source=given.pop("source", "human"), author=given.pop("author", args.author))
     score = Score(evaluator=by, **{"metric": args.metric, **given})
-    return pb.CreateScoreRequest(score=score, request_id=_request_id(score))
-
-
-def _request_id(score: Any) -> str:
-    """The same for the same line, so that a file that is imported again creates nothing twice."""
-    content = b"import\n" + score.SerializeToString(deterministic=True)
-    return hashlib.sha256(content).hexdigest()[:32]
+    # the same for the same line, so that a file that is imported again creates nothing twice
+    digest = hashlib.sha256(b"import\n" + score.SerializeToString(deterministic=True))
+    return pb.CreateScoreRequest(score=score, request_id=digest.hexdigest()[:32])
 
 
 def _check(file: Path, batches: Sequence[_Batch]) -> None:
@@ -237,9 +229,8 @@ def _number(where: str, value: Any) -> float:
     except (TypeError, ValueError):
         found = math.nan
     if not math.isfinite(found):
-        raise InputError(
-            f"{where}: {str(value)[:40]!r} is no number; write it with a point, as 0.5"
-        )
+        how = "write it with a point, as 0.5"
+        raise InputError(f"{where}: {str(value)[:40]!r} is no number; {how}")
     return found
 
 
@@ -255,9 +246,8 @@ def _time_ns(where: str, value: Any) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InputError(
-            f"{where}: {text[:40]!r} is no time: write it as 2026-05-01T12:00, in UTC"
-        ) from None
+        how = "write it as 2026-05-01T12:00, in UTC"
+        raise InputError(f"{where}: {text[:40]!r} is no time: {how}") from None
     return max(0, timegm(moment.utctimetuple()) * 10**9 + moment.microsecond * 1000)
 
 
@@ -287,9 +277,8 @@ _STRATEGIES = words(annotation_pb.AnnotationStrategy.DESCRIPTOR)
 def _add_queue(parser: argparse.ArgumentParser) -> None:
     argument(parser, "--metric NAME", "what the labels are held against")
     argument(parser, "--author NAME", "who labels, the author of the labels")
-    argument(
-        parser, "--strategy NAME", "what comes first; default: random", choices=list(_STRATEGIES)
-    )
+    text = "what comes first; default: random"
+    argument(parser, "--strategy NAME", text, choices=list(_STRATEGIES))
     server.add_file(parser, "all of the queue, as the API's AnnotationQueue has it")
     argument(parser, "--lease N", "take so many, so that nobody else gets them meanwhile")
     argument(parser, "--release ID", "give back an item, by its trace id or session key")
@@ -320,20 +309,16 @@ def _queue(args: argparse.Namespace, ask: server.Ask) -> None:
         raise InputError("--skip: goes with --release ID")
     queue = _wanted_queue(args)
     if args.release:
-        request = annotation_pb.ReleaseAnnotationItemRequest(
-            queue=queue,
-            scope=queue.scope or score_pb2.SCOPE_TRACE,
-            subject_id=args.release,
-            skip=args.skip,
-        )
-        ask("ReleaseAnnotationItem", request)
+        item = {"scope": queue.scope or score_pb2.SCOPE_TRACE, "subject_id": args.release}
+        method = "ReleaseAnnotationItem"
+        ask(method, _LABELS.request(method, queue=queue, skip=args.skip, **item))
         return
     if args.lease is not None:
-        leased = annotation_pb.LeaseAnnotationItemsRequest(queue=queue, max_items=args.lease)
-        items = ask("LeaseAnnotationItems", leased).items
+        method = "LeaseAnnotationItems"
+        items = ask(method, _LABELS.request(method, queue=queue, max_items=args.lease)).items
     else:
-        listing = annotation_pb.ListAnnotationItemsRequest(queue=queue)
-        items = server.pages(ask, "ListAnnotationItems", listing, args.limit)
+        method = "ListAnnotationItems"
+        items = server.pages(ask, method, _LABELS.request(method, queue=queue), args.limit)
     server.print_all(args, items, _print_items)
 
 

@@ -12,11 +12,12 @@ from spanscore.cli import score_actions, server, stored
 from spanscore.cli.options import PLACE, add_config, argument
 from spanscore.cli.score_summary import number
 from spanscore.cli.terminal import (
+    Columns,
     console,
     counted,
     on_one_line,
+    print_items,
     print_json,
-    print_rows,
     printable,
     styled,
     utc,
@@ -111,9 +112,8 @@ def _require_run(args: argparse.Namespace) -> None:
         with server.service(args, "Run") as ask:
             ask("GetRun", GetRunRequest(name=f"runs/{run}"))
     elif server.read(args, lambda x: RunTables(x).get(server.tenant_of(args) or "", run)) is None:
-        raise InputError(
-            f"--run {args.run}: there is no such run; spanscore runs list has their ids"
-        )
+        problem = "there is no such run; spanscore runs list has their ids"
+        raise InputError(f"--run {args.run}: {problem}")
 
 
 def _found(args: argparse.Namespace) -> Iterator[Evaluation]:
@@ -184,12 +184,9 @@ def _refuse_unfit(args: argparse.Namespace) -> None:
     """Raise InputError where an option does not go with what is to be done."""
     others = [x for x in _OF_LISTS if getattr(args, x, None)]
     if others:
-        name = others[0].replace("_", "-")
-        raise InputError(
-            f"--{name}: does not go with --undelivered, --resend"
-            " or --forget, which are about the store of the configuration (-c) and its exporters"
-            " (--exporter)"
-        )
+        name, which = others[0].replace("_", "-"), "--undelivered, --resend or --forget"
+        what = "the store of the configuration (-c) and its exporters (--exporter)"
+        raise InputError(f"--{name}: does not go with {which}, which are about {what}")
     if args.json and not args.undelivered:
         raise InputError("--json: goes with --undelivered, not with --resend or --forget")
 
@@ -198,17 +195,15 @@ def _resend(settings: config.Settings, exporters: Sequence[str]) -> str:
     """Have these exporters, else all that are configured, send again; what comes of it."""
     for name in exporters:
         if name not in settings.export.exporters:
-            raise InputError(
-                f"--exporter {name}: the configuration has no such exporter, so nothing would send"
-            )
+            problem = "the configuration has no such exporter, so nothing would send"
+            raise InputError(f"--exporter {name}: {problem}")
     names = exporters or list(settings.export.exporters)
     count = pending.resend(settings.store, names) if names else 0
     if not count:
         return "nothing is undelivered by the exporters of this configuration"
-    return (
-        f"{_are(count)} to be sent again, within seconds by a server that runs, else at its"
-        " next start; --undelivered lists what still does not arrive"
-    )
+    when = "within seconds by a server that runs, else at its next start"
+    what = "--undelivered lists what still does not arrive"
+    return f"{_are(count)} to be sent again, {when}; {what}"
 
 
 def _are(count: int) -> str:
@@ -230,11 +225,12 @@ def _print(found: Iterator[Listed]) -> None:
     output = console()
     for (exporter, reason, error), listed in groups.items():
         count = counts[exporter, reason, error]
-        scores = counted(count, "score", "scores")
+        scores = counted(count, "score")
         title = f"{on_one_line(exporter, 60)}: {scores}, {_REASONS.get(reason, reason)}"
         output.print(styled(title, "bold"))
         output.print(styled(on_one_line(error, _MAX_ERROR_CHARS)))
-        print_rows(_COLUMNS, ("score",), map(_cells, listed), wrapped=_COLUMNS[1::3], output=output)
+        wrapped = ("metric", "trace or session")
+        print_items(_COLUMNS, ("score",), listed, wrapped=wrapped, output=output)
         more = f"and {count - len(listed):,} more, which --json lists\n"
         output.print(more if count > len(listed) else "")
     if left := counts.total() - sum(counts[x] for x in groups):
@@ -242,18 +238,22 @@ def _print(found: Iterator[Listed]) -> None:
     output.print("--resend has them sent again, --forget lists them no more.")
 
 
-_COLUMNS = ("since (UTC)", "metric", "score", "label", "trace or session", "missing")
+def _missing(listed: Listed) -> str:
+    if listed.note.to_resend:
+        return "to be sent again"
+    return "superseded" if listed.is_superseded else ", ".join(listed.note.forms)
 
 
-def _cells(listed: Listed) -> Sequence[str]:
-    note, score, is_superseded = listed
-    state = "superseded" if is_superseded else ", ".join(note.forms)
+def _subject(score: Evaluation) -> str:
     subject = score.session_id if score.scope == "session" else score.target.trace_id
-    return (
-        f"{utc(note.since_ns):%Y-%m-%d %H:%M}",
-        on_one_line(score.metric, 40),
-        number(score.value),
-        on_one_line(score.label or score.status, 20),
-        on_one_line(subject or score.subject_id, 64),
-        "to be sent again" if note.to_resend else state,
-    )
+    return on_one_line(subject or score.subject_id, 64)
+
+
+_COLUMNS: Columns = (
+    ("since (UTC)", lambda x: f"{utc(x.note.since_ns):%Y-%m-%d %H:%M}"),
+    ("metric", lambda x: on_one_line(x.evaluation.metric, 40)),
+    ("score", lambda x: number(x.evaluation.value)),
+    ("label", lambda x: on_one_line(x.evaluation.label or x.evaluation.status, 20)),
+    ("trace or session", lambda x: _subject(x.evaluation)),
+    ("missing", _missing),
+)

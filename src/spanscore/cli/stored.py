@@ -207,8 +207,8 @@ def read_traces(
 def _of_server(args: argparse.Namespace, *, failing: bool) -> Found:
     traces = read_traces(args, [x.id for x in list_traces_on_server(args, failing=failing)])
     requests = [ListScoresRequest(trace_id=x.id) for x in traces]
-    of_session = {"filter": "scope = session"}
-    requests += [ListScoresRequest(session_id=x, **of_session) for x in _keys(traces)]
+    own = "scope = session"
+    requests += [ListScoresRequest(session_id=x, filter=own) for x in _keys(traces)]
     scores: list[Evaluation] = []
     with server.service(args, "Score") as ask, progress("reading", len(requests)) as done:
         for one in requests:

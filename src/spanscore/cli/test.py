@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -11,20 +10,9 @@ from typing import Any
 
 from spanscore import suites
 from spanscore.calibration import PassRate, certificates_in
-from spanscore.cli import measurement, score_summary, stored, trace_files
+from spanscore.cli import measurement, score_summary, stored, terminal, trace_files
 from spanscore.cli.options import PLACE, add_judge, argument
-from spanscore.cli.score_summary import judges
-from spanscore.cli.terminal import (
-    Output,
-    console,
-    on_one_line,
-    print_json,
-    print_rows,
-    progress,
-    require_writable,
-    styled,
-    write_file,
-)
+from spanscore.cli.terminal import Columns, Output, console, on_one_line, say, styled, write_file
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.judge import answers_file, check_models
@@ -60,17 +48,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the suite. Returns the exit code: 1 where too few cases pass."""
     if args.schema:
-        print_json(suites.json_schema())
+        terminal.print_json(suites.json_schema())
         return 0
     _sort_paths(args)
     stored.check(args)
-    require_writable(args.output, args.junit, args.export)
+    terminal.require_writable(args.output, args.junit, args.export)
     least = 1.0 if args.fail_under is None else _share("--fail-under", args.fail_under)
     given = None if args.suite is None else suites.load(args.suite)
     settings = measurement.configured(args)
     prepared = _prepared(args, given, settings)
     require_models(settings, args.model)
-    with progress("scoring", prepared.trials) as done:
+    with terminal.progress("scoring", prepared.trials) as done:
         found = asyncio.run(
             suites.run(
                 prepared,
@@ -113,18 +101,14 @@ def _sort_paths(args: argparse.Namespace) -> None:
     if args.suite is None:
         if stored.is_given(args):
             return
-        raise InputError(
-            "give a suite and what was recorded: spanscore test SUITE PATH...; see spanscore test"
-            " --help"
-        )
+        what = "give a suite and what was recorded: spanscore test SUITE PATH..."
+        raise InputError(f"{what}; see spanscore test --help")
     is_suite = args.suite.suffix in _OF_SUITES or (args.path and not _is_recording(args.suite))
     if not is_suite:
         args.suite, args.path = None, [args.suite, *args.path]
     elif not args.path and not stored.is_given(args):
-        raise InputError(
-            f"give what was recorded, too: spanscore test {args.suite} PATH...; see spanscore test"
-            " --help"
-        )
+        what = f"give what was recorded, too: spanscore test {args.suite} PATH..."
+        raise InputError(f"{what}; see spanscore test --help")
 
 
 def _is_recording(path: Path) -> bool:
@@ -177,7 +161,7 @@ def _export(args: argparse.Namespace, settings: Settings, found: suites.Run) -> 
             suites.send(target, found.evaluations, found.started_at_ns, time.time_ns(), known)
         )
         for problem in problems:
-            print(f"spanscore: warning: {problem}", file=sys.stderr)
+            say(f"warning: {problem}")
 
 
 def _content(found: suites.Run, corrected: Iterable[PassRate]) -> dict[str, Any]:
@@ -219,62 +203,54 @@ def print_run(output: Output, run: Run, corrected: Iterable[PassRate]) -> None:
     _print_whole(output, run)
     for rate_of_metric in corrected:
         output.print(score_summary.corrected_line(rate_of_metric))
-    output.print(f"\n{judges(RunSummary.of(run.evaluations))}")
+    output.print(f"\n{score_summary.judges(RunSummary.of(run.evaluations))}")
 
 
 def _print_cases(output: Output, run: Run) -> None:
     """A row for each case."""
-    rows = []
-    for case in run.cases:
-        level = run.suite.agentic.level
-        rows.append(
-            (
-                on_one_line(case.case.id, 60),
-                styled(case.status, _STYLES[case.status]),
-                _marks(case),
-                str(case.n),
-                estimated(rate(case.passed, case.n, level=level)) if case.n else "-",
-                str(case.odds["k"]),
-                _odds(case.odds, "pass_at_k"),
-                _odds(case.odds, "pass_pow_k"),
-            )
-        )
-    headings = ("case", "result", "trials", "n", "pass rate", "k", "pass@k", "pass^k")
-    print_rows(headings, ("n", "k"), rows, output=output)
+    level = run.suite.agentic.level
+
+    def passing(case: CaseResult) -> str:
+        return estimated(rate(case.passed, case.n, level=level)) if case.n else "-"
+
+    columns: Columns = (
+        ("case", lambda x: on_one_line(x.case.id, 60)),
+        ("result", lambda x: styled(x.status, _STYLES[x.status])),
+        ("trials", _marks),
+        ("n", lambda x: str(x.n)),
+        ("pass rate", passing),
+        ("k", lambda x: str(x.odds["k"])),
+        ("pass@k", lambda x: _odds(x.odds, "pass_at_k")),
+        ("pass^k", lambda x: _odds(x.odds, "pass_pow_k")),
+    )
+    terminal.print_items(columns, ("n", "k"), run.cases, output=output)
     output.print()
 
 
 def _print_whole(output: Output, run: Run) -> None:
-    counts = ", ".join(
-        f"{run.count(x)} {x}" for x in ("pass", "fail", "error", "unmatched") if run.count(x)
-    )
-    output.print(f"{len(run.cases)} case{'s' if len(run.cases) > 1 else ''}: {counts}")
+    counts = ", ".join(f"{run.count(x)} {x}" for x in _STYLES if run.count(x))
+    output.print(f"{terminal.counted(len(run.cases), 'case')}: {counts}")
     if run.cases_that_pass:
         _print_estimate(output, "cases that pass", run.cases_that_pass)
     if run.pass_rate:
         _print_estimate(output, "trials that pass, over cases", run.pass_rate)
     _print_odds(output, run)
     if run.cases_that_pass and run.clusters_of(run.cases):
-        output.print(
-            "n counts sessions: cases that were recorded in one session are not independent."
-        )
+        why = "cases that were recorded in one session are not independent"
+        output.print(f"n counts sessions: {why}.")
     if run.mean_score:
         _print_estimate(output, "mean score of 100", run.mean_score, digits=1)
     if run.suite.agentic.unit == "interaction":
-        output.print(
-            "n of pass@k and pass^k counts interactions, as some frameworks do; turns of one"
-            " conversation are not independent trials."
-        )
+        what = "n of pass@k and pass^k counts interactions, as some frameworks do"
+        output.print(f"{what}; turns of one conversation are not independent trials.")
 
 
 def _print_odds(output: Output, run: Run) -> None:
     """pass@k and pass^k over cases, with their k and how each case's own are estimated."""
     ks = sorted({x.odds["k"] for x in run.cases if x.odds["n"]})
     if ks:
-        output.print(
-            f"k = {', '.join(map(str, ks))}; pass@k and pass^k of a case:"
-            f" {run.suite.agentic.statistics}"
-        )
+        how = f"pass@k and pass^k of a case: {run.suite.agentic.statistics}"
+        output.print(f"k = {', '.join(map(str, ks))}; {how}")
     if len(ks) > 1:
         output.print("pass@k and pass^k over cases: none, since the cases have different k")
     at_k, pow_k = run.over_cases("pass_at_k"), run.over_cases("pass_pow_k")
@@ -291,10 +267,9 @@ def _print_estimate(output: Output, what: str, estimate: Estimate, digits: int =
 
 
 def _marks(result: CaseResult) -> str:
+    more = len(result.trials) - _MAX_MARKS
     marks = " ".join(_MARKS[x.status] for x in result.trials[:_MAX_MARKS])
-    return marks + (
-        f" +{len(result.trials) - _MAX_MARKS}" if len(result.trials) > _MAX_MARKS else ""
-    )
+    return f"{marks} +{more}" if more > 0 else marks
 
 
 def estimated(estimate: Estimate, digits: int = 2) -> str:

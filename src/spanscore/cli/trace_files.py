@@ -1,14 +1,13 @@
 """Agent traces and sessions in files."""
 
 import logging
-import sys
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from spanscore import sources
-from spanscore.cli.terminal import printable
+from spanscore.cli.terminal import counted, say
 from spanscore.config import Settings
 from spanscore.evaluation import MAX_EARLIER_TURNS
 from spanscore.model.trace import AgentTrace, Session, in_scope
@@ -79,8 +78,10 @@ def explained(
     )
     noted = noting.added_to(x for x, _ in found)
     traces = list(in_scope(noted, settings.assemble.session_scope))
-    refuse_none(traces, telemetry, paths)
-    print_silent(watch)
+    if not traces:
+        raise none_found(paths, len(telemetry.spans), len(telemetry.logs))
+    for silent in watch.silent:  # with what makes them record content
+        say(silent)
     return list(zip(traces, (x for _, x in found), strict=True))
 
 
@@ -109,9 +110,9 @@ def loaded(paths: Sequence[Place]) -> files.Telemetry:
         if isinstance(location, Location):
             load_stored(telemetry, location)
     for trace_id, why in telemetry.truncated.items():
-        print(f"spanscore: {printable(truncated_notice(trace_id, why))}", file=sys.stderr)
+        say(truncated_notice(trace_id, why))
     for refused in telemetry.refused:
-        print(f"spanscore: warning: left out {printable(refused)}", file=sys.stderr)
+        say(f"warning: left out {refused}")
     return telemetry
 
 
@@ -121,29 +122,11 @@ def print_requests() -> None:
     logging.getLogger(sources.__name__).setLevel(logging.INFO)
 
 
-def refuse_none(
-    traces: Collection[object], telemetry: files.Telemetry, paths: Sequence[Place]
-) -> None:
-    """Raise InputError where no agent trace was found."""
-    if not traces:
-        raise none_found(paths, len(telemetry.spans), len(telemetry.logs))
-
-
 def print_unread(traces: Sequence[AgentTrace], telemetry: files.Telemetry) -> None:
     """Say on standard error how many traces hold nothing that was read."""
-    count = unread_traces(telemetry.spans, telemetry.logs, traces)
-    if count:
-        held = "1 trace holds" if count == 1 else f"{count:,} traces hold"
-        print(
-            f"spanscore: {held} nothing that was read; `spanscore inspect --unread` lists them",
-            file=sys.stderr,
-        )
-
-
-def print_silent(watch: ContentWatch) -> None:
-    """Say on standard error which instrumentations record no content, and what makes them."""
-    for silent in watch.silent:
-        print(f"spanscore: {printable(str(silent))}", file=sys.stderr)
+    if count := unread_traces(telemetry.spans, telemetry.logs, traces):
+        held = counted(count, "trace holds", "traces hold")
+        say(f"{held} nothing that was read; `spanscore inspect --unread` lists them")
 
 
 def sessions(traces: Sequence[AgentTrace]) -> list[Session]:
