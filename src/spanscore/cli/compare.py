@@ -111,6 +111,8 @@ def _why_none(run: score_files.Run) -> str:
 def _as_json(
     a: score_files.Run, b: score_files.Run, found: Comparison, rates: list[list[PassRate]]
 ) -> dict[str, Any]:
+    of_runs = ([x.to_json() for x in own] for own in rates)
+    corrected = dict(zip("ab", of_runs, strict=True))
     return {
         "a": a.name,
         "b": b.name,
@@ -128,9 +130,7 @@ def _as_json(
         "ambiguous": [*a.ambiguous, *b.ambiguous],
         "not_comparable": list(found.not_comparable),
         "regressions": found.regressions,
-        "corrected_pass_rates": {
-            name: [x.to_json() for x in own] for name, own in zip("ab", rates, strict=True)
-        },
+        "corrected_pass_rates": corrected,
     }
 
 
@@ -232,10 +232,9 @@ def sureness(found: Comparison) -> str:
     few = f" Fewer than {found.least_units} {found.unit}s cannot tell." if too_few else ""
     if count == 1:
         return f"1 comparison, its interval at {found.level:.2%}.{few}"
-    return (
-        f"{count} comparisons: each interval is at {found.each_level:.2%}, so that all of them"
-        f" together hold at {found.level:.2%}.{few}"
-    )
+    each = f"each interval is at {found.each_level:.2%}"
+    all_hold = f"all of them together hold at {found.level:.2%}"
+    return f"{count} comparisons: {each}, so that {all_hold}.{few}"
 
 
 def _number(value: float | None, measure: str, *, sign: str = "") -> str:

@@ -66,18 +66,11 @@ class Measure:
 
     def to_json(self) -> dict[str, Any]:
         """As `--json` has it."""
-        return {
-            "measure": self.name,
-            "a": self.a.to_json(),
-            "b": self.b.to_json(),
-            "n": self.n,
-            "pairs": self.pairs,
-            "difference": self.difference.to_json(),
-            "change": self.change,
-            "verdict": self.verdict,
-            "regression": self.regression or None,
-            "note": self.note or None,
-        }
+        estimates = {x: getattr(self, x).to_json() for x in ("a", "b", "difference")}
+        names = ("a", "b", "n", "pairs", "difference", "change", "verdict")
+        known = {x: estimates.get(x, getattr(self, x)) for x in names}
+        notes = {"regression": self.regression or None, "note": self.note or None}
+        return {"measure": self.name, **known, **notes}
 
     @property
     def note(self) -> str:
@@ -198,16 +191,11 @@ def compare(a: Run, b: Run, *, limits: Limits, certain: bool, level: float = 0.9
         if measure.n < least_units(each):
             measure = replace(measure, too_few=f"too few {unit}s")
         measures.append(measure)
-    of_cases = 1 - (1 - level) / max(len(shared), 1)
-    scales, few = {**b.scales, **a.scales}, len(shared) <= _FEW_CASES
     return Comparison(
         tuple(measures),
-        tuple(
-            _case(name, *pair, scales, of_cases, few=few)
-            for name, pair in zip(shared, units, strict=True)
-        ),
-        _only_in(a, b),
-        _only_in(b, a),
+        _cases(a, b, level),
+        tuple(name for name in a.units if name not in b.units),
+        tuple(name for name in b.units if name not in a.units),
         tuple(unlike.values()),
         level,
         each,
@@ -218,9 +206,13 @@ def compare(a: Run, b: Run, *, limits: Limits, certain: bool, level: float = 0.9
     )
 
 
-def _only_in(a: Run, b: Run) -> tuple[str, ...]:
-    """The names of the units that only the first of two runs has."""
-    return tuple(name for name in a.units if name not in b.units)
+def _cases(a: Run, b: Run, level: float) -> tuple[CaseChange, ...]:
+    """The cases in both runs, whose intervals hold together at `level`."""
+    shared = [name for name in a.units if name in b.units]
+    each = 1 - (1 - level) / max(len(shared), 1)
+    how: dict[str, Any] = {"level": each, "few": len(shared) <= _FEW_CASES}
+    scales = {**b.scales, **a.scales}
+    return tuple(_case(name, a.units[name], b.units[name], scales, **how) for name in shared)
 
 
 def least_units(level: float) -> int:
@@ -243,10 +235,8 @@ def _pairs(
 ) -> Iterator[_Pairs]:
     """The measures that any case has in both runs."""
     paired = partial(_paired, tuple(zip(units, clusters, strict=True)))
-    found = [
-        paired(PASS_RATE, lambda x: x.passed, (0.0, 1.0)),
-        paired(SCORE, lambda x: x.scores, (0.0, 100.0)),
-    ]
+    found = [paired(PASS_RATE, lambda x: x.passed, (0.0, 1.0))]
+    found += [paired(SCORE, lambda x: x.scores, (0.0, 100.0))]
     for metric in dict.fromkeys((*a.scales, *b.scales)):
         known = metrics.available().get(metric)
         scale = a.scales.get(metric) or b.scales[metric]
@@ -270,19 +260,10 @@ def _paired(
     higher: bool = True,
 ) -> _Pairs:
     """A pair for each case that has a value in both runs: the means over its trials."""
-    both = [
-        (_mean(of(one)), _mean(of(other)), cluster)
-        for (one, other), cluster in units
-        if of(one) and of(other)
-    ]
-    return _Pairs(
-        name,
-        tuple(x for x, _, _ in both),
-        tuple(y for _, y, _ in both),
-        tuple(z for _, _, z in both),
-        bounds,
-        higher,
-    )
+    both = [(of(one), of(other), cluster) for (one, other), cluster in units]
+    both = [x for x in both if x[0] and x[1]]
+    a, b = (tuple(_mean(x[side]) for x in both) for side in (0, 1))
+    return _Pairs(name, a, b, tuple(x[2] for x in both), bounds, higher)
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -291,14 +272,10 @@ def _mean(values: Sequence[float]) -> float:
 
 def _measure(pairs: _Pairs, level: float, limits: Limits, unlike: str, *, certain: bool) -> Measure:
     low, high = pairs.bounds
-    difference = paired_difference(
-        pairs.a, pairs.b, level=level, clusters=pairs.dependent, bounds=pairs.bounds
-    )
+    how: dict[str, Any] = {"level": level, "clusters": pairs.dependent, "bounds": pairs.bounds}
+    difference = paired_difference(pairs.a, pairs.b, **how)
+    a, b = mean(pairs.a, **how), mean(pairs.b, **how)
     verdict = _verdict(difference.interval, pairs.n, level, higher=pairs.higher)
-    a, b = (
-        mean(x, level=level, clusters=pairs.dependent, bounds=pairs.bounds)
-        for x in (pairs.a, pairs.b)
-    )
     change = _relative(a.value, b.value) if pairs.name == LATENCY else difference.value
     if pairs.name not in {LATENCY, PASS_RATE}:
         change = 100 * difference.value / (high - low) if high > low else 0.0
@@ -331,10 +308,8 @@ def _past(pairs: _Pairs, change: float, limits: Limits) -> str:
         change_text = f"fell by {-change:.1%} (at most {limits.pass_rate_drop:.1%})"
     else:
         lost = -change if pairs.higher else change
-        past, change_text = (
-            lost > limits.score_drop + _TOLERANCE,
-            f"lost {lost:.1f} points of 100 (at most {limits.score_drop:g})",
-        )
+        past = lost > limits.score_drop + _TOLERANCE
+        change_text = f"lost {lost:.1f} points of 100 (at most {limits.score_drop:g})"
     return f"{pairs.name} {change_text}" if past else ""
 
 
@@ -351,10 +326,8 @@ def _case(
 
     `few`: there are not too many cases.
     """
-    measured = {
-        PASS_RATE: (a.passed, b.passed, (0.0, 1.0)),
-        SCORE: (a.scores, b.scores, (0.0, 100.0)),
-    }
+    measured = {PASS_RATE: (a.passed, b.passed, (0.0, 1.0))}
+    measured[SCORE] = (a.scores, b.scores, (0.0, 100.0))
     for metric, scale in scales.items():
         measured[metric] = (a.metrics.get(metric, []), b.metrics.get(metric, []), scale)
     both = {key: x for key, x in measured.items() if x[0] and x[1]}
@@ -399,9 +372,8 @@ def _unlike(a: Run, b: Run) -> dict[str, str]:
     for metric in a.scales.keys() & b.scales.keys():
         one, other = a.evaluators[metric], b.evaluators[metric]
         if a.scales[metric] != b.scales[metric]:
-            found[metric] = (
-                f"{metric}: the scale is {a.scales[metric]} in A and {b.scales[metric]} in B"
-            )
+            both = f"{a.scales[metric]} in A and {b.scales[metric]} in B"
+            found[metric] = f"{metric}: the scale is {both}"
         elif not (one <= other or other <= one):
             found[metric] = f"{metric}: {_differing(one, other)}"
     return dict(sorted(found.items()))

@@ -47,13 +47,8 @@ _Explained: TypeAlias = Sequence[tuple[AgentTrace, Explanation | None]]
 _Scores: TypeAlias = Mapping[str, Sequence[Evaluation]]
 
 _STATED = (
-    "user_input",
-    "final_output",
-    "system_instructions",
-    "available_tools",
-    "tool_calls",
-    "history",
-    "session_id",
+    *("user_input", "final_output", "system_instructions", "available_tools"),
+    *("tool_calls", "history", "session_id"),
 )
 """The facts that metrics rest on, and whose absence is shown."""
 

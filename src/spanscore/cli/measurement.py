@@ -145,7 +145,7 @@ class Display:
         else:
             say(line)
 
-    def _shown_on(self) -> Output | None:
+    def _shown_on(self) -> "Output | None":
         """Where the bar is: with what is printed, where that is a terminal, else on standard error
         if that is one.
         """

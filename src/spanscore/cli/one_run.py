@@ -17,9 +17,12 @@ from spanscore.model.options import duration_ns
 from spanscore.model.score import Evaluation
 from spanscore.model.trace import AgentTrace
 
-_COMPLETE_AFTER, _IDLE_AFTER, _STITCH_WINDOW, _SESSION_IDLE_AFTER = map(
-    duration_ns, ("1s", "2s", "2s", "30s")
-)
+_WAITS = {
+    "complete_after": duration_ns("1s"),
+    "idle_after": duration_ns("2s"),
+    "stitch_window": duration_ns("2s"),
+    "session_idle_after": duration_ns("30s"),
+}
 _ROUNDS = 3
 """How often parts of a turn may wait for others that wait themselves."""
 _STRAGGLERS_S = 0.3
@@ -30,23 +33,6 @@ _LOCAL: dict[str, Any] = {"endpoint": "127.0.0.1:0", "auth": None, "tls": None}
 _HTTP2_PREFACE = b"PRI"
 
 
-class Clock:
-    """The time, which can be set forward: what waits for a while need not wait when nothing will
-    come any more.
-    """
-
-    def __init__(self) -> None:
-        self._ahead_ns = 0
-
-    def __call__(self) -> int:
-        """Unix nanoseconds."""
-        return time.time_ns() + self._ahead_ns
-
-    def forward(self, by_ns: int) -> None:
-        """Set it forward."""
-        self._ahead_ns += by_ns
-
-
 def settings_for(settings: Settings, folder: Path, exporters: dict[str, Any] | None) -> Settings:
     """`settings` for one run: everything in `folder`, on free loopback ports, and nothing waits for
     long.
@@ -55,22 +41,12 @@ def settings_for(settings: Settings, folder: Path, exporters: dict[str, Any] | N
     configured ones.
     """
     receive = settings.receive
-    local = {
-        "grpc": receive.grpc.model_copy(update=_LOCAL),
-        "http": receive.http.model_copy(update=_LOCAL),
-        "health": receive.health.model_copy(update=_LOCAL),
-    }
-    waits = {
-        "complete_after": _COMPLETE_AFTER,
-        "idle_after": _IDLE_AFTER,
-        "stitch_window": _STITCH_WINDOW,
-        "session_idle_after": _SESSION_IDLE_AFTER,
-    }
+    local = {x: getattr(receive, x).model_copy(update=_LOCAL) for x in ("grpc", "http", "health")}
     changed: dict[str, Any] = {
         "receive": receive.model_copy(update=local),
         "journal": settings.journal.model_copy(update={"path": folder / "journal.db"}),
         "store": settings.store.model_copy(update={"url": f"sqlite:///{folder / 'store.db'}"}),
-        "assemble": settings.assemble.model_copy(update=waits),
+        "assemble": settings.assemble.model_copy(update=_WAITS),
     }
     if exporters is not None:
         changed |= {"mode": "inline", "export": Export.model_validate({"exporters": exporters})}
@@ -87,8 +63,9 @@ class OneRun:
     def __init__(self, settings: Settings) -> None:
         from spanscore.serving.pipeline import Pipeline  # noqa: PLC0415 - the servers' libraries, which --help does not need
 
-        self._clock = Clock()
-        self._pipeline = Pipeline(settings, clock_ns=self._clock)
+        # set forward: what waits for a while need not wait when nothing will come any more
+        self._ahead_ns = 0
+        self._pipeline = Pipeline(settings, clock_ns=lambda: time.time_ns() + self._ahead_ns)
         self._running: asyncio.Task[None]
         self.endpoint = ""
 
@@ -138,11 +115,11 @@ class OneRun:
     async def _finish(self) -> None:
         await asyncio.sleep(_STRAGGLERS_S)
         for _ in range(_ROUNDS):
-            self._clock.forward(_IDLE_AFTER + _STITCH_WINDOW)
+            self._ahead_ns += _WAITS["idle_after"] + _WAITS["stitch_window"]
             await self._until(lambda x: not (x["open_traces"] or x["waiting_traces"]))
             if not self._pipeline.health()["waiting_parts"]:
                 break
-        self._clock.forward(_SESSION_IDLE_AFTER)
+        self._ahead_ns += _WAITS["session_idle_after"]
         await self._until(lambda x: not x["open_sessions"])
 
     async def found(self) -> tuple[list[AgentTrace], list[Evaluation]]:
@@ -154,12 +131,9 @@ class OneRun:
     def _found(self) -> tuple[list[AgentTrace], list[Evaluation]]:
         from spanscore.store.listing import ScoreQuery, TraceQuery  # noqa: PLC0415 - likewise
 
-        traces = [
-            x.trace
-            for x in _all(lambda place: self._pipeline.list_traces(TraceQuery(), _PAGE, place))
-        ]
         query = ScoreQuery(skipped=True, source="spanscore")
-        scores = list(_all(lambda place: self._pipeline.list_scores(query, _PAGE, place)))
+        traces = [x.trace for x in _all(self._pipeline.list_traces, TraceQuery())]
+        scores = list(_all(self._pipeline.list_scores, query))
         return sorted(traces, key=lambda x: x.started_ns), scores[::-1]
 
     @property
@@ -167,11 +141,8 @@ class OneRun:
         """What kept scores from being made: instrumentations that record no content, a judge that
         does not answer.
         """
-        health = self._pipeline.health()
-        return [
-            *health["without_content"],
-            *([self._pipeline.notice] if self._pipeline.notice else []),
-        ]
+        notice = [self._pipeline.notice] if self._pipeline.notice else []
+        return [*self._pipeline.health()["without_content"], *notice]
 
     async def _until(self, is_reached: Callable[[dict[str, Any]], bool]) -> None:
         while True:
@@ -226,10 +197,10 @@ def _why(running: "asyncio.Task[None]") -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _all(page: Callable[[Any], Any]) -> Any:
+def _all(page: Callable[..., Any], query: Any) -> Any:
     place = None
     while True:
-        found = page(place)
+        found = page(query, _PAGE, place)
         yield from found.items
         if (place := found.next) is None:
             return

@@ -24,13 +24,7 @@ class Action(NamedTuple):
     takes: Collection[str] = ()
 
 
-_TYPES: dict[str, Callable[[str], Any]] = {
-    "FILE": Path,
-    "FOLDER": Path,
-    "N": int,
-    "X": float,
-    "SHARE": float,
-}
+_TYPES = {"FILE": Path, "FOLDER": Path, "N": int, "X": float, "SHARE": float}
 """What the words of a value are read as; all others are texts."""
 
 
@@ -65,10 +59,7 @@ _WITH_VALUE: Final = frozenset(x.partition(" ")[0] for x in _SHARED if " " in x)
 _NAMES: Final = _WITH_VALUE | {name for x in _SHARED for name in x.split(" ")[0].split("/")}
 _FOREIGN: Final = {
     "store": "reads no store",
-    "server": "asks no server",
-    "token_file": "asks no server",
-    "ca_file": "asks no server",
-    "tenant": "asks no server",
+    **dict.fromkeys(SERVER, "asks no server"),
     "json": "prints no JSON",
 }
 
@@ -98,9 +89,8 @@ def refuse_foreign(args: argparse.Namespace, called: str, takes: Collection[str]
     """What is wrong where an option of the whole line is given that the command does not take."""
     for name, why in _FOREIGN.items():
         if getattr(args, name) and name not in takes:
-            instead = "name a server by --server" if "server" in takes else "leave it out"
-            if name == "json":
-                instead = "leave it out"
+            may_ask = "server" in takes and name != "json"
+            instead = "name a server by --server" if may_ask else "leave it out"
             return f"--{name.replace('_', '-')}: {called} {why}; {instead}"
     return None
 

@@ -63,9 +63,7 @@ class Run:
     of_suite: bool
     units: dict[str, Unit] = field(default_factory=dict)
     scales: dict[str, tuple[float, float]] = field(default_factory=dict)
-    evaluators: defaultdict[str, set[tuple[Any, ...]]] = field(
-        default_factory=lambda: defaultdict(set)
-    )
+    evaluators: dict[str, set[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(set))
     ambiguous: list[str] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
 
@@ -76,10 +74,8 @@ class Run:
         if score["status"] != "scored":
             return
         if score["scale"] is None:
-            raise ValueError(
-                f"a score of {metric} has no scale, which a span that sums a trace up leaves out:"
-                " give the exported log events, too"
-            )
+            why = "which a span that sums a trace up leaves out: give the exported log events, too"
+            raise ValueError(f"a score of {metric} has no scale, {why}")
         low, high = (number(x) for x in score["scale"])
         unit.metrics[metric].append(number(score["value"], low, high))
         self.scales[metric] = (low, high)
@@ -100,9 +96,8 @@ def of_two(a: tuple[Path, Content], b: tuple[Path, Content]) -> tuple[Run, Run]:
         return _suite_run(a[0], one), _suite_run(b[0], other)
     if isinstance(one, list) and isinstance(other, list):
         return _scores_paired((a[0], one), (b[0], other))
-    raise InputError(
-        f"{a[0]} and {b[0]}: one is a run of a suite and the other are scores; give two of a kind"
-    )
+    problem = "one is a run of a suite and the other are scores; give two of a kind"
+    raise InputError(f"{a[0]} and {b[0]}: {problem}")
 
 
 def is_measured(score: Mapping[str, Any]) -> bool:
@@ -192,12 +187,14 @@ def content(path: Path) -> Content:
     whole = _parsed(text) if text.lstrip().startswith("{") else None
     if isinstance(whole, dict) and "schema" in whole:
         if whole["schema"] != _SCHEMA:
-            raise InputError(
-                f"{path}: its schema is {whole['schema']!r}, and {_SCHEMA} is what can be read;"
-                f" {_HOW}"
-            )
+            problem = f"its schema is {whole['schema']!r}, and {_SCHEMA} is what can be read"
+            raise InputError(f"{path}: {problem}; {_HOW}")
         return whole
-    return [_score_in(path, number, line) for number, line in lines]
+    found_scores = {number: _parsed(line) for number, line in lines}
+    for number, score in found_scores.items():
+        if not isinstance(score, dict) or "metric" not in score:
+            raise InputError(f"{path}:{number}: neither a run of a suite nor a score; {_HOW}")
+    return list(found_scores.values())
 
 
 def _text(path: Path) -> str:
@@ -209,13 +206,6 @@ def _text(path: Path) -> str:
         raise InputError(f"{path}: {error.strerror or error}; {_HOW}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8 text; {_HOW}") from None
-
-
-def _score_in(path: Path, number: int, line: str) -> dict[str, Any]:
-    score = _parsed(line)
-    if not isinstance(score, dict) or "metric" not in score:
-        raise InputError(f"{path}:{number}: neither a run of a suite nor a score; {_HOW}")
-    return score
 
 
 def _parsed(text: str) -> Any:

@@ -19,7 +19,6 @@ from spanscore.telemetry import Meter, declared
 
 if TYPE_CHECKING:
     from spanscore.config import Settings
-    from spanscore.serving.pipeline import Pipeline
 
 _log = logging.getLogger(__name__)
 
@@ -54,10 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is printed in our words, once
-    from spanscore import (  # noqa: PLC0415 - the servers' libraries, which no other command needs
-        config,
-        telemetry,
-    )
+    from spanscore import config, telemetry  # noqa: PLC0415 - the servers' libraries
 
     settings = config.load(args.config)
     telemetry.configure_logging(settings.telemetry)
@@ -90,9 +86,11 @@ async def _serve(settings: "Settings") -> None:
     gc.enable()
     gc.set_threshold(_COLLECT_EVERY)
     sys.setswitchinterval(_SWITCH_EVERY_S)
-    serving = asyncio.create_task(pipeline.run(stopping, started=_note_ready))
+    serving = asyncio.create_task(pipeline.run(stopping, started=lambda: _log.info("ready")))
     stop_requested = asyncio.create_task(stopping.wait())
-    progress = asyncio.create_task(_log_progress(settings, pipeline))
+    names = list(settings.export.exporters)
+    shown = show_status(lambda: status(pipeline.meter, pipeline.health(), names))
+    progress = asyncio.create_task(shown)
     await asyncio.wait({serving, stop_requested}, return_when=asyncio.FIRST_COMPLETED)
     stop_requested.cancel()
     progress.cancel()
@@ -101,15 +99,6 @@ async def _serve(settings: "Settings") -> None:
             await server.stop()  # while the store that it asks is still open
     await serving
     _log.info("stopped")
-
-
-def _note_ready() -> None:
-    _log.info("ready")
-
-
-async def _log_progress(settings: "Settings", pipeline: "Pipeline") -> None:
-    exporters = list(settings.export.exporters)
-    await show_status(lambda: status(pipeline.meter, pipeline.health(), exporters))
 
 
 def _allow_open_files(settings: "Settings") -> None:
@@ -125,12 +114,9 @@ def _allow_open_files(settings: "Settings") -> None:
     granted = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
     resource.setrlimit(resource.RLIMIT_NOFILE, (granted, most))
     if granted < wanted:
-        _log.warning(
-            "this process may open %d files; receive.grpc.max_connections and"
-            " receive.http.max_connections need %d: lower these or raise the limit (ulimit -n)",
-            granted,
-            wanted,
-        )
+        keys = "receive.grpc.max_connections and receive.http.max_connections"
+        fix = "lower these or raise the limit (ulimit -n)"
+        _log.warning("this process may open %d files; %s need %d: %s", granted, keys, wanted, fix)
 
 
 def _log_what_scores_rest_on(settings: "Settings") -> None:
@@ -179,23 +165,14 @@ def status(meter: Meter, health: Mapping[str, Any], exporters: Iterable[str]) ->
 
 def _destinations(health: Mapping[str, Any], exporters: Iterable[str]) -> str:
     behind, undelivered = health["scores_to_export"], health["scores_undelivered"]
-    named = [
-        _destination(name, behind.get(name, 0), undelivered.get(name, 0)) for name in exporters
-    ]
-    return (
-        f"scores go to {', '.join(named)}"
-        if named
-        else "scores stay in the store: no exporter is configured"
-    )
-
-
-def _destination(name: str, behind: int, undelivered: int) -> str:
-    notes = [
-        f"{count:,} {what}"
-        for count, what in ((behind, "to send"), (undelivered, "undelivered"))
-        if count
-    ]
-    return f"{name} ({', '.join(notes)})" if notes else name
+    named = []
+    for name in exporters:
+        counts = {"to send": behind.get(name), "undelivered": undelivered.get(name)}
+        notes = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+        named.append(f"{name} ({notes})" if notes else name)
+    if not named:
+        return "scores stay in the store: no exporter is configured"
+    return f"scores go to {', '.join(named)}"
 
 
 async def show_status(read: Callable[[], str]) -> None:

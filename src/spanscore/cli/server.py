@@ -62,14 +62,18 @@ def require_place(args: argparse.Namespace, *, elsewhere: bool = False) -> None:
     """Have SPANSCORE_SERVER name the server where the line names no place, and nothing is read from
     `elsewhere`; refuse options that do not go together. Raises InputError.
     """
-    if vars(args).get("limit", 0) < 0:
-        raise InputError(f"--limit {args.limit}: give a number of at least 0; 0 shows all")
+    _require_limit(vars(args).get("limit", 0))
     if args.store and args.server:
         raise InputError("--store and --server: give one of them")
     if not (args.store or args.server or elsewhere):
         args.server = os.environ.get("SPANSCORE_SERVER")
     if not args.server and (args.token_file or args.ca_file):
         raise InputError("--token-file and --ca-file: go with --server")
+
+
+def _require_limit(limit: int) -> None:
+    if limit < 0:
+        raise InputError(f"--limit {limit}: give a number of at least 0; 0 shows all")
 
 
 def since_ns(text: str | None, option: str = "--since") -> int | None:
@@ -84,9 +88,8 @@ def since_ns(text: str | None, option: str = "--since") -> int | None:
     try:
         found = moment_ns(text, time.time_ns())
     except (ValueError, OverflowError):
-        raise InputError(
-            f"{option} {text}: give a duration such as 24h, or a time such as 2026-05-01T12:00"
-        ) from None
+        how = "give a duration such as 24h, or a time such as 2026-05-01T12:00"
+        raise InputError(f"{option} {text}: {how}") from None
     return min(max(found, 0), _LAST_NS)
 
 
@@ -111,14 +114,12 @@ def of_store(
     """
     from spanscore.store import listing  # noqa: PLC0415 - SQLAlchemy, which --help and --server do not need
 
+    store = store_config(args)
     try:
-        yield from listing.pages(
-            store_config(args), lambda x, place: page(x, query, PAGE, place), limit or None
-        )
+        yield from listing.pages(store, lambda x, at: page(x, query, PAGE, at), limit or None)
     except ConfigError as error:
-        raise ConfigError(
-            f"{error}, or name the store by --store, or a running server by --server"
-        ) from None
+        how = "or name the store by --store, or a running server by --server"
+        raise ConfigError(f"{error}, {how}") from None
 
 
 def read(args: argparse.Namespace, ask: "Callable[[Connection], ItemT]") -> ItemT:
@@ -131,9 +132,8 @@ def read(args: argparse.Namespace, ask: "Callable[[Connection], ItemT]") -> Item
     found = store_config(args)
     engine = connections.connect_reading(found)
     if engine is None:
-        raise ConfigError(
-            f"{connections.no_store(found)}, or name the store by --store, or a server by --server"
-        )
+        how = "or name the store by --store, or a server by --server"
+        raise ConfigError(f"{connections.no_store(found)}, {how}")
     try:
         with connections.snapshot(engine) as connection:
             return ask(connection)
@@ -204,8 +204,7 @@ def pages(ask: Ask, method: str, request: Any, limit: int) -> Iterator[Any]:
 
     Raises InputError.
     """
-    if limit < 0:
-        raise InputError(f"--limit {limit}: give a number of at least 0; 0 shows all")
+    _require_limit(limit)
     count = 0
     while not limit or count < limit:
         request.page_size = min(limit - count, PAGE) if limit else PAGE
@@ -231,9 +230,9 @@ def _metadata(args: argparse.Namespace) -> list[tuple[str, str]]:
     Raises InputError, ConfigError.
     """
     found = []
-    if (token_file := _file(args, "token_file")) is not None:
-        token = _content(token_file, "--token-file").decode(errors="replace")
-        found.append(authorization(token, f"--token-file {token_file}"))
+    if (given := _file(args, "token_file")) is not None:
+        token_file, token = given
+        found.append(authorization(token.decode(errors="replace"), f"--token-file {token_file}"))
     if (tenant := tenant_of(args)) is not None:
         file = getattr(args, "config", None)
         header = config.load(file).tenancy.header if file else TENANT_HEADER
@@ -247,27 +246,26 @@ def tenant_of(args: argparse.Namespace) -> str | None:
     return tenant
 
 
-def _file(args: argparse.Namespace, name: str) -> Path | None:
-    """The file that an option, else its variable of the environment, names."""
-    given = getattr(args, name) or os.environ.get(f"SPANSCORE_{name.upper()}")
-    return Path(given) if given else None
+def _file(args: argparse.Namespace, name: str) -> tuple[str, bytes] | None:
+    """The file that an option, else its variable of the environment, names, and what is in it.
+
+    Raises InputError where it cannot be read.
+    """
+    path = getattr(args, name) or os.environ.get(f"SPANSCORE_{name.upper()}")
+    try:
+        return (str(path), Path(path).read_bytes()) if path else None
+    except OSError as error:
+        option = f"--{name.replace('_', '-')}"
+        raise InputError(f"{option} {path}: cannot be read ({error.strerror})") from None
 
 
 def _channel(args: argparse.Namespace) -> Any:
     import grpc  # noqa: PLC0415 - as above
 
-    ca_file = _file(args, "ca_file")
-    if ca_file is None:
+    if (given := _file(args, "ca_file")) is None:
         return grpc.insecure_channel(args.server, CHANNEL_OPTIONS)
-    credentials = grpc.ssl_channel_credentials(_content(ca_file, "--ca-file"))
+    credentials = grpc.ssl_channel_credentials(given[1])
     return grpc.secure_channel(args.server, credentials, CHANNEL_OPTIONS)
-
-
-def _content(path: Path, option: str) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{option} {path}: cannot be read ({error.strerror})") from None
 
 
 def read_message(path: Path, message: Any) -> list[tuple[str, Any]]:

@@ -45,23 +45,17 @@ def is_given(args: argparse.Namespace) -> bool:
 
 def is_run(args: argparse.Namespace, path: object) -> bool:
     """Whether what stands in a file's place names an evaluation run: `runs/ID`."""
-    return is_given(args) and _is_run_name(path)
-
-
-def _is_run_name(path: object) -> bool:
-    return str(path).startswith(_RUN)
+    return is_given(args) and str(path).startswith(_RUN)
 
 
 def check(args: argparse.Namespace) -> None:
     """Refuse options that do not go together, and none at all. Raises InputError."""
-    has_files = any(not _is_run_name(x) for x in args.path)
+    has_files = any(not str(x).startswith(_RUN) for x in args.path)
     server.require_place(args, elsewhere=has_files)
     conditions = [x for x in _CONDITIONS if getattr(args, x)]
     if not args.path and not is_given(args):
-        raise InputError(
-            "give PATH, or name a store by --store or a running server by --server; see spanscore"
-            f" {args.command} --help"
-        )
+        how = "give PATH, or name a store by --store or a running server by --server"
+        raise InputError(f"{how}; see spanscore {args.command} --help")
     if has_files and is_given(args) and not any(is_run(args, x) for x in args.path):
         raise InputError(f"{args.path[0]}: give either files, or --store or --server")
     if args.path and conditions:
@@ -159,11 +153,9 @@ def turns_of(args: argparse.Namespace) -> "list[tuple[TraceScores, str]]":
     tenant = server.tenant_of(args) or ""
     turns = server.read(args, lambda x: listing.turns_of(x, args.trace, tenant))
     if not turns:
-        raise InputError(
-            f"--trace {args.trace}: nothing is stored under it: it may not be complete yet, be past"
-            " its retention, or hold no GenAI spans; --server HOST:PORT asks the running server,"
-            " which knows"
-        )
+        why = "it may not be complete yet, be past its retention, or hold no GenAI spans"
+        how = "--server HOST:PORT asks the running server, which knows"
+        raise InputError(f"--trace {args.trace}: nothing is stored under it: {why}; {how}")
     why = Unscored(config.load(args.config).evaluation).why
     return [(x, why(*x)) for x in turns]
 

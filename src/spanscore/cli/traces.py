@@ -28,12 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     argument(parser, "--failing", "only traces that do not pass or were not measured")
     server.add_selection(parser, "traces")
     argument(parser, "--trace ID", "only of this trace")
-    argument(
-        parser, "--suite FILE", "add what is listed as cases to this suite, recordings beside it"
-    )
-    argument(
-        parser, "--order-by FIELD", 'such as "latency desc"; else the newest first', default=""
-    )
+    text = "add what is listed as cases to this suite, recordings beside it"
+    argument(parser, "--suite FILE", text)
+    text = 'such as "latency desc"; else the newest first'
+    argument(parser, "--order-by FIELD", text, default="")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,9 +55,8 @@ def _added(args: argparse.Namespace, found: Iterator[TraceSummary]) -> str:
     path = Path(args.suite)
     patterns = config.load(args.config).judge.redact.patterns
     name = suites.load(path).name if path.exists() else path.stem
-    drafted = [
-        drafts.draft(_whole(args, x), map(decode_score, x.scores), patterns, name) for x in found
-    ]
+    scored = ((_whole(args, x), map(decode_score, x.scores)) for x in found)
+    drafted = [drafts.draft(trace, scores, patterns, name) for trace, scores in scored]
     if not drafted:
         return "no trace is there that meets the conditions; nothing was written"
     count = drafts.add(path, drafted, name)
@@ -119,11 +116,6 @@ def _as_json(trace: TraceSummary) -> dict[str, Any]:
 
 
 _OPTIONAL = (
-    "session_id",
-    "agent_name",
-    "service_name",
-    "user_input",
-    "final_output",
-    "tool_calls",
-    "unscored",
+    *("session_id", "agent_name", "service_name"),
+    *("user_input", "final_output", "tool_calls", "unscored"),
 )
