@@ -24,7 +24,6 @@ from spanscore.time_zones import zone_of
 
 _UNITS: Final = ("hour", "day", "week", "month", "quarter", "year")
 _MAX_SESSIONS: Final = 1000
-_UTC = "UTC"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,14 +35,6 @@ def run(args: argparse.Namespace) -> int:
     """Print what is asked for. Returns the exit code."""
     server.require_place(args, elsewhere=bool(args.config))
     return ACTIONS[args.action].run(args)
-
-
-def _ask(method: str, show: Callable[[Any], None], args: argparse.Namespace) -> int:
-    """Print what a method answers: the items of its first field."""
-    answer = _answer(args, method, _request(args, method))
-    found = getattr(answer, answer.DESCRIPTOR.fields[0].name)
-    server.print_all(args, found, show if found else lambda _: print("no such scores"))
-    return 0
 
 
 def _answer(args: argparse.Namespace, method: str, request: Any) -> Any:
@@ -187,15 +178,16 @@ _FIGURES: Final[Columns] = (
 )
 
 
-def print_summaries(found: Sequence[pb.ScoreSummary]) -> None:
+def print_summaries(found: Sequence[pb.ScoreSummary], _: object = None) -> None:
     """Print a row for each metric and group, then what a reader must know besides."""
     groups = _groups(found)
     _print_table(found, (*groups, *_FIGURES), len(groups))
     _print_notes({note: [] for one in found for note in _notes(one)})
 
 
-def print_trends(found: Sequence[pb.ScoreTrend], time_zone: str) -> None:
+def print_trends(found: Sequence[pb.ScoreTrend], args: argparse.Namespace) -> None:
     """Print a table for each metric and group, with a row for each time."""
+    time_zone = args.time_zone or "UTC"
     zone = zone_of(time_zone)
     for one in found:
         groups = "".join(f"  {x.name}: {_value(x)}" for x in one.groups)
@@ -214,7 +206,7 @@ def print_trends(found: Sequence[pb.ScoreTrend], time_zone: str) -> None:
         _print_notes(notes)
 
 
-def print_distributions(found: Sequence[pb.ScoreDistribution]) -> None:
+def print_distributions(found: Sequence[pb.ScoreDistribution], _: object) -> None:
     """Print the bins, labels and quantiles of each metric."""
     for one in found:
         print(printable(f"{one.metric}  {one.source}"))
@@ -246,7 +238,7 @@ _DIFFERENCES: Final[Columns] = (
 )
 
 
-def print_comparisons(found: Sequence[pb.ScoreComparison]) -> None:
+def print_comparisons(found: Sequence[pb.ScoreComparison], _: object) -> None:
     """Print both sides of each metric and group, and how they differ."""
     groups = _groups(found)
     _print_table(found, (*groups, *_DIFFERENCES), len(groups))
@@ -295,49 +287,49 @@ _HISTORY: Final[Columns] = (
 )
 
 
-def _action(summary: str, declare: Declare, run_action: Callable[..., int]) -> Action:
-    """An action of a server, or of a store that the configuration names."""
+def _action(
+    summary: str, declare: Declare, method: str, show: Callable[[Any, argparse.Namespace], None]
+) -> Action:
+    """An action of a server, or of a store that the configuration names: what a method answers, the
+    items of its first field, is printed.
+    """
 
     def add(parser: argparse.ArgumentParser) -> None:
         declare(parser)
         add_config(parser, "the server's configuration, for its store")
 
-    return Action(summary, add, run_action, (*PLACE, "json"))
+    def ask(args: argparse.Namespace) -> int:
+        answer = _answer(args, method, _request(args, method))
+        found = getattr(answer, answer.DESCRIPTOR.fields[0].name)
+        if found or args.json:
+            server.print_all(args, found, lambda x: show(x, args))
+        else:
+            print("no such scores")
+        return 0
+
+    return Action(summary, add, ask, (*PLACE, "json"))
 
 
+def _table(columns: Columns) -> Callable[[Any, argparse.Namespace], None]:
+    numbers = [heading for heading, _ in columns[3:]]
+    return lambda found, _: print_items(columns, numbers, found)
+
+
+_SUMMARY = "what the scores of each metric come to"
+_TREND = "the same for each day, or another unit of time"
+_DISTRIBUTION = "how values and labels are spread"
+_COMPARE = "how two periods, two versions or any two filters differ"
+_SESSIONS = "the sessions of which most fails, first"
+_ALL = "all that was ever said of one trace or session by one metric"
 ACTIONS = {
-    "summary": _action(
-        "what the scores of each metric come to",
-        _of_figures,
-        partial(_ask, "SummarizeScores", print_summaries),
-    ),
-    "trend": _action(
-        "the same for each day, or another unit of time",
-        _of_trend,
-        lambda args: _ask(
-            "QueryScoreTrend", partial(print_trends, time_zone=args.time_zone or _UTC), args
-        ),
-    ),
+    "summary": _action(_SUMMARY, _of_figures, "SummarizeScores", print_summaries),
+    "trend": _action(_TREND, _of_trend, "QueryScoreTrend", print_trends),
     "distribution": _action(
-        "how values and labels are spread",
-        _of_distribution,
-        partial(_ask, "QueryScoreDistribution", print_distributions),
+        _DISTRIBUTION, _of_distribution, "QueryScoreDistribution", print_distributions
     ),
-    "compare": _action(
-        "how two periods, two versions or any two filters differ",
-        _of_compare,
-        partial(_ask, "CompareScores", print_comparisons),
-    ),
-    "sessions": _action(
-        "the sessions of which most fails, first",
-        _of_sessions,
-        partial(_ask, "RankSessions", lambda x: _print_table(x, _SESSION, 3)),
-    ),
-    "history": _action(
-        "all that was ever said of one trace or session by one metric",
-        _of_history,
-        partial(_ask, "ListScoreHistory", lambda x: _print_table(x, _HISTORY, 3)),
-    ),
+    "compare": _action(_COMPARE, _of_compare, "CompareScores", print_comparisons),
+    "sessions": _action(_SESSIONS, _of_sessions, "RankSessions", _table(_SESSION)),
+    "history": _action(_ALL, _of_history, "ListScoreHistory", _table(_HISTORY)),
 }
 
 

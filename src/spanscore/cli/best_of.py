@@ -54,14 +54,11 @@ def run(args: argparse.Namespace) -> int:
         how = "name one with --model, judge.model or SPANSCORE_JUDGE_MODEL"
         raise InputError(f"no model is configured that could compare two answers; {how}")
     by_agent = {agent: _recordings(suite, args, path, settings) for agent, path in paths.items()}
-    conversations = [
-        Conversation(
-            case.id,
-            {agent: found[case.id].traces for agent, found in by_agent.items() if case.id in found},
-            _expected(case),
-        )
-        for case in suite.cases
-    ]
+    conversations = []
+    for case in suite.cases:
+        recorded = {x: found[case.id] for x, found in by_agent.items() if case.id in found}
+        traces = {agent: x.traces for agent, x in recorded.items()}
+        conversations.append(Conversation(case.id, traces, _expected(case)))
     if not any(len(x.agents) > 1 for x in conversations):
         problem = "no case was recorded of two agents, so there is nothing to compare"
         raise InputError(f"{args.suite}: {problem}")

@@ -33,7 +33,6 @@ from spanscore.cli.terminal import (
     on_one_line,
     print_items,
     print_json,
-    print_rows,
     require_writable,
     say,
     styled,
@@ -99,10 +98,8 @@ def run(args: argparse.Namespace) -> int:
         labels = _matching(labels, also_named, verdicts, seen)
     found = calibration.match(source, labels, verdicts, seen)
     if not any(x.pairs for x in found):
-        raise InputError(
-            f"{source}: the judge passed or failed nothing that is labelled; there is nothing to"
-            " compare"
-        )
+        problem = "the judge passed or failed nothing that is labelled"
+        raise InputError(f"{source}: {problem}; there is nothing to compare")
     _print_all(args, found)
     if not args.no_store:
         lines = _keep(settings, found)
@@ -165,17 +162,13 @@ def _require_usable(args: argparse.Namespace) -> None:
     if args.labels_from:
         args.labels_from = args.labels_from.removeprefix(_PREFIX)
         if not args.metric and args.labels_from not in available():
-            raise InputError(
-                f"--labels-from {args.labels_from}: give --metric NAME too, the metric that these"
-                " labels are held against"
-            )
+            what = "the metric that these labels are held against"
+            raise InputError(f"--labels-from {args.labels_from}: give --metric NAME too, {what}")
     elif args.label_source or args.pass_from is not None:
         raise InputError("--label-source and --pass-from: go with --labels-from")
     elif args.labels is None or not args.path:
-        raise InputError(
-            "give labels and what they are about: spanscore calibrate LABELS PATH...; see spanscore"
-            " calibrate --help"
-        )
+        how = "give labels and what they are about: spanscore calibrate LABELS PATH..."
+        raise InputError(f"{how}; see spanscore calibrate --help")
     require_writable(args.unsure)
 
 
@@ -184,19 +177,21 @@ def _print_all(args: argparse.Namespace, found: Sequence[Matched]) -> None:
     unsure.
     """
     if args.unsure and len({x.metric for x in found}) < len(found):
-        raise InputError(
-            f"--unsure {args.unsure}: a metric was scored by several judges; give the scores of one"
-        )
+        problem = "a metric was scored by several judges; give the scores of one"
+        raise InputError(f"--unsure {args.unsure}: {problem}")
     by_metric = {}
     for matched in found:
         measures, scores = calibration.measures(matched, _LEVEL), unsure_of(matched)
         by_metric[matched.metric] = scores
         if args.json:
-            print_json({**_as_json(matched, measures), "unsure": unsure_as_json(scores)})
+            unsure = {"why_not": scores} if isinstance(scores, str) else scores.to_json()
+            print_json({**_as_json(matched, measures), "unsure": unsure})
         else:
             _print(console(), matched, measures)
             console().print(f"{unsure_line(scores)}\n")
-    write_limits(args.unsure, by_metric)
+    # where it cannot be told which scores are unsure, the metric is not in the file
+    limits = {name: list(x.limits) for name, x in by_metric.items() if isinstance(x, Unsure)}
+    write_file(args.unsure, lambda: f"{dumps(limits)}\n")
 
 
 def _keep(settings: Settings, found: Sequence[Matched]) -> list[str]:
@@ -261,9 +256,8 @@ def _at(verdict: Verdict, threshold: float | None) -> Verdict:
     """The verdict by another threshold, as `eval --threshold` would have given it."""
     if threshold is None:
         return verdict
-    return replace(
-        verdict, judge=(*verdict.judge[:-1], threshold), passed=reaches(verdict.value, threshold)
-    )
+    judge = (*verdict.judge[:-1], threshold)
+    return replace(verdict, judge=judge, passed=reaches(verdict.value, threshold))
 
 
 def _read(path: Path, score: dict[str, Any]) -> tuple[Verdict | None, tuple[str, bool, str]]:
@@ -291,8 +285,7 @@ def _as_json(matched: Matched, measures: Sequence[Measure]) -> dict[str, Any]:
         "annotators": sorted(matched.annotators),
         "confusion": table,
         "measures": {
-            x.name: {"why_not": x.why_not} if x.estimate is None else x.estimate.to_json()
-            for x in measures
+            x.name: x.estimate.to_json() if x.estimate else {"why_not": x.why_not} for x in measures
         },
     }
 
@@ -300,9 +293,8 @@ def _as_json(matched: Matched, measures: Sequence[Measure]) -> dict[str, Any]:
 def _print(output: Output, matched: Matched, measures: Sequence[Measure]) -> None:
     output.print(styled(on_one_line(_title(matched), 300), "bold"))
     output.print(_counts(matched))
-    rows = [(on_one_line(x.name, 60), *_cells(x.estimate, x.why_not)) for x in measures]
-    headings = ("", "value, 95 %", "n", " ")
-    print_rows(headings, headings[1:3], rows, wrapped=headings[::3], output=output)
+    wrapped = ("", " ")
+    print_items(_MEASURES, ("value, 95 %", "n"), measures, wrapped=wrapped, output=output)
 
 
 def _title(matched: Matched) -> str:
@@ -335,10 +327,12 @@ def _clustered(matched: Matched) -> str:
     return f"; of {sessions}, whose turns are not independent, so n counts the sessions"
 
 
-def _cells(estimate: Estimate | None, why_not: str) -> tuple[str, str, str]:
-    if estimate is None:
-        return "-", "", f"cannot be told: {why_not}"
-    return with_interval(estimate), str(estimate.n), estimate.note
+_MEASURES: Columns = (
+    ("", lambda x: on_one_line(x.name, 60)),
+    ("value, 95 %", lambda x: with_interval(x.estimate)),
+    ("n", lambda x: str(x.estimate.n) if x.estimate else ""),
+    (" ", lambda x: x.estimate.note if x.estimate else f"cannot be told: {x.why_not}"),
+)
 
 
 def listed(store: Config, *, as_json: bool) -> int:
@@ -399,11 +393,6 @@ def unsure_of(matched: Matched) -> Unsure | str:
         return str(reason)
 
 
-def unsure_as_json(unsure: Unsure | str) -> dict[str, Any]:
-    """As `--json` has it."""
-    return {"why_not": unsure} if isinstance(unsure, str) else unsure.to_json()
-
-
 def unsure_line(unsure: Unsure | str) -> str:
     """As the output has it."""
     if isinstance(unsure, str):
@@ -418,14 +407,6 @@ def unsure_line(unsure: Unsure | str) -> str:
         wrong = f"of the verdicts on the others people contradict {often}"
     which = f"from {low:.3g} to {high:.3g}, which are {share} of all"
     return f"unsure scores: {which}; {wrong} (cross-validated)"
-
-
-def write_limits(path: Path | None, found: Mapping[str, Unsure | str]) -> None:
-    """Write what is unsure by metric, if a file was asked for; where that cannot be told the metric
-    is not in it.
-    """
-    limits = {name: list(x.limits) for name, x in found.items() if isinstance(x, Unsure)}
-    write_file(path, lambda: f"{dumps(limits)}\n")
 
 
 _PAGE = 1000

@@ -260,10 +260,10 @@ def _paired(
     higher: bool = True,
 ) -> _Pairs:
     """A pair for each case that has a value in both runs: the means over its trials."""
-    both = [(of(one), of(other), cluster) for (one, other), cluster in units]
-    both = [x for x in both if x[0] and x[1]]
-    a, b = (tuple(_mean(x[side]) for x in both) for side in (0, 1))
-    return _Pairs(name, a, b, tuple(x[2] for x in both), bounds, higher)
+    both = [(a, b, cluster) for (a, b), cluster in units if of(a) and of(b)]
+    means_a, means_b = (_mean(of(x)) for x, _, _ in both), (_mean(of(x)) for _, x, _ in both)
+    clusters = tuple(x for _, _, x in both)
+    return _Pairs(name, tuple(means_a), tuple(means_b), clusters, bounds, higher)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -13,19 +13,12 @@ from spanscore.errors import ConfigError, InputError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, title="actions")
-    init = actions.add_parser(
-        "init", help="write a configuration file to start from, with a comment at each choice"
-    )
-    argument(
-        init,
-        "file FILE",
-        "where; `-` prints it; default: %(default)s",
-        nargs="?",
-        default=Path("spanscore.yaml"),
-    )
-    check = actions.add_parser(
-        "check", help="say whether a file can be used, and if not, what is wrong with which key"
-    )
+    text = "write a configuration file to start from, with a comment at each choice"
+    init = actions.add_parser("init", help=text)
+    text = "where; `-` prints it; default: %(default)s"
+    argument(init, "file FILE", text, nargs="?", default=Path("spanscore.yaml"))
+    text = "say whether a file can be used, and if not, what is wrong with which key"
+    check = actions.add_parser("check", help=text)
     argument(check, "file FILE", "the configuration")
     actions.add_parser("schema", help="print the JSON schema of the configuration file")
 

@@ -427,11 +427,11 @@ def _lost(started_s: float) -> Problem:
 
 
 async def _send(settings: Settings, body: bytes, known: Mapping[str, str]) -> None:
-    config = settings.receive.http
-    scheme = "http" if config.tls is None else "https"
+    http = settings.receive.http
+    scheme = "http" if http.tls is None else "https"
     headers = {"Content-Type": "application/x-protobuf", **known}
-    context = await asyncio.to_thread(client_context, config.tls)
-    url = f"{scheme}://{reachable(config.endpoint)}{WIRE['traces'].path}"
+    context = await asyncio.to_thread(client_context, http.tls)
+    url = f"{scheme}://{reachable(http.endpoint)}{WIRE['traces'].path}"
     async with asyncio.timeout(TIMEOUT_S), aiohttp.ClientSession() as session:
         answer = await session.post(url, data=body, headers=headers, ssl=context)
         if answer.status != 200:

@@ -87,9 +87,8 @@ def _workers(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of processes; write 1 or more")
     if int(text) > MAX_WORKERS:
-        raise argparse.ArgumentTypeError(
-            f"{text} is too many processes; write {MAX_WORKERS} or less"
-        )
+        problem = f"{text} is too many processes; write {MAX_WORKERS} or less"
+        raise argparse.ArgumentTypeError(problem)
     return int(text)
 
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from spanscore.cli import measurement, score_summary, terminal
@@ -27,8 +27,6 @@ from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.evaluation.procedure import narrowed
 from spanscore.export.config import Config as Export
-from spanscore.model.score import Evaluation
-from spanscore.model.trace import AgentTrace
 from spanscore.offline import metric_names
 from spanscore.temporary_files import kept_folder
 
@@ -108,7 +106,17 @@ async def _run(
     except ServerEndedError as error:
         say(f"error: nothing is scored: {error}")
         return code or 1
-    _show(args, settings, traces, evaluations, [*notices, *_remarks(traces, is_whole=is_whole)])
+    interrupted = [] if is_whole else ["interrupted: these are the scores that were there"]
+    nothing = [] if traces else [_NOTHING_CAME]
+    terminal.write_file(args.output, lambda: measurement.json_lines(evaluations))
+    if traces:
+        output = console(to_stderr=True)
+        output.print()
+        score_summary.print_all(output, settings, traces, evaluations, only_failing=args.failing)
+    for remark in (*notices, *interrupted, *nothing):
+        say(remark)
+    if args.keep is not None:
+        say(f"kept in {args.keep}: spanscore traces --store {args.keep / 'store.db'}")
     return code
 
 
@@ -136,29 +144,6 @@ async def _finished(server: OneRun) -> bool:
         return False
     finishing.result()
     return True
-
-
-def _remarks(traces: Sequence[AgentTrace], *, is_whole: bool) -> list[str]:
-    interrupted = [] if is_whole else ["interrupted: these are the scores that were there"]
-    return interrupted if traces else [*interrupted, _NOTHING_CAME]
-
-
-def _show(
-    args: argparse.Namespace,
-    settings: Settings,
-    traces: Sequence[AgentTrace],
-    evaluations: Sequence[Evaluation],
-    remarks: Iterable[str],
-) -> None:
-    terminal.write_file(args.output, lambda: measurement.json_lines(evaluations))
-    if traces:
-        output = console(to_stderr=True)
-        output.print()
-        score_summary.print_all(output, settings, traces, evaluations, only_failing=args.failing)
-    for remark in remarks:
-        say(remark)
-    if args.keep is not None:
-        say(f"kept in {args.keep}: spanscore traces --store {args.keep / 'store.db'}")
 
 
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126

@@ -156,8 +156,8 @@ def turns_of(args: argparse.Namespace) -> "list[tuple[TraceScores, str]]":
         why = "it may not be complete yet, be past its retention, or hold no GenAI spans"
         how = "--server HOST:PORT asks the running server, which knows"
         raise InputError(f"--trace {args.trace}: nothing is stored under it: {why}; {how}")
-    why = Unscored(config.load(args.config).evaluation).why
-    return [(x, why(*x)) for x in turns]
+    unscored = Unscored(config.load(args.config).evaluation)
+    return [(x, unscored.why(*x)) for x in turns]
 
 
 def _of_store(args: argparse.Namespace, *, failing: bool) -> Found:

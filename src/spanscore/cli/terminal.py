@@ -450,10 +450,8 @@ def require_writable(*paths: Path | None) -> None:
         if str(path) == "-":
             raise InputError("-: name a file; standard output has the table")
         if not folder.is_dir():
-            raise InputError(
-                f"{path}: cannot be written (there is no folder {path.parent}); make it, or name"
-                " another"
-            )
+            why = f"there is no folder {path.parent}"
+            raise InputError(f"{path}: cannot be written ({why}); make it, or name another")
         if path.is_dir():
             raise InputError(f"{path}: cannot be written (it is a folder); name a file")
         if not os.access(path if path.exists() else folder, os.W_OK):

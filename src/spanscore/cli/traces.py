@@ -89,15 +89,15 @@ def _found(args: argparse.Namespace) -> Iterator[TraceSummary]:
 
 def _of_trace(args: argparse.Namespace) -> Iterator[TraceSummary]:
     """The turns of one trace. Raises InputError where nothing is stored of it."""
-    if args.server:
-        with server.service(args, "Trace") as ask:
-            trace = decode_trace(ask("GetTrace", GetTraceRequest(trace_id=args.trace)))
-        with server.service(args, "Score") as ask:
-            answer = ask("ListScores", ListScoresRequest(trace_id=trace.id))
-        scores = [decode_score(x) for x in answer.scores]
-        yield messages.summary(listing.TraceScores(trace, scores), answer.unscored)
+    if not args.server:
+        yield from (messages.summary(*x) for x in stored.turns_of(args))
         return
-    yield from (messages.summary(*x) for x in stored.turns_of(args))
+    with server.service(args, "Trace") as ask:
+        trace = decode_trace(ask("GetTrace", GetTraceRequest(trace_id=args.trace)))
+    with server.service(args, "Score") as ask:
+        answer = ask("ListScores", ListScoresRequest(trace_id=trace.id))
+    scores = [decode_score(x) for x in answer.scores]
+    yield messages.summary(listing.TraceScores(trace, scores), answer.unscored)
 
 
 def _as_json(trace: TraceSummary) -> dict[str, Any]:
