@@ -8,17 +8,9 @@ from typing import Any, Final
 
 from spanscore.api.v1 import analytics_service_pb2 as pb
 from spanscore.api.v1.score_pb2 import STATUS_FAILED, STATUS_SKIPPED, Score
-from spanscore.cli import server
+from spanscore.cli import server, terminal
 from spanscore.cli.options import PLACE, Action, Declare, add_actions, add_config, argument
-from spanscore.cli.terminal import (
-    Columns,
-    first_of,
-    on_one_line,
-    print_items,
-    print_rows,
-    printable,
-    utc,
-)
+from spanscore.cli.terminal import Columns, first_of, on_one_line, print_items, printable, utc
 from spanscore.errors import InputError
 from spanscore.time_zones import zone_of
 
@@ -198,7 +190,7 @@ def print_trends(found: Sequence[pb.ScoreTrend], args: argparse.Namespace) -> No
         }
         rows = [[time, *(cell(x) for _, cell in _FIGURES)] for time, x in times.items()]
         numbers = [x for x, _ in _FIGURES]
-        print_rows([f"from ({time_zone})", *numbers], numbers, rows)
+        terminal.print_rows([f"from ({time_zone})", *numbers], numbers, rows)
         notes: dict[str, list[str]] = {}
         for time, summary in times.items():
             for note in _notes(summary):
@@ -220,7 +212,7 @@ def print_distributions(found: Sequence[pb.ScoreDistribution], _: object) -> Non
         parts += [(name, "", x) for name, x in quantiles.items()]
         rows = [[name, scores, figure(x)] for name, scores, x in parts]
         numbers = ["scores", "share, or value"]
-        print_rows(["", *numbers], numbers, rows)
+        terminal.print_rows(["", *numbers], numbers, rows)
         _print_notes({x: [] for x in notes if x})
 
 

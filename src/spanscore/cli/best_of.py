@@ -7,19 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from spanscore import suites
-from spanscore.cli import measurement, trace_files
+from spanscore.cli import measurement, terminal, trace_files
 from spanscore.cli.options import add_judge, argument
-from spanscore.cli.terminal import (
-    Columns,
-    Output,
-    console,
-    counted,
-    on_one_line,
-    print_items,
-    progress,
-    require_writable,
-    write_file,
-)
+from spanscore.cli.terminal import Columns, Output, console, counted, on_one_line, print_items
 from spanscore.cli.test import attributes_of, estimated, require_models
 from spanscore.config import Settings
 from spanscore.errors import InputError
@@ -46,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Hold the tournament. Returns the exit code: 1 where no contest could be judged."""
     paths = _paths(args.agent)
-    require_writable(args.output)
+    terminal.require_writable(args.output)
     suite = suites.load(args.suite)
     settings = measurement.configured(args)
     judge = open_judge(settings.judge, answers_file(settings.judge))
@@ -67,11 +57,13 @@ def run(args: argparse.Namespace) -> int:
         return 0
     require_models(settings, args.model)
     mode, models = _MODES[args.mode], (args.model,) if args.model else ()
-    with progress("judging", plan(conversations, mode).contests) as done:
+    with terminal.progress("judging", plan(conversations, mode).contests) as done:
         options: dict[str, Any] = {"models": models, "mode": mode, "done": done}
         tournament = asyncio.run(best_of_async(conversations, judge, settings.judge, **options))
     _print(console(), tournament)
-    write_file(args.output, lambda: suites.as_text({"suite": suite.name, **tournament.to_json()}))
+    terminal.write_file(
+        args.output, lambda: suites.as_text({"suite": suite.name, **tournament.to_json()})
+    )
     return int(all(x.error for x in tournament.contests))
 
 

@@ -11,33 +11,12 @@ from typing import Any
 from sqlalchemy.engine import make_url
 
 from spanscore import calibration
-from spanscore.calibration import (
-    Calibration,
-    Label,
-    Matched,
-    Measure,
-    Verdict,
-    bias,
-    certificates_in,
-    label_of,
-)
-from spanscore.cli import score_files, trace_files
+from spanscore.calibration import Calibration, Label, Matched, Measure, Verdict, bias, label_of
+from spanscore.cli import score_files, terminal, trace_files
 from spanscore.cli.measurement import configured, measured
 from spanscore.cli.options import add_judge, argument
 from spanscore.cli.score_summary import as_texts, with_interval
-from spanscore.cli.terminal import (
-    Columns,
-    Output,
-    console,
-    counted,
-    on_one_line,
-    print_items,
-    print_json,
-    require_writable,
-    say,
-    styled,
-    write_file,
-)
+from spanscore.cli.terminal import Columns, Output, console, counted, on_one_line, print_items, say
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.evaluation.rubric import is_rubric, require_on_scale
@@ -127,7 +106,7 @@ def _biased(args: argparse.Namespace, settings: Settings) -> int:
         raise InputError("no model passed or failed anything; name one with --model")
     if args.json:
         for one in found:
-            print_json(one.to_json())
+            terminal.print_json(one.to_json())
         return 0
     print_items(_FLIPS, ("n",), found)
     return 0
@@ -169,7 +148,7 @@ def _require_usable(args: argparse.Namespace) -> None:
     elif args.labels is None or not args.path:
         how = "give labels and what they are about: spanscore calibrate LABELS PATH..."
         raise InputError(f"{how}; see spanscore calibrate --help")
-    require_writable(args.unsure)
+    terminal.require_writable(args.unsure)
 
 
 def _print_all(args: argparse.Namespace, found: Sequence[Matched]) -> None:
@@ -185,13 +164,13 @@ def _print_all(args: argparse.Namespace, found: Sequence[Matched]) -> None:
         by_metric[matched.metric] = scores
         if args.json:
             unsure = {"why_not": scores} if isinstance(scores, str) else scores.to_json()
-            print_json({**_as_json(matched, measures), "unsure": unsure})
+            terminal.print_json({**_as_json(matched, measures), "unsure": unsure})
         else:
             _print(console(), matched, measures)
             console().print(f"{unsure_line(scores)}\n")
     # where it cannot be told which scores are unsure, the metric is not in the file
     limits = {name: list(x.limits) for name, x in by_metric.items() if isinstance(x, Unsure)}
-    write_file(args.unsure, lambda: f"{dumps(limits)}\n")
+    terminal.write_file(args.unsure, lambda: f"{dumps(limits)}\n")
 
 
 def _keep(settings: Settings, found: Sequence[Matched]) -> list[str]:
@@ -201,7 +180,7 @@ def _keep(settings: Settings, found: Sequence[Matched]) -> list[str]:
     made = calibration.calibrations(labelled, now_ns, settings.judge.required, known)
     calibrations.keep(settings.store, made, now_ns)
     where = f"Kept in {shown(settings.store.url)}; pass rates by the same judge are now corrected."
-    certificates = certificates_in(settings.store, settings.judge)
+    certificates = calibration.certificates_in(settings.store, settings.judge)
     if certificates is None:
         return [where]
     why_not = {x.judge: certificates.why_not(x.judge) for x in labelled}
@@ -291,7 +270,7 @@ def _as_json(matched: Matched, measures: Sequence[Measure]) -> dict[str, Any]:
 
 
 def _print(output: Output, matched: Matched, measures: Sequence[Measure]) -> None:
-    output.print(styled(on_one_line(_title(matched), 300), "bold"))
+    output.print(terminal.styled(on_one_line(_title(matched), 300), "bold"))
     output.print(_counts(matched))
     wrapped = ("", " ")
     print_items(_MEASURES, ("value, 95 %", "n"), measures, wrapped=wrapped, output=output)
@@ -341,7 +320,7 @@ def listed(store: Config, *, as_json: bool) -> int:
     found = [(x.tenant, one) for x in kept if (one := Calibration.from_json(x.record)) is not None]
     if as_json:
         for tenant, one in found:
-            print_json({"tenant": tenant or None, **one.to_json()})
+            terminal.print_json({"tenant": tenant or None, **one.to_json()})
     elif found:
         _print_kept(found)
     else:

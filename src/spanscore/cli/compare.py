@@ -7,7 +7,7 @@ from typing import Any
 
 from spanscore import config
 from spanscore.calibration import PassRate
-from spanscore.cli import score_files, score_summary, server, stored
+from spanscore.cli import score_files, score_summary, server, stored, terminal
 from spanscore.cli.comparison import (
     LATENCY,
     PASS_RATE,
@@ -17,16 +17,7 @@ from spanscore.cli.comparison import (
     compare,
 )
 from spanscore.cli.options import PLACE, add_config, argument
-from spanscore.cli.terminal import (
-    Output,
-    console,
-    on_one_line,
-    print_json,
-    print_rows,
-    printable,
-    say,
-    styled,
-)
+from spanscore.cli.terminal import Output, console, on_one_line, print_rows, printable, say, styled
 from spanscore.errors import InputError
 from spanscore.stats import Estimate, Interval
 
@@ -72,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     settings = config.load(args.config)
     rates = score_summary.by_calibrations(settings, a.verdicts, b.verdicts)
     if args.json:
-        print_json(_as_json(a, b, found, rates))
+        terminal.print_json(_as_json(a, b, found, rates))
     else:
         _print(console(), a, b, found)
         _print_corrected(console(), rates)

@@ -7,17 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from spanscore import metrics
+from spanscore import metrics, stats
 from spanscore.cli.score_files import PROVENANCE, Run, Unit
-from spanscore.stats import (
-    Estimate,
-    Interval,
-    NotEstimableError,
-    connected,
-    mean,
-    paired_difference,
-    unpaired_difference,
-)
+from spanscore.stats import Estimate, Interval, NotEstimableError, connected, mean
 
 Verdict: TypeAlias = Literal["better", "worse", "cannot tell"]
 Independent: TypeAlias = Literal["session", "case"]
@@ -273,7 +265,7 @@ def _mean(values: Sequence[float]) -> float:
 def _measure(pairs: _Pairs, level: float, limits: Limits, unlike: str, *, certain: bool) -> Measure:
     low, high = pairs.bounds
     how: dict[str, Any] = {"level": level, "clusters": pairs.dependent, "bounds": pairs.bounds}
-    difference = paired_difference(pairs.a, pairs.b, **how)
+    difference = stats.paired_difference(pairs.a, pairs.b, **how)
     a, b = mean(pairs.a, **how), mean(pairs.b, **how)
     verdict = _verdict(difference.interval, pairs.n, level, higher=pairs.higher)
     change = _relative(a.value, b.value) if pairs.name == LATENCY else difference.value
@@ -340,7 +332,7 @@ def _case(
     difference = None
     if min(len(one), len(other)) > 1 and (few or _could_differ(one, other, level)):
         with contextlib.suppress(NotEstimableError):
-            difference = unpaired_difference(one, other, level=level, bounds=bounds)
+            difference = stats.unpaired_difference(one, other, level=level, bounds=bounds)
     verdict = _distinguished(one, other, difference, level)
     return CaseChange(name, a.status, b.status, measure, means, difference, verdict)
 

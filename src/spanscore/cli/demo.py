@@ -19,15 +19,8 @@ from opentelemetry.proto.logs.v1 import logs_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from spanscore import config, local_files
-from spanscore.cli import score_summary
-from spanscore.cli.one_run import (
-    SIGNALS,
-    Backend,
-    OneRun,
-    exporters,
-    from_environment,
-    settings_for,
-)
+from spanscore.cli import one_run, score_summary
+from spanscore.cli.one_run import SIGNALS, Backend, OneRun, exporters, from_environment
 from spanscore.cli.options import argument
 from spanscore.cli.terminal import Output, console
 from spanscore.config import Settings
@@ -97,7 +90,7 @@ async def _scored(
     output: Output,
 ) -> list[Evaluation]:
     """Send the requests to a server and have it score them; its scores, which have left then."""
-    server = OneRun(settings_for(settings, folder, None))
+    server = OneRun(one_run.settings_for(settings, folder, None))
     async with server.serving(output.print):
         own = from_environment({"OTEL_EXPORTER_OTLP_ENDPOINT": server.endpoint})
         output.print(f"Server: OTLP on {server.endpoint}, until its scores are here")

@@ -28,17 +28,9 @@ from sqlalchemy.exc import ArgumentError
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import ConfigError, PermanentError, RetryableError, SpanscoreError
+from spanscore.export import config as export
 from spanscore.export import open_exporter
-from spanscore.export.config import (
-    GrpcConfig,
-    HttpConfig,
-    JsonFileConfig,
-    LangfuseConfig,
-    MlflowConfig,
-    PhoenixConfig,
-    SinkSettings,
-    Tls,
-)
+from spanscore.export.config import GrpcConfig, HttpConfig, SinkSettings, Tls
 from spanscore.export.http import JsonApi, http_context
 from spanscore.export.port import Exporter, UnsupportedSignalError
 from spanscore.judge import open_for_trial, redactor, trial
@@ -122,7 +114,7 @@ async def check_disk(look: "Look") -> AsyncIterator[Finding]:
     yield await found("journal", asyncio.to_thread(_journal, look.settings.journal))
     yield await found("store", asyncio.to_thread(_store, look.settings.store))
     for name, exporter in look.settings.export.exporters.items():
-        if isinstance(exporter, JsonFileConfig):
+        if isinstance(exporter, export.JsonFileConfig):
             yield await found(name, asyncio.to_thread(_file, name, exporter.path))
 
 
@@ -369,11 +361,11 @@ async def _tool(name: str, config: SinkSettings) -> str:
     """Ask a tool something harmless that needs the credentials."""
     path, headers = "/", {}
     match config:
-        case PhoenixConfig():
+        case export.PhoenixConfig():
             path = "/v1/projects?limit=1"
-        case MlflowConfig():
+        case export.MlflowConfig():
             path = f"/api/3.0/mlflow/traces/tr-{_NO_TRACE}"
-        case LangfuseConfig():
+        case export.LangfuseConfig():
             path = "/api/public/projects"
             secret = config.secret_key.get_secret_value()
             pair = base64.b64encode(f"{config.public_key}:{secret}".encode())

@@ -22,18 +22,7 @@ from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
 from spanscore.api.v1.trace_service_pb2 import GetTraceRequest
 from spanscore.api.v1.trace_service_pb2_grpc import TraceServiceStub
 from spanscore.cli import doctor_machine
-from spanscore.cli.doctor_machine import (
-    SERVICE,
-    TIMEOUT_S,
-    Finding,
-    Look,
-    Probe,
-    Problem,
-    cause_of,
-    fail,
-    found,
-    warn,
-)
+from spanscore.cli.doctor_machine import Finding, Look, Probe, Problem, cause_of, fail, found, warn
 from spanscore.cli.terminal import console
 from spanscore.config import Settings
 from spanscore.errors import ConfigError, SpanscoreError
@@ -109,7 +98,7 @@ async def _grpc(config: Grpc) -> str:
     async with grpc.aio.insecure_channel(where) as channel:
         request = HealthCheckRequest(service=WIRE["traces"].service)
         try:
-            answer = await HealthStub(channel).Check(request, timeout=TIMEOUT_S)
+            answer = await HealthStub(channel).Check(request, timeout=doctor_machine.TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
             raise _another("grpc", config.endpoint, f" ({error.code().name})") from error
     if answer.status != HealthCheckResponse.SERVING:
@@ -123,7 +112,7 @@ async def _http(config: Http) -> str:
     if config.tls is not None:
         return await _handshake(where, config.tls)
     with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
-        async with asyncio.timeout(TIMEOUT_S), aiohttp.ClientSession() as session:
+        async with asyncio.timeout(doctor_machine.TIMEOUT_S), aiohttp.ClientSession() as session:
             answer = await session.get(f"http://{where}/")
             if answer.status == 404 and "OTLP is taken at" in await answer.text(errors="replace"):
                 return f"spanscore takes requests on {config.endpoint}"
@@ -151,7 +140,7 @@ async def _handshake(where: str, tls: Tls) -> str:
     host, port = split_endpoint(where)
     fix = "see tls.cert_file: is it newer than what the server has read, or is it another server?"
     try:
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(doctor_machine.TIMEOUT_S):
             context = await asyncio.to_thread(client_context, tls)
             _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)
             writer.close()
@@ -171,7 +160,7 @@ async def _state(url: str) -> Mapping[str, Any] | None:
 async def _page(url: str) -> str | None:
     """What is at a URL; None where nothing answers there."""
     try:
-        async with asyncio.timeout(TIMEOUT_S), aiohttp.ClientSession() as session:
+        async with asyncio.timeout(doctor_machine.TIMEOUT_S), aiohttp.ClientSession() as session:
             answer = await session.get(url)
             return await answer.text(errors="replace")
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
@@ -311,7 +300,7 @@ end.
 """
 
 _POLL_S = 0.2
-_TENANT = SERVICE
+_TENANT = doctor_machine.SERVICE
 """Whose the probe is where neither a token nor the configuration names a tenant."""
 
 
@@ -432,7 +421,7 @@ async def _send(settings: Settings, body: bytes, known: Mapping[str, str]) -> No
     headers = {"Content-Type": "application/x-protobuf", **known}
     context = await asyncio.to_thread(client_context, http.tls)
     url = f"{scheme}://{reachable(http.endpoint)}{WIRE['traces'].path}"
-    async with asyncio.timeout(TIMEOUT_S), aiohttp.ClientSession() as session:
+    async with asyncio.timeout(doctor_machine.TIMEOUT_S), aiohttp.ClientSession() as session:
         answer = await session.post(url, data=body, headers=headers, ssl=context)
         if answer.status != 200:
             raise ValueError(f"HTTP {answer.status}")
@@ -461,7 +450,7 @@ async def _answer(
     ask: Callable[..., Awaitable[T]], request: Any, metadata: Sequence[tuple[str, str]]
 ) -> T | None:
     try:
-        return await ask(request, timeout=TIMEOUT_S, metadata=metadata)
+        return await ask(request, timeout=doctor_machine.TIMEOUT_S, metadata=metadata)
     except grpc.aio.AioRpcError as error:
         if error.code() is grpc.StatusCode.NOT_FOUND:
             return None

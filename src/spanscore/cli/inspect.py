@@ -6,23 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spanscore import config, dialects, sources
-from spanscore.cli import trace_files
+from spanscore.cli import terminal, trace_files
 from spanscore.cli.options import add_config, argument
-from spanscore.cli.terminal import (
-    assembled,
-    branch,
-    console,
-    counted,
-    cut,
-    first_of,
-    on_one_line,
-    print_json,
-    printable,
-    say,
-    shown,
-    styled,
-    utc,
-)
+from spanscore.cli.terminal import branch, counted, cut, on_one_line, printable, say, shown, utc
 from spanscore.config import Settings
 from spanscore.dialects import Key, Unread
 from spanscore.evaluation import Config as Evaluations
@@ -87,11 +73,11 @@ def _print_json_lines(traces: _Explained, scores: _Scores, rules: Rules | None) 
         own = [x.to_json() for x in scores.get(trace.id, ())]
         given = {"external_scores": own} if own else {}
         decided = {} if rules is None else {"decision": _decision_as_json(rules.decide(trace))}
-        print_json({**trace.to_json(), **given, **decided, **added})
+        terminal.print_json({**trace.to_json(), **given, **decided, **added})
 
 
 def _print_trees(traces: _Explained, scores: _Scores, rules: Rules | None) -> None:
-    output = console()
+    output = terminal.console()
     for number, (trace, explanation) in enumerate(traces):
         if number:
             output.print()
@@ -133,7 +119,7 @@ def _add_scores(tree: "Tree", scores: Sequence[Evaluation]) -> None:
         of_session = ", of the session" if score.scope == "session" else ""
         reason = f": {on_one_line(score.reason, 200)}" if score.reason else ""
         line = f"{on_one_line(_result(score), 120)}  ({on_one_line(by, 80)}{of_session}){reason}"
-        tree.add(branch(styled("score  ", "bold"), line))
+        tree.add(branch(terminal.styled("score  ", "bold"), line))
 
 
 def _result(score: Evaluation) -> str:
@@ -159,7 +145,7 @@ def _tree(trace: AgentTrace) -> "Tree":
     from rich.tree import Tree  # noqa: PLC0415 - likewise
 
     more = f" (and {len(trace.trace_ids) - 1} more)" if len(trace.trace_ids) > 1 else ""
-    title = assembled(("trace ", "bold"), (trace.trace_ids[0], "bold cyan"), more)
+    title = terminal.assembled(("trace ", "bold"), (trace.trace_ids[0], "bold cyan"), more)
     root = Tree(title, guide_style="dim")
     facts = {"when": _when(trace), "who": _who(trace), "test": _test(trace)}
     for name, text in {**facts, "expects": _expected(trace)}.items():
@@ -177,8 +163,8 @@ def _tree(trace: AgentTrace) -> "Tree":
     root.add(_line("ended", _how(trace)))
     root.add(_line("models", _models(trace)))
     missing = ", ".join(_missing(trace))
-    shown_missing = styled(missing or "nothing", "yellow" if missing else "green")
-    root.add(branch(styled("missing", "bold"), shown_missing))
+    shown_missing = terminal.styled(missing or "nothing", "yellow" if missing else "green")
+    root.add(branch(terminal.styled("missing", "bold"), shown_missing))
     return root
 
 
@@ -190,19 +176,19 @@ def _plan(plan: str | None) -> str:
 
 
 def _add_call(calls: "Tree", number: int, call: ToolCall, *, by_other: bool) -> None:
-    name = assembled(f"{number} ", (on_one_line(call.name, 120), "cyan"))
+    name = terminal.assembled(f"{number} ", (on_one_line(call.name, 120), "cyan"))
     by = (f"  (by {on_one_line(call.agent or '', 60)})", "dim") if by_other else ""
-    made = calls.add(branch(name, assembled(_value(call.arguments), by)))
+    made = calls.add(branch(name, terminal.assembled(_value(call.arguments), by)))
     if call.error is not None:
         inferred = " (recognised in the result)" if call.error_inferred else ""
-        made.add(branch(styled("error", "red"), f"{cut(call.error)}{inferred}"))
+        made.add(branch(terminal.styled("error", "red"), f"{cut(call.error)}{inferred}"))
     if call.error is None or call.result not in (None, call.error):
         result = "null" if call.returned and call.result is None else _value(call.result)
-        made.add(branch(styled("result", "dim"), result))
+        made.add(branch(terminal.styled("result", "dim"), result))
 
 
 def _line(name: str, text: str) -> "RenderableType":
-    return branch(styled(f"{name:<7}", "bold"), text)
+    return branch(terminal.styled(f"{name:<7}", "bold"), text)
 
 
 def _how(trace: AgentTrace) -> str:
@@ -302,10 +288,10 @@ def add_sources(tree: "Tree", explanation: Explanation) -> None:
     what lost.
     """
     _add_joins(tree, explanation.joins)
-    facts = tree.add(styled("sources", "bold"))
+    facts = tree.add(terminal.styled("sources", "bold"))
     _add_facts(facts, explanation.facts)
     for number, call in enumerate(explanation.tool_calls, start=1):
-        _add_facts(facts.add(assembled(("call ", "bold"), f"{number}")), call)
+        _add_facts(facts.add(terminal.assembled(("call ", "bold"), f"{number}")), call)
     _add_counts(facts, "tools on offer", Counter(_place(x) for x in explanation.tools.values()))
     _add_counts(facts, "tokens", Counter(_place(x) for x in explanation.tokens))
 
@@ -313,11 +299,11 @@ def add_sources(tree: "Tree", explanation: Explanation) -> None:
 def _add_joins(tree: "Tree", joins: Sequence[Join]) -> None:
     """Say which traces were joined to which, by which reason, and why."""
     if joins:
-        found = tree.add(styled("joins", "bold"))
+        found = tree.add(terminal.styled("joins", "bold"))
         for join in joins:
             pair = f"trace {join.trace_id} was joined to trace {join.to}"
             why = f"{pair}, since {on_one_line(join.since, _SINCE_CHARS)}"
-            found.add(branch(styled(join.reason, "cyan"), why))
+            found.add(branch(terminal.styled(join.reason, "cyan"), why))
 
 
 def _add_facts(tree: "Tree", facts: Mapping[str, Explained]) -> None:
@@ -326,24 +312,26 @@ def _add_facts(tree: "Tree", facts: Mapping[str, Explained]) -> None:
             continue
         origin = explained.origin
         damaged = (", cut or redacted", "yellow") if origin.damaged else ""
-        where = assembled(_place(origin), damaged, (f": {origin.source}", "dim"))
-        found = tree.add(branch(styled(name, "cyan"), where))
+        where = terminal.assembled(_place(origin), damaged, (f": {origin.source}", "dim"))
+        found = tree.add(branch(terminal.styled(name, "cyan"), where))
         if same := [_place(x) for x in explained.lost if x.value == origin.value]:
-            agreeing = first_of(same, _SHOWN_AGREEING)
-            found.add(branch(styled("lost, has the same value", "dim"), agreeing))
+            agreeing = terminal.first_of(same, _SHOWN_AGREEING)
+            found.add(branch(terminal.styled("lost, has the same value", "dim"), agreeing))
         for other in (x for x in explained.lost if x.value != origin.value):
             text = f"{_place(other)}, says {_source_value(other.value)}"
-            found.add(branch(styled("lost", "yellow"), text))
+            found.add(branch(terminal.styled("lost", "yellow"), text))
     silent = [name for name, explained in facts.items() if explained.origin is None]
     if silent:
-        tree.add(branch(styled("no source", "dim"), styled(", ".join(silent), "cyan")))
+        tree.add(
+            branch(terminal.styled("no source", "dim"), terminal.styled(", ".join(silent), "cyan"))
+        )
 
 
 def _add_counts(tree: "Tree", name: str, places: Counter[str]) -> None:
     if places:
-        found = tree.add(styled(name, "cyan"))
+        found = tree.add(terminal.styled(name, "cyan"))
         for place, count in places.items():
-            found.add(assembled(f"{count} from " if count > 1 else "", place))
+            found.add(terminal.assembled(f"{count} from " if count > 1 else "", place))
 
 
 def _place(origin: Origin) -> str:
@@ -371,28 +359,28 @@ def print_unread(groups: Sequence[Unread], *, as_json: bool) -> None:
     """Print the groups of spans and log records that no dialect reads."""
     if as_json:
         for group in groups:
-            print_json(group.to_json())
+            terminal.print_json(group.to_json())
         return
     from rich.tree import Tree  # noqa: PLC0415 - likewise
 
-    output = console()
+    output = terminal.console()
     for group in groups:
         names = (group.scope or "(no scope)", group.version)
         scope = " ".join(on_one_line(x, 100) for x in names if x)
-        name = styled(on_one_line(group.name or "(no name)", 100), "bold cyan")
+        name = terminal.styled(on_one_line(group.name or "(no name)", 100), "bold cyan")
         what = f"{group.signal}{'s' if group.count > 1 else ''} "
-        title = assembled((f"{group.count} ", "bold"), what, name, f"  {scope}")
+        title = terminal.assembled((f"{group.count} ", "bold"), what, name, f"  {scope}")
         tree = Tree(title, guide_style="dim")
         for key, held in sorted(group.keys.items())[:_SHOWN_KEYS]:
-            tree.add(branch(styled(on_one_line(key, 120), "cyan"), _described(held)))
+            tree.add(branch(terminal.styled(on_one_line(key, 120), "cyan"), _described(held)))
         if len(group.keys) > _SHOWN_KEYS:
             more = f"and {len(group.keys) - _SHOWN_KEYS} more keys, which --jsonl shows"
-            tree.add(styled(more, "dim"))
+            tree.add(terminal.styled(more, "dim"))
         if not group.keys:
-            tree.add(styled("no key that looks like content", "dim"))
+            tree.add(terminal.styled("no key that looks like content", "dim"))
         if others := sorted(group.other_keys - group.keys.keys()):
-            listed = first_of([on_one_line(x, 120) for x in others], _SHOWN_KEYS)
-            tree.add(branch(styled("other keys", "dim"), styled(listed, "dim")))
+            listed = terminal.first_of([on_one_line(x, 120) for x in others], _SHOWN_KEYS)
+            tree.add(branch(terminal.styled("other keys", "dim"), terminal.styled(listed, "dim")))
         output.print(tree)
     output.print(_NEXT if groups else "Every span and log record is read by a dialect.")
 

@@ -8,16 +8,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from spanscore import config, metrics
+from spanscore.cli import terminal
 from spanscore.cli.options import add_config, argument
-from spanscore.cli.terminal import (
-    Output,
-    assembled,
-    console,
-    on_one_line,
-    print_json,
-    printable,
-    styled,
-)
+from spanscore.cli.terminal import Output, assembled, console, on_one_line, print_json, printable
 from spanscore.errors import InputError
 from spanscore.evaluation.rubric import NAME as RUBRIC
 from spanscore.evaluation.rubric import Config as RubricConfig
@@ -112,7 +105,7 @@ def _list(found: list[type[Metric]], running: frozenset[str], output: Output) ->
         if narrow:
             table.add_row(assembled((metric.name, "bold"), f"\n{metric.summary}"), *facts)
         else:
-            table.add_row(styled(metric.name, "bold"), *facts, metric.summary)
+            table.add_row(terminal.styled(metric.name, "bold"), *facts, metric.summary)
     output.print(table)
     output.print(
         "\nWhat is off runs where evaluation.metrics or --metric names it, the rubric where"

@@ -11,16 +11,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from spanscore.cli import measurement, score_summary, terminal
-from spanscore.cli.one_run import (
-    Backend,
-    OneRun,
-    ServerEndedError,
-    Signal,
-    all_from_environment,
-    exporters,
-    settings_for,
-)
+from spanscore.cli import measurement, one_run, score_summary, terminal
+from spanscore.cli.one_run import Backend, OneRun, ServerEndedError, Signal, exporters, settings_for
 from spanscore.cli.options import add_judge, argument
 from spanscore.cli.terminal import console, say
 from spanscore.config import Settings
@@ -122,7 +114,7 @@ async def _run(
 
 def _backends(environ: Mapping[str, str]) -> dict[Signal, Backend]:
     """Where the program would have sent each signal, as far as anything listens there."""
-    named = all_from_environment(environ)
+    named = one_run.all_from_environment(environ)
     silent = dict.fromkeys((x.url, x.variable) for x in named.values() if not x.listens())
     for url, variable in silent:
         say(f"nothing listens on {url}, which {variable} names: nothing is passed on to it")

@@ -20,17 +20,9 @@ from spanscore.api.v1 import annotation_service_pb2 as annotation_pb
 from spanscore.api.v1 import score_pb2
 from spanscore.api.v1 import score_service_pb2 as pb
 from spanscore.api.v1.score_pb2 import Evaluator, Score
-from spanscore.cli import server
+from spanscore.cli import server, terminal
 from spanscore.cli.options import SERVER, Action, add_limit, argument
-from spanscore.cli.terminal import (
-    console,
-    on_one_line,
-    plain_table,
-    print_json,
-    printable,
-    progress,
-    utc,
-)
+from spanscore.cli.terminal import console, on_one_line, plain_table, print_json, printable, utc
 from spanscore.errors import FieldError, InputError, SpanscoreError
 
 BATCH = 500
@@ -186,7 +178,7 @@ def _check(file: Path, batches: Sequence[_Batch]) -> None:
 def _send(args: argparse.Namespace, batches: Sequence[_Batch], count: int) -> int:
     """Send all batches; returns how many scores were there already."""
     there = sent = 0
-    with progress("importing", len(batches)) as done:
+    with terminal.progress("importing", len(batches)) as done:
         for batch in batches:
             try:
                 with server.service(args, "Score") as ask:

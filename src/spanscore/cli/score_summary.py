@@ -7,18 +7,8 @@ from typing import Any
 
 from spanscore import calibration
 from spanscore.calibration import Calibration, PassRate, Verdict
-from spanscore.cli import trace_files
-from spanscore.cli.terminal import (
-    Output,
-    counted,
-    first_of,
-    on_one_line,
-    plain_table,
-    print_rows,
-    printable,
-    say,
-    styled,
-)
+from spanscore.cli import terminal, trace_files
+from spanscore.cli.terminal import Output, counted, first_of, on_one_line, printable, say, styled
 from spanscore.config import Settings
 from spanscore.errors import SpanscoreError, shortened
 from spanscore.evaluation.rubric import is_rubric
@@ -166,7 +156,7 @@ def print_means(output: Output, summary: RunSummary) -> None:
             named = dict.fromkeys(x.note for x in (mean, rate) if x and x.note)
             notes += [f"{shown}: {printable(note)}" for note in named]
     if rows:
-        print_rows(_HEADINGS, ("n",), rows, output=output)
+        terminal.print_rows(_HEADINGS, ("n",), rows, output=output)
     for note in notes:
         output.print(styled(note))
 
@@ -268,7 +258,7 @@ def print_block(
     cells = [_cells(row) for row in apart if _cause_of(row) != _NO_OCCASION]
     if cells:
         columns = ("metric", "score", "label", "reason")
-        table = plain_table(columns, ("score",), cells, wrapped={"reason"})
+        table = terminal.plain_table(columns, ("score",), cells, wrapped={"reason"})
         for column, width in zip(table.columns, (20, 4, 7, 4), strict=True):
             column.min_width = width
         output.print(table)

@@ -8,20 +8,10 @@ from itertools import islice
 from spanscore import config
 from spanscore.api.v1.run_service_pb2 import GetRunRequest
 from spanscore.api.v1.score_service_pb2 import ListScoresRequest
-from spanscore.cli import score_actions, server, stored
+from spanscore.cli import score_actions, server, stored, terminal
 from spanscore.cli.options import PLACE, add_config, argument
 from spanscore.cli.score_summary import number
-from spanscore.cli.terminal import (
-    Columns,
-    console,
-    counted,
-    on_one_line,
-    print_items,
-    print_json,
-    printable,
-    styled,
-    utc,
-)
+from spanscore.cli.terminal import Columns, console, counted, on_one_line, print_json, styled, utc
 from spanscore.errors import InputError
 from spanscore.model.score import Evaluation
 from spanscore.store import pending
@@ -69,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.run and not count:
         _require_run(args)
     if not (count or args.json):
-        console().print(styled(printable(_why_none(args))))
+        console().print(styled(terminal.printable(_why_none(args))))
     return 0
 
 
@@ -230,7 +220,7 @@ def _print(found: Iterator[Listed]) -> None:
         output.print(styled(title, "bold"))
         output.print(styled(on_one_line(error, _MAX_ERROR_CHARS)))
         wrapped = ("metric", "trace or session")
-        print_items(_COLUMNS, ("score",), listed, wrapped=wrapped, output=output)
+        terminal.print_items(_COLUMNS, ("score",), listed, wrapped=wrapped, output=output)
         more = f"and {count - len(listed):,} more, which --json lists\n"
         output.print(more if count > len(listed) else "")
     if left := counts.total() - sum(counts[x] for x in groups):
