@@ -184,10 +184,9 @@ def print_trends(found: Sequence[pb.ScoreTrend], args: argparse.Namespace) -> No
     for one in found:
         groups = "".join(f"  {x.name}: {_value(x)}" for x in one.groups)
         print(printable(f"{one.metric}  {one.source}{groups}"))
-        times = {
-            f"{datetime.fromtimestamp(x.start_ns // 10**9, zone):%Y-%m-%d %H:%M}": x.summary
-            for x in one.points
-        }
+        starts = [datetime.fromtimestamp(x.start_ns // 10**9, zone) for x in one.points]
+        names = (f"{x:%Y-%m-%d %H:%M}" for x in starts)
+        times = dict(zip(names, (x.summary for x in one.points), strict=True))
         rows = [[time, *(cell(x) for _, cell in _FIGURES)] for time, x in times.items()]
         numbers = [x for x, _ in _FIGURES]
         terminal.print_rows([f"from ({time_zone})", *numbers], numbers, rows)

@@ -89,14 +89,9 @@ def _recordings(
     """The first trial of each case in an agent's recordings, by the case's id."""
     telemetry = trace_files.loaded([path])
     traces = trace_files.rebuilt(telemetry, [path], settings)
-    prepared = suites.prepare(
-        suite,
-        traces,
-        attributes_of=attributes_of(telemetry.spans),
-        skip_unmatched=args.skip_unmatched,
-        name=f"{args.suite} in {path}",
-        only_match=True,
-    )
+    how: Any = {"name": f"{args.suite} in {path}", "skip_unmatched": args.skip_unmatched}
+    how["attributes_of"] = attributes_of(telemetry.spans)
+    prepared = suites.prepare(suite, traces, **how, only_match=True)
     return {case_id: found[0] for case_id, found in prepared.matched.recordings.items()}
 
 

@@ -262,14 +262,9 @@ class Probe:
         codec.fill(group.resource.attributes, {"service.name": SERVICE})
         scoped = group.scope_spans.add()
         scoped.scope.name = "spanscore" if emitted else SERVICE
-        span = scoped.spans.add(
-            trace_id=self.trace_id,
-            span_id=self.span_id,
-            name=f"invoke_agent {SERVICE}",
-            kind=1,
-            start_time_unix_nano=self.ended_ns - _MS,
-            end_time_unix_nano=self.ended_ns,
-        )
+        ids = {"trace_id": self.trace_id, "span_id": self.span_id}
+        span = scoped.spans.add(**ids, name=f"invoke_agent {SERVICE}", kind=1)
+        span.start_time_unix_nano, span.end_time_unix_nano = self.ended_ns - _MS, self.ended_ns
         codec.fill(span.attributes, attributes)
         return request.SerializeToString()
 
@@ -401,11 +396,8 @@ _CLOSE_S, _FAR_S = 3.0, 60.0
 async def check_clocks(look: Look) -> AsyncIterator[Finding]:
     """One line for each backend and the judge, as far as they speak HTTP."""
     exporters, judge = look.settings.export.exporters, look.settings.judge
-    places = {
-        name: (x.endpoint, x.tls)
-        for name, x in exporters.items()
-        if isinstance(x, HttpConfig | SinkSettings)
-    }
+    spoken_to = ((k, x) for k, x in exporters.items() if isinstance(x, HttpConfig | SinkSettings))
+    places = {name: (x.endpoint, x.tls) for name, x in spoken_to}
     if look.ask and judge.api_base and judge.models:
         places["judge"] = (judge.api_base, Tls())
     if not places:
@@ -434,10 +426,8 @@ async def _compared(where: str, url: str, tls: Tls) -> str:
         return f"{where} at {host} has our time"
     side = "ahead of" if offset_s > 0 else "behind"
     problem = fail if abs(offset_s) > _FAR_S else warn
-    raise problem(
-        f"{where} at {host} is {abs(offset_s):.0f} s {side} this machine",
-        "have both machines keep their clocks by NTP",
-    )
+    told = f"{where} at {host} is {abs(offset_s):.0f} s {side} this machine"
+    raise problem(told, "have both machines keep their clocks by NTP")
 
 
 def _offset_s(date: str, before_s: float, after_s: float) -> float:

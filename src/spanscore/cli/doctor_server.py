@@ -265,9 +265,8 @@ async def _rules(evaluation: Evaluation, state: Mapping[str, Any] | None) -> str
     idle = [] if taken is None else [name for name in shares if not taken[name]]
     if taken is not None and idle and taken.total() >= _MANY:
         problem = f"of {taken.total():,} traces none was taken by {', '.join(idle)}; {order}"
-        raise warn(
-            problem, "see with `spanscore inspect -c FILE PATH` which rule takes which trace"
-        )
+        fix = "see with `spanscore inspect -c FILE PATH` which rule takes which trace"
+        raise warn(problem, fix)
     return order
 
 
@@ -435,9 +434,8 @@ async def _caller(settings: Settings, auth: Auth | None) -> _Caller:
     """
     headers, tenant, tenancy = {}, None, settings.tenancy
     if auth is not None:
-        known = await asyncio.to_thread(
-            open_authenticators, settings.authenticators, has_tenants=settings.tenancy.enabled
-        )
+        how = {"has_tenants": tenancy.enabled}
+        known = await asyncio.to_thread(open_authenticators, settings.authenticators, **how)
         tokens = known[auth.authenticator]
         headers, tenant = dict(tokens({}, ())), tokens.shown.tenant
     if tenancy.enabled and tenant is None:

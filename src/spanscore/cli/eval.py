@@ -130,9 +130,8 @@ def _recordings(
         found = stored.read(args)
         given = [x for x in found.scores if x.evaluator.source is not None]
         return Recordings.of_traces(found.traces, given)
-    return trace_files.recordings(
-        args.path, settings, warn=display.print_line, progress=display.read, pool=pool
-    )
+    how = {"warn": display.print_line, "progress": display.read, "pool": pool}
+    return trace_files.recordings(args.path, settings, **how)
 
 
 def _workers_of(
@@ -251,9 +250,8 @@ class _Call:
 
 def _print_plan(args: argparse.Namespace, settings: Settings, overrides: Overrides) -> None:
     """Print the calls that a judge would get."""
-    traces = (
-        trace_files.agent_traces(args.path, settings) if args.path else stored.read(args).traces
-    )
+    given = bool(args.path)
+    traces = trace_files.agent_traces(args.path, settings) if given else stored.read(args).traces
     engine = open_engine(settings)
     calls = _planned(engine, settings, overrides, traces)
     if args.json:

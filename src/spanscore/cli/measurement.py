@@ -67,9 +67,8 @@ def _print_now(text: str) -> None:
 
 
 def _printed_lines(evaluations: Iterable[Evaluation], *, only_failing: bool) -> str:
-    return "".join(
-        f"{json_line(x.to_json())}\n" for x in evaluations if x.is_failing or not only_failing
-    )
+    shown = (x for x in evaluations if x.is_failing or not only_failing)
+    return "".join(f"{json_line(x.to_json())}\n" for x in shown)
 
 
 class Display:
@@ -122,9 +121,8 @@ class Display:
         """What makes elsewhere what is printed here; None where that is for a terminal."""
         if self.output.is_terminal and not self._jsonl:
             return None
-        return Showing(
-            self._jsonl, self._only_failing, to_file, self.output.width, self.output.encoding
-        )
+        width, encoding = self.output.width, self.output.encoding
+        return Showing(self._jsonl, self._only_failing, to_file, width, encoding)
 
     def print_given(self, evaluations: Sequence[Evaluation]) -> None:
         """Show scores that others gave, by the trace or the session that they name."""

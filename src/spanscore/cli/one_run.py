@@ -320,9 +320,9 @@ def _stated(environ: Mapping[str, str], signal: Signal, name: str) -> str:
 
 def _is_http(protocol: str, port: int | None, path: str) -> bool:
     """Whether OTLP goes by HTTP: gRPC has a usual port, and no path."""
-    return protocol.startswith("http") or (
-        not protocol and (port == _HTTP_PORT or path.strip("/") != "")
-    )
+    if protocol:
+        return protocol.startswith("http")
+    return port == _HTTP_PORT or path.strip("/") != ""
 
 
 def _usual_port(scheme: str, *, is_http: bool) -> int:

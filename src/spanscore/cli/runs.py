@@ -74,12 +74,8 @@ def wanted(args: argparse.Namespace) -> pb.Run:
         target.filter.MergeFrom(pb.TraceFilter(service=args.service, started_after_ns=since_ns))
     if args.count is not None:
         target.sampling.count = args.count
-    given = pb.Run(
-        display_name=args.name,
-        target=target,
-        measure=pb.RunMeasure(metrics=args.metric, model=args.model),
-        budget=_budget_of(args),
-    )
+    measure, budget = pb.RunMeasure(metrics=args.metric, model=args.model), _budget_of(args)
+    given = pb.Run(display_name=args.name, target=target, measure=measure, budget=budget)
     found.MergeFrom(given)
     return found
 
@@ -230,10 +226,8 @@ def print_estimate(estimate: pb.RunEstimate) -> None:
     if not estimate.calls:
         print("no judge would be asked; nothing was sent")
         return
-    print(
-        f"{estimate.calls:,} calls of {models}, at most {estimate.max_input_tokens:,} tokens in and"
-        f" {estimate.max_output_tokens:,} out, {cost}; nothing was sent"
-    )
+    tokens = f"{estimate.max_input_tokens:,} tokens in and {estimate.max_output_tokens:,} out"
+    print(f"{estimate.calls:,} calls of {models}, at most {tokens}, {cost}; nothing was sent")
     if estimate.planned < estimate.items:
         print(f"scaled up from {estimate.planned:,} of them, drawn by the run's seed")
 
@@ -249,20 +243,18 @@ class Watched:
 
     def show(self, run: pb.Run) -> None:
         """Show a run as it is now."""
+        state, counts = word(run, "state"), _counts(run.progress)
         if self._is_terminal:
-            sys.stderr.write(
-                f"\r\x1b[K{word(run, 'state')}  {_counts(run.progress)}{_eta(run.progress)}"
-            )
-            sys.stderr.flush()
-        elif word(run, "state") != self._state:
-            print(f"{word(run, 'state')}: {_counts(run.progress)}", file=sys.stderr)
-        self._state = word(run, "state")
+            line = f"{state}  {counts}{_eta(run.progress)}"
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+        elif state != self._state:
+            print(f"{state}: {counts}", file=sys.stderr)
+        self._state = state
 
     def end(self) -> None:
         """Clear the line."""
         if self._is_terminal and self._state:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def _counts(progress: pb.RunProgress) -> str:

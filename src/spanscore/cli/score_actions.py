@@ -316,10 +316,9 @@ def _queue(args: argparse.Namespace, ask: server.Ask) -> None:
 
 def _agreement(args: argparse.Namespace, ask: server.Ask) -> None:
     method = "CalibrateJudge" if args.calibrate else "GetAgreement"
-    named = _LABELS.request(
-        method, metric=args.metric, label=args.label_name, pass_from=args.pass_from
-    )
-    server.print_one(args, ask(method, named), partial(_print_agreement, args))
+    named = {"metric": args.metric, "label": args.label_name, "pass_from": args.pass_from}
+    found = ask(method, _LABELS.request(method, **named))
+    server.print_one(args, found, partial(_print_agreement, args))
 
 
 def _print_items(items: Sequence[annotation_pb.AnnotationItem]) -> None:
@@ -353,10 +352,9 @@ def _print_judge(judge: annotation_pb.JudgeAgreement) -> None:
 
 def _print_table(title: str, table: annotation_pb.AgreementTable) -> None:
     passed, failed = table.true_pass + table.false_fail, table.false_pass + table.true_fail
-    print(
-        f"  {title}: {passed + failed:,}; people pass {passed:,}, of which the judge passes"
-        f" {table.true_pass:,}; people fail {failed:,}, of which it fails {table.true_fail:,}"
-    )
+    of_pass = f"people pass {passed:,}, of which the judge passes {table.true_pass:,}"
+    of_fail = f"people fail {failed:,}, of which it fails {table.true_fail:,}"
+    print(f"  {title}: {passed + failed:,}; {of_pass}; {of_fail}")
     columns, rows = ("", "value", "interval", "n", ""), map(_cells, table.measures)
     shown = plain_table(columns, ("value", "n"), rows, wrapped={""})
     shown.padding = (0, 2, 0, 2)

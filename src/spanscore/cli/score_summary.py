@@ -170,8 +170,7 @@ def _counts(own: Counts) -> str:
 
 def corrections(settings: Settings, summary: RunSummary) -> list[str]:
     """A line for each pass rate of a metric that was ever calibrated, corrected or why not."""
-    kept = _kept(settings)
-    if not kept:
+    if not (kept := _kept(settings)):
         return []
     verdicts = summary.verdicts({x.judge[0] for x in kept})
     return [corrected_line(rate) for rate in calibration.pass_rates(verdicts, kept) if rate.note]
@@ -186,10 +185,8 @@ def calibrated(settings: Settings, evaluations: Sequence[Evaluation]) -> list[Pa
 def by_calibrations(settings: Settings, *runs: Sequence[Verdict]) -> list[list[PassRate]]:
     """For each of `runs` the pass rates of metrics that were ever calibrated."""
     kept = _kept(settings)
-    return [
-        [rate for rate in calibration.pass_rates(verdicts, kept) if rate.note] if kept else []
-        for verdicts in runs
-    ]
+    rates = (calibration.pass_rates(verdicts, kept) if kept else () for verdicts in runs)
+    return [[rate for rate in own if rate.note] for own in rates]
 
 
 def uncertified(settings: Settings, evaluations: Iterable[Evaluation]) -> list[str]:
@@ -197,11 +194,10 @@ def uncertified(settings: Settings, evaluations: Iterable[Evaluation]) -> list[s
     without = (x for x in evaluations if x.evaluator.certified is False)
     judges = dict.fromkeys(map(calibration.judge_of, without))
     found = calibration.certificates_in(settings.store, settings.judge) if judges else None
-    return [
-        f"{x[0]} is judged by {x[3] or x[1]} without a certificate: {found.why_not(x)}"
-        for x in judges
-        if found is not None
-    ]
+    if found is None:
+        return []
+    known = {f"{x[0]} is judged by {x[3] or x[1]}": found.why_not(x) for x in judges}
+    return [f"{by} without a certificate: {why_not}" for by, why_not in known.items()]
 
 
 def are_met(unmet: Sequence[str], without: Sequence[str], settings: Settings) -> bool:
@@ -349,10 +345,8 @@ def no_score(outcomes: Sequence[Counted]) -> str | None:
     if not failed or any(x.evaluation.evaluator.kind == "LLM" for x in scored):
         return None
     most = "" if len({x.evaluation.reason for x in failed}) == 1 else ", most of them so"
-    return (
-        f"the judge gave no score: all {_count(failed)} judged scores failed{most}:"
-        f" {_most_common(failed)}; `spanscore doctor` says what to do"
-    )
+    all_failed = f"all {_count(failed)} judged scores failed{most}: {_most_common(failed)}"
+    return f"the judge gave no score: {all_failed}; `spanscore doctor` says what to do"
 
 
 def _is_judged(evaluation: Evaluation) -> bool:

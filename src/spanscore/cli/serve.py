@@ -69,9 +69,8 @@ async def _serve(settings: "Settings") -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     pipeline = Pipeline(settings)
-    control = Server(
-        settings.api, pipeline, pipeline.authenticators, settings.tenancy, pipeline.page_key
-    )
+    known = (pipeline.authenticators, settings.tenancy, pipeline.page_key)
+    control = Server(settings.api, pipeline, *known)
     _log_what_scores_rest_on(settings)
     http = None
     if settings.api.enabled:
@@ -105,9 +104,8 @@ def _allow_open_files(settings: "Settings") -> None:
     """Let the process open a file for each connection and those that it writes; warn where it may
     not.
     """
-    wanted = (
-        settings.receive.grpc.max_connections + settings.receive.http.max_connections + _OTHER_FILES
-    )
+    receive = settings.receive
+    wanted = receive.grpc.max_connections + receive.http.max_connections + _OTHER_FILES
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY or allowed >= wanted:
         return
@@ -121,16 +119,11 @@ def _allow_open_files(settings: "Settings") -> None:
 
 def _log_what_scores_rest_on(settings: "Settings") -> None:
     if lacking := settings.without_judge():
-        _log.info(
-            "%s; set judge.model or SPANSCORE_JUDGE_MODEL, or name checks in evaluation.metrics,"
-            " which need none",
-            lacking,
-        )
+        checks = "name checks in evaluation.metrics, which need none"
+        _log.info("%s; set judge.model or SPANSCORE_JUDGE_MODEL, or %s", lacking, checks)
     if settings.embedding.chosen is None and "coherence" in settings.evaluation.measured():
-        _log.info(
-            "no embedding is configured, so coherence is skipped; set embedding.model or"
-            " embedding.local_model"
-        )
+        fix = "set embedding.model or embedding.local_model"
+        _log.info("no embedding is configured, so coherence is skipped; %s", fix)
 
 
 _TERMINAL_EVERY_S, _LOG_EVERY_S = 1.0, 60.0
@@ -146,11 +139,8 @@ def status(meter: Meter, health: Mapping[str, Any], exporters: Iterable[str]) ->
     totals = meter.totals()
     scored = next(x.values for x in meter.collect() if x.metric is declared.EVALUATIONS_SCORED)
     label = declared.EVALUATIONS_SCORED.labels.index("label")
-    failing = sum(
-        count
-        for labels, count in scored.items()
-        if labels[label] == "fail" and isinstance(count, float | int)
-    )
+    counts = [count for labels, count in scored.items() if labels[label] == "fail"]
+    failing = sum(x for x in counts if isinstance(x, float | int))
     waiting = health["open_traces"] + health["waiting_traces"] + health["waiting_parts"]
     failed = int(totals.get("evaluations_failed", 0))
     parts = (

@@ -405,9 +405,9 @@ def shown(value: Any) -> str:
     >>> shown({"city": "Tokyo", "days": [1, 2]})
     '{"city": "Tokyo", "days": [1, 2]}'
     """
-    return cut(
-        value if isinstance(value, str) else json.dumps(_shortened(value), ensure_ascii=False)
-    )
+    if isinstance(value, str):
+        return cut(value)
+    return cut(json.dumps(_shortened(value), ensure_ascii=False))
 
 
 def cut(text: str) -> str:

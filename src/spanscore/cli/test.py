@@ -59,16 +59,9 @@ def run(args: argparse.Namespace) -> int:
     prepared = _prepared(args, given, settings)
     require_models(settings, args.model)
     with terminal.progress("scoring", prepared.trials) as done:
-        found = asyncio.run(
-            suites.run(
-                prepared,
-                settings,
-                model=args.model,
-                cache=answers_file(settings.judge),
-                certified=certificates_in(settings.store, settings.judge),
-                done=done,
-            )
-        )
+        certified = certificates_in(settings.store, settings.judge)
+        how: Any = {"cache": answers_file(settings.judge), "certified": certified, "done": done}
+        found = asyncio.run(suites.run(prepared, settings, model=args.model, **how))
     corrected = score_summary.calibrated(settings, found.evaluations)
     print_run(console(), found, corrected)
     score_summary.print_unscored(counted(found.evaluations), but="no_judge")
@@ -157,10 +150,8 @@ def _export(args: argparse.Namespace, settings: Settings, found: suites.Run) -> 
         targets.append(settings.export)
     for target in targets:
         known = open_authenticators(settings.authenticators, has_tenants=settings.tenancy.enabled)
-        problems = asyncio.run(
-            suites.send(target, found.evaluations, found.started_at_ns, time.time_ns(), known)
-        )
-        for problem in problems:
+        times = (found.started_at_ns, time.time_ns())
+        for problem in asyncio.run(suites.send(target, found.evaluations, *times, known)):
             say(f"warning: {problem}")
 
 

@@ -144,8 +144,8 @@ def turns_before(traces: Sequence[AgentTrace]) -> dict[str, tuple[AgentTrace, ..
     """By agent trace id, the turns of its session that are there before it; none for a trace
     without a session.
     """
-    return {
-        trace.id: session.traces[max(place - MAX_EARLIER_TURNS, 0) : place]
-        for session in sessions(traces)
-        for place, trace in enumerate(session.traces)
-    }
+    found = {}
+    for session in sessions(traces):
+        for place, trace in enumerate(session.traces):
+            found[trace.id] = session.traces[max(place - MAX_EARLIER_TURNS, 0) : place]
+    return found

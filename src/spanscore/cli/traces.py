@@ -61,10 +61,8 @@ def _added(args: argparse.Namespace, found: Iterator[TraceSummary]) -> str:
         return "no trace is there that meets the conditions; nothing was written"
     count = drafts.add(path, drafted, name)
     beside = drafts.recording_of(path)
-    return (
-        f"{count} of {len(drafted)} cases are new in {path}, recorded in {beside}. Fill in what is"
-        f" expected (TODO), then: spanscore test {path} {beside}"
-    )
+    new = f"{count} of {len(drafted)} cases are new in {path}, recorded in {beside}"
+    return f"{new}. Fill in what is expected (TODO), then: spanscore test {path} {beside}"
 
 
 def _whole(args: argparse.Namespace, summary: TraceSummary) -> AgentTrace:
