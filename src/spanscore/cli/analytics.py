@@ -9,24 +9,13 @@ from typing import Any, Final
 from spanscore.api.v1 import analytics_service_pb2 as pb
 from spanscore.api.v1.score_pb2 import STATUS_FAILED, STATUS_SKIPPED, Score
 from spanscore.cli import server, terminal
-from spanscore.cli.options import PLACE, Action, Declare, add_actions, add_config, argument
+from spanscore.cli.options import PLACE, Action, Declare, add_config, argument
 from spanscore.cli.terminal import Columns, first_of, on_one_line, print_items, printable, utc
 from spanscore.errors import InputError
 from spanscore.time_zones import zone_of
 
 _UNITS: Final = ("hour", "day", "week", "month", "quarter", "year")
 _MAX_SESSIONS: Final = 1000
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's actions and their options."""
-    add_actions(parser, ACTIONS)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Print what is asked for. Returns the exit code."""
-    server.require_place(args, elsewhere=bool(args.config))
-    return ACTIONS[args.action].run(args)
 
 
 def _answer(args: argparse.Namespace, method: str, request: Any) -> Any:
@@ -290,6 +279,7 @@ def _action(
         add_config(parser, "the server's configuration, for its store")
 
     def ask(args: argparse.Namespace) -> int:
+        server.require_place(args, elsewhere=bool(args.config))
         answer = _answer(args, method, _request(args, method))
         found = getattr(answer, answer.DESCRIPTOR.fields[0].name)
         if found or args.json:

@@ -51,7 +51,8 @@ COMMANDS = {
 }
 """Every command and what it does.
 
-Its module (`-` is `_` there) has `add_arguments(parser)` and `run(args) -> int`.
+Its module (`-` is `_` there) has `add_arguments(parser)` and `run(args) -> int`, or `ACTIONS`, by
+the word that follows the command.
 """
 
 _OF_A_SERVER = ("grpc_health", "grpc_reflection")
@@ -88,7 +89,8 @@ def _run(words: Sequence[str]) -> int:
         args = _arguments(words)
     except SystemExit as done:  # argparse has printed its help, or the version
         return int(done.code or 0)
-    code: int = _module(args.command).run(args)
+    module, action = _module(args.command), getattr(args, "action", "")
+    code: int = getattr(module, "ACTIONS", {}).get(action, module).run(args)
     return code
 
 
@@ -154,7 +156,10 @@ def _declare(
     actions = getattr(module, "ACTIONS", {})
     word, _ = options.first_word(following)
     if word not in actions:
-        module.add_arguments(command)
+        if hasattr(module, "add_arguments"):
+            module.add_arguments(command)
+        else:
+            options.add_actions(command, actions)
         options.add_shared(command, getattr(module, "TAKES", ()))
         return
     command.prog = f"{command.prog} {word}"

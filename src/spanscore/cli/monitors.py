@@ -9,22 +9,11 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from spanscore.api.v1 import monitor_service_pb2 as pb
 from spanscore.cli import server
-from spanscore.cli.options import add_actions
 from spanscore.cli.server import id_of, print_one, word
 from spanscore.cli.terminal import Columns, console, on_one_line, print_items, utc
 from spanscore.errors import InputError
 
 _SETTABLE = ("display_name", "schedule", "watch", "run")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's actions and their options."""
-    add_actions(parser, ACTIONS)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Do what the action says. Returns the exit code."""
-    return ACTIONS[args.action].run(args)
 
 
 def _wanted(args: argparse.Namespace) -> tuple[Any, list[str]]:

@@ -14,7 +14,7 @@ from spanscore.api.v1.agent_trace_pb2 import AgentTrace
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_UNSPECIFIED
 from spanscore.api.v1.trace_service_pb2 import ImportTracesRequest
 from spanscore.cli import server
-from spanscore.cli.options import add_actions, add_config, argument
+from spanscore.cli.options import add_config, argument
 from spanscore.cli.server import as_json, id_of, print_one, word
 from spanscore.cli.terminal import Columns, on_one_line, print_items, print_json, printable, utc
 from spanscore.errors import InputError
@@ -26,16 +26,6 @@ _TRIES = 30
 _WAIT_S = 2.0
 _MAX_BYTES: Final = 3 * 2**20
 _MAX_TRACES: Final = 1000
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's actions and their options."""
-    add_actions(parser, ACTIONS)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Do what the action says. Returns the exit code."""
-    return ACTIONS[args.action].run(args)
 
 
 def _add_create(parser: argparse.ArgumentParser) -> None:

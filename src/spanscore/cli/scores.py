@@ -43,10 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """List the scores, or do what an action says. Returns the exit code."""
-    if "action" in args:
-        code: int = ACTIONS[args.action].run(args)
-        return code
+    """List the scores. Returns the exit code."""
     server.require_place(args, elsewhere=bool(args.config))
     if args.undelivered or args.resend or args.forget:
         return run_undelivered(args)
