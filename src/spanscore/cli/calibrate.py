@@ -322,7 +322,8 @@ def listed(store: Config, *, as_json: bool) -> int:
         for tenant, one in found:
             terminal.print_json({"tenant": tenant or None, **one.to_json()})
     elif found:
-        _print_kept(found)
+        wrapped = [heading for heading, _ in _KEPT[2:-1]]
+        print_items(_KEPT, ("passes from", "labels"), found, wrapped=wrapped)
     else:
         how = "`spanscore calibrate LABELS PATH...` makes one."
         print(f"{shown(store.url)} holds no calibration; {how}")
@@ -332,11 +333,6 @@ def listed(store: Config, *, as_json: bool) -> int:
 def shown(url: str) -> str:
     """A database URL without its password."""
     return make_url(url).render_as_string(hide_password=True)
-
-
-def _print_kept(found: list[tuple[str, Calibration]]) -> None:
-    headings = [heading for heading, _ in _KEPT]
-    print_items(_KEPT, ("passes from", "labels"), found, wrapped=headings[2:-1])
 
 
 def _rate(measure: Callable[[float, float], Estimate], design_effect: float) -> str:

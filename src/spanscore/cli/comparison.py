@@ -225,8 +225,15 @@ def _sessions(a: Unit, b: Unit) -> set[tuple[str, str]]:
 def _pairs(
     units: Sequence[tuple[Unit, Unit]], clusters: Sequence[int], a: Run, b: Run
 ) -> Iterator[_Pairs]:
-    """The measures that any case has in both runs."""
-    paired = partial(_paired, tuple(zip(units, clusters, strict=True)))
+    """The measures that any case has in both runs: of each case the means over its trials."""
+
+    def paired(
+        name: str, of: Callable[[Unit], Sequence[float]], scale: tuple[float, float], **how: bool
+    ) -> _Pairs:
+        both = [(x, y, z) for (x, y), z in zip(units, clusters, strict=True) if of(x) and of(y)]
+        of_a, of_b = (_mean(of(x)) for x, _, _ in both), (_mean(of(y)) for _, y, _ in both)
+        return _Pairs(name, tuple(of_a), tuple(of_b), tuple(z for _, _, z in both), scale, **how)
+
     found = [paired(PASS_RATE, lambda x: x.passed, (0.0, 1.0))]
     found += [paired(SCORE, lambda x: x.scores, (0.0, 100.0))]
     for metric in dict.fromkeys((*a.scales, *b.scales)):
@@ -241,21 +248,6 @@ def _pairs(
 
 def _of_metric(metric: str, unit: Unit) -> Sequence[float]:
     return unit.metrics.get(metric, ())
-
-
-def _paired(
-    units: Sequence[tuple[tuple[Unit, Unit], int]],
-    name: str,
-    of: Callable[[Unit], Sequence[float]],
-    bounds: tuple[float, float],
-    *,
-    higher: bool = True,
-) -> _Pairs:
-    """A pair for each case that has a value in both runs: the means over its trials."""
-    both = [(a, b, cluster) for (a, b), cluster in units if of(a) and of(b)]
-    means_a, means_b = (_mean(of(x)) for x, _, _ in both), (_mean(of(x)) for _, x, _ in both)
-    clusters = tuple(x for _, _, x in both)
-    return _Pairs(name, tuple(means_a), tuple(means_b), clusters, bounds, higher)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -4,7 +4,7 @@ import argparse
 import importlib
 import sys
 import traceback
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import NoReturn
 
@@ -116,16 +116,11 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
         raise InputError(f"{wrong}; see spanscore {args.command} --help")
     module, action = _module(args.command), getattr(args, "action", "")
     called = f"spanscore {args.command} {action}".rstrip()
-    if foreign := options.refuse_foreign(args, called, _takes(module, action)):
+    taker = getattr(module, "ACTIONS", {}).get(action)
+    takes = taker.takes if taker else getattr(module, "TAKES", ())
+    if foreign := options.refuse_foreign(args, called, takes):
         raise InputError(foreign)
     return args
-
-
-def _takes(module: ModuleType, action: str) -> Collection[str]:
-    """Which options of the whole line a command, or its action, takes."""
-    actions, takes = getattr(module, "ACTIONS", {}), getattr(module, "TAKES", ())
-    found: Collection[str] = actions[action].takes if action in actions else takes
-    return found
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

@@ -87,10 +87,6 @@ def _evidence(monitor: pb.Monitor) -> str:
     return f"{known.evidence:.3g} of {known.evidence_for_alert:.0f}"
 
 
-def _outcome(tick: pb.MonitorTick) -> str:
-    return ": ".join(filter(None, (word(tick, "state"), tick.finding)))
-
-
 def _time(ns: int) -> str:
     return f"{utc(ns):%Y-%m-%d %H:%M:%S}" if ns else "-"
 
@@ -129,7 +125,7 @@ _TICKS: Columns = (
     ("due (UTC)", lambda x: _time(x.due_ns)),
     ("made (UTC)", lambda x: _time(x.made_ns)),
     ("cause", lambda x: word(x, "cause")),
-    ("outcome", _outcome),
+    ("outcome", lambda x: ": ".join(filter(None, (word(x, "state"), x.finding)))),
     ("run", lambda x: x.run.removeprefix("runs/") or "-"),
     ("scores", lambda x: f"{x.scores:,}"),
     ("sessions", lambda x: f"{x.sessions:,}"),

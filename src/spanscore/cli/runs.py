@@ -203,10 +203,6 @@ def _states(
             return
 
 
-def _add_run(parser: argparse.ArgumentParser) -> None:
-    argument(parser, "name RUN", _ABOUT)
-
-
 def print_estimate(estimate: pb.RunEstimate) -> None:
     """Print what a run would cost."""
     models = ", ".join(printable(x) for x in estimate.models)
@@ -304,7 +300,7 @@ ACTIONS = {
     "watch": _RUNS.action(
         "show a run's progress until it has ended",
         lambda args, ask: _watched(args, ask, _RUNS.name(args.name)),
-        _add_run,
+        lambda parser: argument(parser, "name RUN", _ABOUT),
     ),
     "items": _RUNS.list(
         "list the traces or sessions of a run that failed, or are in another state",

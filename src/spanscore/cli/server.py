@@ -313,16 +313,13 @@ def describe(message: Any, indent: str = "") -> Iterator[str]:
     """
     for field, value in message.ListFields():
         name = f"{indent}{field.name.removesuffix('_ns').replace('_', ' '):<12}"
-        for one in [value] if isinstance(value, str | bytes | Mapping) else _each(value):
+        is_one = isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence)
+        for one in [value] if is_one else value:
             if hasattr(one, "ListFields") and any(x.message_type for x, _ in one.ListFields()):
                 yield name.rstrip()
                 yield from describe(one, f"{indent}  ")
             elif shown := _shown(field, one):
                 yield f"{name}  {shown}"
-
-
-def _each(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, Sequence) else [value]
 
 
 def _shown(field: Any, value: Any) -> str:
