@@ -53,8 +53,6 @@ def _list_criteria(known: Mapping[str, Criterion], *, as_json: bool) -> None:
     if as_json:
         print_json({"count": len(found), "criteria": found})
         return
-    from rich.padding import Padding  # noqa: PLC0415 - --json needs no rich
-
     output = console()
     for criterion in found:
         given = criterion["default_weight"]
@@ -63,14 +61,26 @@ def _list_criteria(known: Mapping[str, Criterion], *, as_json: bool) -> None:
         facts = f"  {criterion['tier']}, {criterion['type']}, {weight}, {among}"
         name = on_one_line(criterion["display_name"], 60)
         output.print(assembled((criterion["id"], "bold"), f"  {name}", (facts, "dim")))
-        output.print(Padding(printable(criterion["description"]), (0, 0, 0, 2)))
-        for level, text in criterion["rubric"].items():
-            output.print(Padding(f"{level}  {printable(text)}", (0, 0, 0, 4)))
+        _print_levels(output, criterion)
         if when := criterion["not_applicable"]:
-            output.print(Padding(f"-  not applicable: {printable(when)}", (0, 0, 0, 4)))
+            _print(output, f"-  not applicable: {printable(when)}", 4)
         output.print()
     how = "evaluation.rubric.metrics selects them, and .criteria adds your own"
     output.print(f"{len(found)} criteria; {how}.")
+
+
+def _print(output: Output, text: str, indent: int, below: int = 0) -> None:
+    """Print a paragraph to the right, and so many empty lines."""
+    from rich.padding import Padding  # noqa: PLC0415 - --json needs no rich
+
+    output.print(Padding(text, (0, 0, below, indent)))
+
+
+def _print_levels(output: Output, criterion: Mapping[str, Any]) -> None:
+    """Print what a criterion asks, and its levels."""
+    _print(output, printable(criterion["description"]), 2)
+    for level, text in criterion["rubric"].items():
+        _print(output, f"{level}  {printable(text)}", 4)
 
 
 def _described(criterion: Criterion) -> dict[str, Any]:
@@ -119,13 +129,11 @@ def _order(metric: type[Metric]) -> tuple[bool, bool, str]:
 
 
 def _explain(metric: type[Metric], output: Output) -> None:
-    from rich.padding import Padding  # noqa: PLC0415 - only what prints in paragraphs needs it
-
     low, high = metric.scale
     kind = f"  {metric.scope} metric, {metric.method}, {low:g} to {high:g}"
     output.print(assembled((metric.name, "bold"), kind))
     for paragraph in _paragraphs(metric.__doc__ or metric.summary):
-        output.print(Padding(paragraph, (0, 0, 1, 2)))
+        _print(output, paragraph, 2, below=1)
     if issubclass(metric, RubricMetric):
         _explain_rubric(metric, output)
         return
@@ -134,7 +142,7 @@ def _explain(metric: type[Metric], output: Output) -> None:
     output.print(f"Options, under {where}", style="bold")
     for name, default, text in _options(metric):
         output.print(f"  {name}: {default}")
-        output.print(Padding(text, (0, 0, 0, 4)))
+        _print(output, text, 4)
     if issubclass(metric, Judged):
         _explain_judged(metric, output)
     if issubclass(metric, Agentic):
@@ -143,26 +151,20 @@ def _explain(metric: type[Metric], output: Output) -> None:
 
 
 def _explain_judged(metric: type[Judged], output: Output) -> None:
-    from rich.padding import Padding  # noqa: PLC0415 - only what prints in paragraphs needs it
-
     for number, stage in enumerate(metric.stages, start=1):
         for question in stage:
             title = f"\nStage {number}: what the judge is asked for {question.key!r}"
             output.print(title, style="bold")
-            output.print(Padding(question.text.strip(), (0, 0, 0, 2)))
+            _print(output, question.text.strip(), 2)
 
 
 def _explain_rubric(metric: type[RubricMetric], output: Output) -> None:
-    from rich.padding import Padding  # noqa: PLC0415 - only what prints in paragraphs needs it
-
     output.print("Set up under evaluation.rubric in the configuration", style="bold")
     output.print(f"  threshold: {metric().threshold:g}")
     if not issubclass(metric, Criterial):
         return
     output.print("\nWhat the judge is told", style="bold")
-    output.print(Padding(metric.criterion.description, (0, 0, 0, 2)))
-    for level, text in _described(metric.criterion)["rubric"].items():
-        output.print(Padding(f"{level}  {text}", (0, 0, 0, 4)))
+    _print_levels(output, _described(metric.criterion))
 
 
 def _paragraphs(docstring: str) -> Iterator[str]:
