@@ -39,8 +39,7 @@ from spanscore import embed, metrics, stats
 from spanscore.errors import JudgeError, SpanscoreError
 from spanscore.evaluation import Config, Engine, Overrides
 from spanscore.evaluation.rubric import Config as Rubric
-from spanscore.judge import Config as JudgeConfig
-from spanscore.judge import Judge, open_judge
+from spanscore.judge import Config as JudgeConfig, Judge, open_judge
 from spanscore.judge.cache import RecordedJudge, RecordingJudge, load
 from spanscore.model.json import loads
 from spanscore.model.score import Evaluation, reaches

@@ -115,9 +115,7 @@ class Live:
 
 def one_by_one(count: int, seed: int) -> list[bytes]:
     """Requests of one trace each."""
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (  # noqa: PLC0415 - beside its use
-        ExportTraceServiceRequest,
-    )
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest  # noqa: PLC0415 - beside its use
 
     whole = ExportTraceServiceRequest()
     for body in Load(start_ns=time.time_ns() - 10**10, seed=seed).requests(count):
@@ -137,9 +135,7 @@ def one_by_one(count: int, seed: int) -> list[bytes]:
 
 def trace_id_of(body: bytes) -> str:
     """The trace id of a request of one trace."""
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (  # noqa: PLC0415 - as above
-        ExportTraceServiceRequest,
-    )
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest  # noqa: PLC0415 - as above
 
     request = ExportTraceServiceRequest.FromString(body)
     found: str = request.resource_spans[0].scope_spans[0].spans[0].trace_id.hex()

@@ -24,8 +24,7 @@ from comparing import compare
 from load import Load
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore.embed import Config as EmbedConfig
-from spanscore.embed import open_embedder
+from spanscore.embed import Config as EmbedConfig, open_embedder
 from spanscore.evaluation import Config, Engine
 from spanscore.export import batches, events
 from spanscore.export.config import Config as ExportConfig

@@ -8,8 +8,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from spanscore import config, dialects, rebuild, scoring
 from spanscore.dialects import SpanNames
 from spanscore.errors import FieldError, InputError, RetryableError
-from spanscore.evaluation import Config as Evaluation
-from spanscore.evaluation import Overrides
+from spanscore.evaluation import Config as Evaluation, Overrides
 from spanscore.model.score import Spending
 from spanscore.serving import pipeline, processing
 from spanscore.store import quarantine

@@ -4,8 +4,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.json_format import MessageToDict
 from google.rpc import error_details_pb2, status_pb2
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spanscore.rpc import (
     BadRequest,

@@ -21,11 +21,7 @@ import spanscore
 sys.path.append(str(Path(__file__).parents[1]))
 import model_server
 
-METRICS = (
-    "task_completion",
-    "check.arguments_match_schema",
-    "check.arguments_grounded",
-)
+METRICS = ("task_completion", "check.arguments_match_schema", "check.arguments_grounded")
 QUESTION = "I want my money back for order SO-4821."
 
 

@@ -25,11 +25,11 @@ from spanscore.assemble.config import Config as Assemble
 from spanscore.dialects.span_names import SpanNames
 from spanscore.embed.config import Config as Embedding
 from spanscore.errors import ConfigError, shortened
-from spanscore.evaluation.config import Config as Evaluation
-from spanscore.evaluation.config import check_bands
+from spanscore.evaluation.config import Config as Evaluation, check_bands
 from spanscore.evaluation.rules import NAME_PATTERN, Rule
 from spanscore.export.config import (
     Alerting,
+    Config as Export,
     GrpcConfig,
     HeadersSetter,
     HttpConfig,
@@ -39,19 +39,15 @@ from spanscore.export.config import (
     OtelEvent,
     name_the_types,
 )
-from spanscore.export.config import Config as Export
 from spanscore.judge.config import Config as Judge
 from spanscore.metrics import Computed, Embedded, Judged
 from spanscore.metrics.own import FunctionMetric
 from spanscore.model.options import Duration, Options, duration_ns, duration_text, size_text
 from spanscore.receive.auth import Config as Tenancy
-from spanscore.receive.config import Auth, BearerToken, Endpoint, GrpcTls
-from spanscore.receive.config import Config as Receive
+from spanscore.receive.config import Auth, BearerToken, Config as Receive, Endpoint, GrpcTls
 from spanscore.specs import Monitor
-from spanscore.store.config import Config as Store
-from spanscore.store.config import JournalConfig as Journal
-from spanscore.telemetry import Config as Telemetry
-from spanscore.telemetry import config
+from spanscore.store.config import Config as Store, JournalConfig as Journal
+from spanscore.telemetry import Config as Telemetry, config
 
 MAX_WORKERS = 64
 _MAX_CONFIG_BYTES = 4 * 2**20

@@ -76,10 +76,4 @@ def load_litellm() -> Any:
     return litellm
 
 
-__all__ = [
-    "NDArray",
-    "has_litellm",
-    "load_litellm",
-    "np",
-    "require_litellm",
-]
+__all__ = ["NDArray", "has_litellm", "load_litellm", "np", "require_litellm"]

@@ -112,11 +112,7 @@ FORMS = [
         model([ASK, ASSISTANT, TOOL], choice(SAID)),
         RAN | TOLD | {"ids": ["c1"]},
     ),
-    Form(
-        "prompts as texts",
-        model([QUESTION], choice(SAID)),
-        BOTH,
-    ),
+    Form("prompts as texts", model([QUESTION], choice(SAID)), BOTH),
     Form(
         "messages without a type",
         [

@@ -239,10 +239,7 @@ FORMS: list[Messages] = [
         "calls under the role of a tool",
         [
             ASK,
-            {
-                "role": "tool",
-                "content": json.dumps([OPENAI_CALL]),
-            },
+            {"role": "tool", "content": json.dumps([OPENAI_CALL])},
             {"role": "tool", "content": '{"left": 4}'},
         ],
         SAID,

@@ -236,7 +236,7 @@ FORMS = [
                                 {"role": "tool", "id": "c1", "response": "10 cats"}
                             ]
                         },
-                    ),
+                    )
                 ],
             ),
         ],

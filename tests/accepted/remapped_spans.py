@@ -40,9 +40,7 @@ FORMS = [
     ),
     # LangWatch's own
     Form(
-        "a list of one text without an envelope",
-        [span({INPUT: [QUESTION], OUTPUT: ANSWER})],
-        BOTH,
+        "a list of one text without an envelope", [span({INPUT: [QUESTION], OUTPUT: ANSWER})], BOTH
     ),
     Form(
         "an output that is a list of texts",
@@ -208,11 +206,7 @@ FORMS = [
     Form(
         "a tool of a tracer of another name",
         inside(
-            {
-                "ai.toolCall.name": "stock",
-                "ai.toolCall.args": GIVEN,
-                "ai.toolCall.result": RESULT,
-            },
+            {"ai.toolCall.name": "stock", "ai.toolCall.args": GIVEN, "ai.toolCall.result": RESULT},
             scope="opencode",
             name="ai.toolCall",
         ),

@@ -17,11 +17,7 @@ _RESULTS = {
     "OpenAI's item": {"type": "function_call_output", "output": _LEFT},
     "LangChain's message": {"type": "tool", "content": _LEFT, "additional_kwargs": {}, "id": None},
     "Bedrock's result": {"status": "success", "content": [{"json": {"left": 4}}]},
-    "MCP's result": {
-        "content": _BLOCKS,
-        "structuredContent": {"left": 4},
-        "isError": False,
-    },
+    "MCP's result": {"content": _BLOCKS, "structuredContent": {"left": 4}, "isError": False},
 }
 _ERRORS = {
     "Anthropic's block": {"type": "tool_result", "content": "locked", "is_error": True},

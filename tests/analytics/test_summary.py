@@ -47,10 +47,7 @@ def require_equal(found, rows):
     missing = Counter((x.status, x.cause) for x in rows if x.status != "scored")
     assert {(x.status, x.cause): x.count for x in found.missing} == missing
     require_figure(
-        found.mean,
-        [x for x in scored if x.value is not None],
-        lambda x: x.value,
-        found.scale,
+        found.mean, [x for x in scored if x.value is not None], lambda x: x.value, found.scale
     )
     judged = [x for x in scored if x.passed is not None]
     require_figure(found.pass_rate, judged, lambda x: float(x.passed), (0.0, 1.0))

@@ -11,9 +11,11 @@ from spanscore import calibration
 from spanscore.api.annotation import AnnotationService
 from spanscore.api.scores import ScoreService
 from spanscore.api.servicer import Call
-from spanscore.api.v1 import annotation_service_pb2 as pb
-from spanscore.api.v1 import score_pb2 as score_pb
-from spanscore.api.v1 import score_service_pb2 as score_service_pb
+from spanscore.api.v1 import (
+    annotation_service_pb2 as pb,
+    score_pb2 as score_pb,
+    score_service_pb2 as score_service_pb,
+)
 from spanscore.calibration import Verdict
 from spanscore.errors import FieldError, StateError
 from spanscore.judge.config import Certificate

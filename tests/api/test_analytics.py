@@ -7,8 +7,7 @@ import pytest
 from spanscore.api import analytics
 from spanscore.api.analytics import AnalyticsService
 from spanscore.api.servicer import Call
-from spanscore.api.v1 import analytics_service_pb2 as pb
-from spanscore.api.v1 import score_pb2 as score_pb
+from spanscore.api.v1 import analytics_service_pb2 as pb, score_pb2 as score_pb
 from spanscore.calibration import Calibration
 from spanscore.errors import FieldError, InputError, NotFoundError
 from spanscore.model.score import Evaluation, Evaluator, Score, Skip

@@ -7,9 +7,11 @@ import pytest
 from spanscore.api.annotation import AnnotationService
 from spanscore.api.scores import ScoreService
 from spanscore.api.servicer import Call
-from spanscore.api.v1 import annotation_service_pb2 as pb
-from spanscore.api.v1 import score_pb2 as score_pb
-from spanscore.api.v1 import score_service_pb2 as score_service_pb
+from spanscore.api.v1 import (
+    annotation_service_pb2 as pb,
+    score_pb2 as score_pb,
+    score_service_pb2 as score_service_pb,
+)
 from spanscore.errors import FieldError, NotFoundError
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, Target

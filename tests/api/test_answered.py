@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from spanscore.api.traces import KEPT_S, Answered
-from spanscore.api.v1 import score_pb2
-from spanscore.api.v1 import trace_service_pb2 as pb
+from spanscore.api.v1 import score_pb2, trace_service_pb2 as pb
 from spanscore.errors import ExistsError, NotFoundError
 
 REQUEST = pb.EvaluateTraceRequest(name="traces/1", request_id="a")

@@ -20,8 +20,7 @@ from spanscore.api.client import AsyncClient, Client
 from spanscore.api.http_server import http_server
 from spanscore.api.server import Server
 from spanscore.api.servicer import Servicer, methods, needs
-from spanscore.api.v1 import score_pb2
-from spanscore.api.v1 import score_service_pb2 as pb
+from spanscore.api.v1 import score_pb2, score_service_pb2 as pb
 from spanscore.api.v1.score_service_pb2_grpc import ScoreServiceStub
 from spanscore.config import Api
 from spanscore.errors import FieldError, InputError, NotFoundError

@@ -8,8 +8,7 @@ from serving import serving
 from spanscore import AsyncClient, Client
 from spanscore.api.scores import ScoreService
 from spanscore.api.servicer import Servicer, needs
-from spanscore.api.v1 import run_service_pb2, score_pb2
-from spanscore.api.v1 import score_service_pb2 as pb
+from spanscore.api.v1 import run_service_pb2, score_pb2, score_service_pb2 as pb
 from spanscore.errors import (
     ConflictError,
     ExistsError,

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 from google.protobuf.json_format import MessageToDict
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spanscore.api.convert import decode_score, decode_trace, encode_score, encode_trace
 from spanscore.api.v1 import score_pb2

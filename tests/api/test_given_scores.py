@@ -9,8 +9,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from spanscore.api.scores import ScoreService
 from spanscore.api.servicer import Call
-from spanscore.api.v1 import score_pb2 as score_pb
-from spanscore.api.v1 import score_service_pb2 as pb
+from spanscore.api.v1 import score_pb2 as score_pb, score_service_pb2 as pb
 from spanscore.errors import ConflictError, ExistsError, FieldError, NotFoundError, StateError
 from spanscore.model.score import Evaluation, Evaluator, Score
 from spanscore.model.trace import AgentTrace, Target

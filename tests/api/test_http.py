@@ -21,8 +21,7 @@ from spanscore.api.runs import RunService
 from spanscore.api.scores import ScoreService
 from spanscore.api.server import Server, services, start_http
 from spanscore.api.servicer import methods, needs
-from spanscore.api.v1 import score_pb2
-from spanscore.api.v1 import score_service_pb2 as pb
+from spanscore.api.v1 import score_pb2, score_service_pb2 as pb
 from spanscore.config import Api
 from spanscore.errors import ConfigError, FieldError, NotFoundError, RetryableError
 from spanscore.receive.auth import open_authenticators

@@ -9,8 +9,7 @@ import pytest
 from spanscore.api.convert import encode_trace
 from spanscore.api.servicer import Call
 from spanscore.api.traces import TraceService
-from spanscore.api.v1 import agent_trace_pb2 as trace_pb
-from spanscore.api.v1 import trace_service_pb2 as pb
+from spanscore.api.v1 import agent_trace_pb2 as trace_pb, trace_service_pb2 as pb
 from spanscore.config import Settings
 from spanscore.control.measurer import Measurers
 from spanscore.control.runs import Runs

@@ -207,10 +207,7 @@ def test_half_a_surrogate_pair_is_refused_with_its_field(body, field):
 
 def test_options_that_are_no_object_are_refused_with_their_field():
     ((field, problem),) = refused(CREATE, {"run": {"measure": {"options": {"m": 1}}}})
-    assert (field, problem) == (
-        "run.measure.options.m",
-        "1 is no object: write its fields as {…}",
-    )
+    assert (field, problem) == ("run.measure.options.m", "1 is no object: write its fields as {…}")
 
 
 @pytest.mark.parametrize(

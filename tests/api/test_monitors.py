@@ -10,8 +10,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from spanscore.api.messages import encode
 from spanscore.api.monitors import MonitorService, spec_of
 from spanscore.api.servicer import Call
-from spanscore.api.v1 import monitor_service_pb2 as pb
-from spanscore.api.v1 import run_service_pb2 as run_pb
+from spanscore.api.v1 import monitor_service_pb2 as pb, run_service_pb2 as run_pb
 from spanscore.api.v1.clients import request
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_TRACE
 from spanscore.config import Settings

@@ -12,8 +12,7 @@ from spanscore.api.scores import ScoreService
 from spanscore.api.server import NAMES, services
 from spanscore.api.servicer import Call, Servicer, methods, needs
 from spanscore.api.traces import TraceService
-from spanscore.api.v1 import score_service_pb2 as score_pb
-from spanscore.api.v1 import trace_service_pb2 as pb
+from spanscore.api.v1 import score_service_pb2 as score_pb, trace_service_pb2 as pb
 from spanscore.errors import FieldError, InputError, NotFoundError
 from spanscore.evaluation.config import Overrides
 from spanscore.model.score import Evaluation, Evaluator, Score

@@ -25,11 +25,13 @@ from spanscore.api.requests import name_of
 from spanscore.api.runs import RunService
 from spanscore.api.server import services
 from spanscore.api.servicer import Call, methods
-from spanscore.api.v1 import annotation_service_pb2 as annotation_pb
-from spanscore.api.v1 import monitor_service_pb2 as monitor_pb
-from spanscore.api.v1 import run_service_pb2 as run_pb
-from spanscore.api.v1 import score_pb2 as score_pb
-from spanscore.api.v1 import score_service_pb2 as score_service_pb
+from spanscore.api.v1 import (
+    annotation_service_pb2 as annotation_pb,
+    monitor_service_pb2 as monitor_pb,
+    run_service_pb2 as run_pb,
+    score_pb2 as score_pb,
+    score_service_pb2 as score_service_pb,
+)
 from spanscore.config import Settings
 from spanscore.errors import SpanscoreError
 from spanscore.model.score import Annotation, Evaluation, Evaluator, Score

@@ -1,7 +1,6 @@
 """When a trace is complete, and which requests are still needed."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spanscore.assemble.assembler import Assembler, Cut
 from spanscore.assemble.config import Config

@@ -185,19 +185,13 @@ def test_a_mistyped_command_is_answered_with_the_nearest(capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ("metrics", "--server", "x"),
-            "--server: spanscore metrics asks no server; leave it out",
-        ),
+        (("metrics", "--server", "x"), "--server: spanscore metrics asks no server; leave it out"),
         (
             ("runs", "list", "--store", "x"),
             "--store: spanscore runs list reads no store; name a server by --server",
         ),
         (("serve", "--json"), "--json: spanscore serve prints no JSON; leave it out"),
-        (
-            ("--store", "x", "--server", "y", "scores"),
-            "--store and --server: give one of them",
-        ),
+        (("--store", "x", "--server", "y", "scores"), "--store and --server: give one of them"),
         (("scores", "--token-file", "x"), "--token-file and --ca-file: go with --server"),
     ],
 )

@@ -6,8 +6,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from spanscore.cli import main
-from spanscore.cli import runs as runs_command
+from spanscore.cli import main, runs as runs_command
 from spanscore.cli.main import _parser
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all

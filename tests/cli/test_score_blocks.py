@@ -84,10 +84,7 @@ def test_a_yes_or_no_of_a_person_is_shown_as_pass_or_fail(printed, given, label)
 
 def test_a_skip_shows_its_reason_and_no_score(printed):
     text = printed(
-        score_summary.print_block,
-        "trace abc",
-        None,
-        [_skipped("coherence", "no output")],
+        score_summary.print_block, "trace abc", None, [_skipped("coherence", "no output")]
     )
     assert text.splitlines()[-2].split() == ["coherence", "-", "skipped", "no", "output"]
 

@@ -150,11 +150,7 @@ def test_the_scores_can_be_written_as_otlp(tested, tmp_path):
     spans = files.load([tmp_path / "scores.jsonl"]).spans
     assert {
         x.attributes["test.case.id"]: x.attributes["test.case.result.status"] for x in spans
-    } == {
-        "dinner-in-tokyo": "pass",
-        "warmer-city": "pass",
-        "cheap-flight": "fail",
-    }
+    } == {"dinner-in-tokyo": "pass", "warmer-city": "pass", "cheap-flight": "fail"}
 
 
 def test_the_exporters_of_the_configuration_get_the_scores(tested, tmp_path):

@@ -187,11 +187,7 @@ def test_it_has_the_same_settings_as_through_the_api(world):
         MonitorSpec,
         {
             "schedule": {"cron": "0 3 * * *", "time_zone": "Europe/Berlin"},
-            "watch": {
-                "metric": "task_completion",
-                "floor": 0.8,
-                "labels": {"severity": "page"},
-            },
+            "watch": {"metric": "task_completion", "floor": 0.8, "labels": {"severity": "page"}},
             "run": {**METRICS, "overlap": "queue", "only_if_changed": True, "look_back": "1d"},
         },
     )

@@ -362,10 +362,7 @@ def test_a_monitor_that_cannot_tick_says_so_in_its_history_and_holds_up_no_other
     monkeypatch.setattr(world.server.runs, "starting", starts)
     assert world.later().outcome == "running"
     [tick] = [x.tick for x in world.do(world.monitors.ticks(faulty, 10))]
-    assert (tick.outcome, tick.reason) == (
-        "failed",
-        "it cannot tick: KeyError: 'no such option'",
-    )
+    assert (tick.outcome, tick.reason) == ("failed", "it cannot tick: KeyError: 'no such option'")
     world.do(world.monitors.look())
     assert len(world.do(world.monitors.ticks(faulty, 10))) == 1
 
@@ -390,10 +387,7 @@ def test_a_tick_whose_scores_cannot_be_read_fails_and_holds_up_no_other(world, t
         world.do(world.server.ended(tick.run))
     world.do(world.monitors.look())
     first, second = (world.do(world.monitors.ticks(x, 1))[0].tick for x in (faulty, other))
-    assert (first.outcome, first.reason) == (
-        "failed",
-        "it cannot be followed: value too long",
-    )
+    assert (first.outcome, first.reason) == ("failed", "it cannot be followed: value too long")
     assert second.scores == 1
 
 

@@ -90,14 +90,7 @@ MARKS = (
     *("**REDACTED**", "***REDACTED***", "***", "********", "[Filtered]", "<masked>", "<elided>"),
     *("[Scrubbed due to 'secret']", "<fully masked due to failed mask function>"),
 )
-NO_MARKS = (
-    "redacted",
-    "[Filters]",
-    "[redactions]",
-    "**",
-    "<b>",
-    "[1]",
-)
+NO_MARKS = ("redacted", "[Filters]", "[redactions]", "**", "<b>", "[1]")
 
 
 @pytest.mark.parametrize("mark", MARKS)

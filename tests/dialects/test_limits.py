@@ -49,10 +49,7 @@ KNOWN_LOSSES = {
     "semconv/meaning-pairing": {"lengths": {"tool_calls"}},
     # Some text stood beside calls.
     "openinference/desk-agno": {"16 attributes": {"final_output"}},
-    "openinference/shop-agno": {
-        "16 attributes": {"final_output"},
-        "attributes": {"final_output"},
-    },
+    "openinference/shop-agno": {"16 attributes": {"final_output"}, "attributes": {"final_output"}},
     # A span holds several turns, and nothing is left of what was said in them.
     "pipecat/shop": {"16 attributes": {"usage"}, "redaction": {"plan", "tool_calls"}},
     "pipecat/shop-text": {"redaction": {"final_output", "plan", "tool_calls", "usage"}},
@@ -335,8 +332,7 @@ def test_a_limit_in_bytes_shows_where_the_longest_text_is_not_ascii():
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["No idea...", "**Bold** and ***", "[see below]", "1 of [3 lines]", "***b***"],
+    "text", ["No idea...", "**Bold** and ***", "[see below]", "1 of [3 lines]", "***b***"]
 )
 def test_texts_that_only_look_like_marks_are_whole(text):
     said = {

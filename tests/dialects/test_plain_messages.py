@@ -3,8 +3,7 @@ in the message.
 """
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from spanscore.dialects.forms import messages
 

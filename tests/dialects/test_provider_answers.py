@@ -82,9 +82,7 @@ ANSWERS = {
     "Genkit": {"toolResponse": {"name": "get_stock", "ref": "c1", "output": "42"}},
     "AI SDK": {"toolCallId": "c1", "toolName": "get_stock", "result": 42},
     "AutoGen": {"call_id": "c1", "name": "get_stock", "content": "42", "is_error": False},
-    "Haystack": {
-        "tool_call_result": {"result": "42", "origin": {"id": "c1"}, "error": False},
-    },
+    "Haystack": {"tool_call_result": {"result": "42", "origin": {"id": "c1"}, "error": False}},
     "a list of one message": [{"role": "tool", "content": "42", "tool_call_id": "c1"}],
 }
 

@@ -12,9 +12,7 @@ from spanscore.dialects.reading import Dialect, Quirk
 from spanscore.model.span import Scope
 
 # what AWS's distribution does to two of the conventions
-WITHOUT_A_DIALECT = {
-    "spanscore.dialects.conventions.adot",
-}
+WITHOUT_A_DIALECT = {"spanscore.dialects.conventions.adot"}
 MODULES = [
     x for folder in registry.FOLDERS for x in discovery.modules(f"spanscore.dialects.{folder}")
 ]

@@ -27,11 +27,7 @@ def result_of(part):
         {"type": "tool_result", "tool_use_id": "c1", "is_error": True, "content": ""},
         {"type": "tool_result", "tool_use_id": "c1", "is_error": True, "content": None},
         {"toolResult": {"toolUseId": "c1", "status": "error", "content": [{"text": " "}]}},
-        {
-            "type": "tool-result",
-            "toolCallId": "c1",
-            "output": {"type": "error-text", "value": ""},
-        },
+        {"type": "tool-result", "toolCallId": "c1", "output": {"type": "error-text", "value": ""}},
         {
             "type": "tool_call_response",
             "id": "c1",

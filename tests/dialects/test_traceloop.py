@@ -162,10 +162,7 @@ def test_a_trace_for_each_call_that_leaves_out_its_calls_is_one_turn():
     second = (
         prompts(given)
         | COUNTED
-        | {
-            "gen_ai.completion.0.role": "assistant",
-            "gen_ai.completion.0.content": "Here.",
-        }
+        | {"gen_ai.completion.0.role": "assistant", "gen_ai.completion.0.content": "Here."}
     )
     (trace,) = rebuild_all([traced("1", 1, first), traced("2", 5, second)])
     assert (trace.user_input, trace.final_output) == ("Where?", "Here.")

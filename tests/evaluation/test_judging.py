@@ -28,10 +28,7 @@ def evaluate(engine, trace, overrides=None):
 def stagewise(make_engine, judge):
     """An engine of all judged metrics whose judge cannot answer all of them in one call."""
     return make_engine(
-        judge,
-        "fused",
-        metrics=dict.fromkeys(JUDGED),
-        judge_settings={"max_output_tokens": 2500},
+        judge, "fused", metrics=dict.fromkeys(JUDGED), judge_settings={"max_output_tokens": 2500}
     )
 
 

@@ -18,10 +18,7 @@ CACHE = Path(
 
 NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/agent.*"))
 FRAMEWORKS = {"langgraph", "openai_agents", "openai_loop", "pydantic_ai", "vercel_ai"}
-PASSED = (
-    "check.arguments_match_schema",
-    "check.arguments_grounded",
-)
+PASSED = ("check.arguments_match_schema", "check.arguments_grounded")
 
 pytestmark = [pytest.mark.examples, pytest.mark.timeout(900)]
 

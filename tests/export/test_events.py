@@ -93,11 +93,7 @@ def test_a_failed_evaluation_warns_and_has_no_score(make):
         record.severity_text,
         found["error.type"],
         "gen_ai.evaluation.score.value" in found,
-    ) == (
-        "WARN",
-        "JudgeTimeoutError",
-        False,
-    )
+    ) == ("WARN", "JudgeTimeoutError", False)
 
 
 def test_a_score_that_left_inline_still_has_its_event(make):

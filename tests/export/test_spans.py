@@ -31,10 +31,7 @@ def test_the_name_begins_with_the_verdict(make):
 
 @pytest.mark.parametrize(
     ("made", "name"),
-    [
-        ("failed", "error: task_completion"),
-        ("groundless", "no score: task_completion"),
-    ],
+    [("failed", "error: task_completion"), ("groundless", "no score: task_completion")],
 )
 def test_without_a_verdict_the_name_begins_with_what_there_is_instead(make, made, name):
     assert only_span(getattr(make, made)()).name == name
@@ -335,11 +332,7 @@ def test_a_failed_evaluation_has_its_errors_type_and_no_score(make):
         found["error.type"],
         found["output.value"],
         "gen_ai.evaluation.score.value" in found,
-    ) == (
-        "JudgeTimeoutError",
-        "task_completion failed: JudgeTimeoutError\nno answer",
-        False,
-    )
+    ) == ("JudgeTimeoutError", "task_completion failed: JudgeTimeoutError\nno answer", False)
 
 
 def test_a_session_score_names_its_session(make):

@@ -72,8 +72,7 @@ def test_grpc_answers_that_are_retried(code):
 
 
 @pytest.mark.parametrize(
-    "code",
-    ["INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION"],
+    "code", ["INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION"]
 )
 def test_grpc_answers_that_are_refusals(code):
     assert type(status.grpc_error(code, None, "")) is PermanentError

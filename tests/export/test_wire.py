@@ -1,8 +1,7 @@
 """Parts of messages as bytes read as protobuf's own messages do."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans, Span
 
 from spanscore.export import wording

@@ -5,8 +5,7 @@ from typing import Any, Literal
 
 import jsonschema
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from judge_harness import GOOD, Verdict
 from pydantic import BaseModel, Field
 

@@ -86,10 +86,7 @@ def test_any_other_model_is_told_the_schema_in_text():
     assert (
         "response_format" in server.calls[0],
         '"minimum":0' in server.calls[0]["messages"][1]["content"],
-    ) == (
-        False,
-        True,
-    )
+    ) == (False, True)
 
 
 def test_a_schema_can_be_sent_to_a_model_that_litellm_does_not_know():
@@ -172,10 +169,7 @@ def test_a_repair_shows_the_model_its_answer_and_the_error():
     assert (
         json.loads(shown[0]["content"]),
         "score: Input should be less than or equal to 1" in shown[1]["content"],
-    ) == (
-        WRONG,
-        True,
-    )
+    ) == (WRONG, True)
 
 
 def test_two_unusable_answers_are_an_error_with_what_they_cost():

@@ -18,7 +18,7 @@ PRICES = {
     "openai/scripted": {
         "input_usd_per_million_tokens": 10_000.0,
         "output_usd_per_million_tokens": 50_000.0,
-    },
+    }
 }
 MODEL = "openai/scripted"
 

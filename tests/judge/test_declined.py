@@ -44,11 +44,7 @@ def test_a_content_filter_is_named_with_what_it_found():
         type(error),
         "content filter ended the answer" in str(error),
         "hate (high)" in str(error),
-    ) == (
-        JudgeRefusedError,
-        True,
-        True,
-    )
+    ) == (JudgeRefusedError, True, True)
 
 
 @pytest.mark.parametrize(

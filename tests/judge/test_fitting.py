@@ -5,8 +5,7 @@ middle.
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from judge_harness import trace
 
 from spanscore.judge.omission import Place, elide
@@ -78,10 +77,7 @@ def test_the_first_and_the_last_step_stay():
     text = render(with_call(reading(30)), max_tokens=1000).text
     assert re.findall(r"^(\d+)\. the tool", text, re.MULTILINE)[
         :: len(re.findall(r"^\d+\. the", text, re.MULTILINE)) - 1
-    ] == [
-        "1",
-        "60",
-    ]
+    ] == ["1", "60"]
 
 
 def test_tools_that_were_called_stay_on_offer():

@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from judge_harness import trace
 
 from spanscore.judge.marks import NOTICE, defused, tag_in, tag_of, without_word, word_for

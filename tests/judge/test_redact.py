@@ -5,8 +5,7 @@ import string
 from json import dumps
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spanscore.judge.redaction import MAX_CHARACTERS, RULES, Redactor, redact, rules
 
@@ -41,11 +40,7 @@ from spanscore.judge.redaction import MAX_CHARACTERS, RULES, Redactor, redact, r
         ('curl -u "admin:hunter two2" https://x.example', "two2", "password"),
         ("curl -u admin:'hunter two2' https://x.example", "two2", "password"),
         ("curl -s https://x.example \\\n  -u ann:zq81kfla9", "zq81kfla9", "password"),
-        (
-            dumps({"run": "curl https://x.example \\\n  -u 'ann:zq 81'"}),
-            "zq 81",
-            "password",
-        ),
+        (dumps({"run": "curl https://x.example \\\n  -u 'ann:zq 81'"}), "zq 81", "password"),
         ("curl -fsSuann:zq81kfla9 https://x.example", "zq81kfla9", "password"),
         ('["curl", "-u", "ann:hunter two2"]', "two2", "password"),
         ("**Password:** zq81kfla9", "zq81kfla9", "password"),

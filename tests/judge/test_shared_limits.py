@@ -9,8 +9,7 @@ from virtual_time import run, timing
 
 from spanscore.errors import BudgetExhaustedError, JudgeUnavailableError, RetryableError
 from spanscore.judge.budget import Budget, Need, Purse, SharedBudget, SharedPurse, open_purse
-from spanscore.judge.config import Budget as Limits
-from spanscore.judge.config import Config
+from spanscore.judge.config import Budget as Limits, Config
 from spanscore.judge.pace import Pace, Timing
 from spanscore.judge.provider import Completion
 from spanscore.judge.queues import Lane, Queues

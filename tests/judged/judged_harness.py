@@ -8,8 +8,7 @@ from pathlib import Path
 
 from judge_harness import World, config_for
 
-from spanscore.embed import Config as EmbedConfig
-from spanscore.embed import open_embedder
+from spanscore.embed import Config as EmbedConfig, open_embedder
 from spanscore.evaluation import Config, Engine
 from spanscore.judge import ModelJudge
 from spanscore.judge.litellm import LiteLLM

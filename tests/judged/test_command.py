@@ -71,10 +71,7 @@ def test_a_model_on_the_command_line_judges_where_none_is_configured(evaluated, 
     assert (
         code,
         {(x["status"], x["evaluator"]["kind"], x["evaluator"]["model"]) for x in judged},
-    ) == (
-        0,
-        {("scored", "LLM", MODEL)},
-    )
+    ) == (0, {("scored", "LLM", MODEL)})
 
 
 def test_the_environment_names_the_model(evaluated, model, monkeypatch):

@@ -11,8 +11,7 @@ from obliging_model import question_of
 from rubric_model import said
 from scripted_server import ScriptedServer, answer, refusal
 
-from spanscore.embed import Config as EmbedConfig
-from spanscore.embed import open_embedder
+from spanscore.embed import Config as EmbedConfig, open_embedder
 from spanscore.evaluation import Config, Engine
 from spanscore.judge import ModelJudge
 from spanscore.judge.cache import MemoryCache

@@ -10,8 +10,7 @@ from rubric_model import said
 from scripted_server import ScriptedServer, refusal
 
 from spanscore.config import Settings
-from spanscore.embed import Config as EmbedConfig
-from spanscore.embed import open_embedder
+from spanscore.embed import Config as EmbedConfig, open_embedder
 from spanscore.evaluation import Config, Engine, Overrides
 from spanscore.judge import ModelJudge
 from spanscore.judge.litellm import LiteLLM

@@ -14,8 +14,7 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
-from spanscore.api.v1 import monitor_service_pb2 as monitor_pb
-from spanscore.api.v1 import run_service_pb2 as pb
+from spanscore.api.v1 import monitor_service_pb2 as monitor_pb, run_service_pb2 as pb
 from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceStub
 from spanscore.api.v1.run_service_pb2_grpc import RunServiceStub
 from spanscore.store.config import Config

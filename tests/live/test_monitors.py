@@ -15,8 +15,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from spanscore.api.v1 import monitor_service_pb2 as pb
-from spanscore.api.v1 import run_service_pb2 as run_pb
+from spanscore.api.v1 import monitor_service_pb2 as pb, run_service_pb2 as run_pb
 from spanscore.api.v1.monitor_service_pb2_grpc import MonitorServiceStub
 from spanscore.store.config import Config
 from spanscore.store.listing import ScoreQuery

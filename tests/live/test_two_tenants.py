@@ -15,8 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 from scripted_server import ScriptedServer
 
 from spanscore import Client
-from spanscore.api.v1 import score_service_pb2 as scores_pb
-from spanscore.api.v1 import trace_service_pb2 as traces_pb
+from spanscore.api.v1 import score_service_pb2 as scores_pb, trace_service_pb2 as traces_pb
 from spanscore.store.config import Config
 from spanscore.store.listing import TraceQuery
 from spanscore.store.store import Store

@@ -199,8 +199,7 @@ def test_what_is_made_of_the_users_words_is_grounded(make_trace, request_, value
 
 
 @pytest.mark.parametrize(
-    ("value", "argument"),
-    [("a1b2c3d4-1111-4222", "client_order_id"), ("20260520", "date_code")],
+    ("value", "argument"), [("a1b2c3d4-1111-4222", "client_order_id"), ("20260520", "date_code")]
 )
 def test_what_the_caller_chooses_or_computes_is_not_looked_at(make_trace, value, argument):
     trace = make_trace(tool_calls=order(value, argument))
@@ -267,14 +266,7 @@ def test_a_server_before_a_name_makes_no_other_tool(make_trace, offered, called)
 
 @pytest.mark.slow
 def test_checks_of_hostile_texts_run_few_lines(make_trace, lines_run):
-    texts = [
-        "x as in ",
-        "x-ray ",
-        "double ",
-        "3 a ",
-        "三",
-        "a_" * 50,
-    ]
+    texts = ["x as in ", "x-ray ", "double ", "3 a ", "三", "a_" * 50]
     for text in texts:
         hostile = text * (100_000 // len(text))
         trace = make_trace(

@@ -116,7 +116,6 @@ def test_a_server_in_front_of_a_name_makes_no_other_tool(make_trace, called):
 
 def test_a_server_may_stand_before_the_name_of_the_tool_on_offer_alone(make_trace):
     trace = make_trace(
-        available_tools=(Tool("srv_get_weather"),),
-        tool_calls=(call("get_weather", error="503"),),
+        available_tools=(Tool("srv_get_weather"),), tool_calls=(call("get_weather", error="503"),)
     )
     assert findings("tools_on_offer", trace) == ()

@@ -3,8 +3,7 @@ tolerance of floats.
 """
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spanscore.metrics.expected import (
     EQUAL_WEIGHTS,

@@ -9,8 +9,7 @@ from pydantic import ValidationError
 
 from spanscore.judge.marks import NOTICE
 from spanscore.judge.transcript import estimate_tokens
-from spanscore.metrics import INSTRUCTIONS, Judged, available, criteria
-from spanscore.metrics import rubric as criterial
+from spanscore.metrics import INSTRUCTIONS, Judged, available, criteria, rubric as criterial
 from spanscore.metrics._base import CONDITIONS, DEFAULT_THRESHOLD, MET, UNKNOWN, Judgement
 from spanscore.metrics.expected import AnswerCorrectness
 from spanscore.metrics.session.conversation_completion import CONVERSATION_COMPLETION, Completion

@@ -2,8 +2,7 @@
 
 import jsonschema
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spanscore.metrics._schema import (
     MAX_SCHEMA_VALUES,
@@ -76,11 +75,7 @@ def test_a_local_reference_is_followed():
 @pytest.mark.parametrize("reference", ["#/$defs/a~1b~0c", "#/$defs/a%7E1b~0c", "#/anyOf/1"])
 def test_a_reference_is_read_as_a_json_pointer(reference):
     day = {"type": "integer"}
-    schema = {
-        "properties": {"a": {"$ref": reference}},
-        "$defs": {"a/b~c": day},
-        "anyOf": [{}, day],
-    }
+    schema = {"properties": {"a": {"$ref": reference}}, "$defs": {"a/b~c": day}, "anyOf": [{}, day]}
     assert violations({"a": "x"}, schema) == ["'a' must be of type integer and is 'x'"]
 
 

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from spanscore.metrics import SIGNAL_WEIGHTS, Signals
 from spanscore.metrics.session.agent_consistency import AgentConsistency

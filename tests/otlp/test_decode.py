@@ -6,8 +6,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from spanscore.model.span import Event, Link, LogRecord, Resource, Scope, Span
 from spanscore.otlp import codec
-from spanscore.otlp.signal import ExportLogsServiceRequest
-from spanscore.otlp.signal import LogRecord as LogMessage
+from spanscore.otlp.signal import ExportLogsServiceRequest, LogRecord as LogMessage
 
 
 def any_value(item):

@@ -1,8 +1,7 @@
 """A request that does not decode loses only what cannot be saved."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.otlp.check import Refusal, mend

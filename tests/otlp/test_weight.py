@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 from google.protobuf.message import Message
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.otlp import check
@@ -70,10 +69,7 @@ def test_no_json_text_has_more_values_than_a_limit_unnoticed(parsed, limit):
 
 def test_json_inside_a_string_is_one_value():
     text = json.dumps({"arguments": json.dumps([[1, 2]] * 1000)}).encode()
-    assert (check.json_values(text) > 1000, check.has_more_values(text, 10)) == (
-        True,
-        False,
-    )
+    assert (check.json_values(text) > 1000, check.has_more_values(text, 10)) == (True, False)
 
 
 @pytest.mark.parametrize(

@@ -42,10 +42,7 @@ def main() -> None:
     anywhere = [{"endpoint": f"127.0.0.1:{x}"} for x in others]
     settings = {
         "receive": dict(zip(("grpc", "http", "health"), anywhere, strict=True)),
-        "api": {
-            "endpoint": f"127.0.0.1:{grpc}",
-            "http": {"endpoint": f"127.0.0.1:{http}"},
-        },
+        "api": {"endpoint": f"127.0.0.1:{grpc}", "http": {"endpoint": f"127.0.0.1:{http}"}},
         "journal": {"path": str(folder / "journal.db")},
         "store": {"url": f"sqlite:///{folder / 'store.db'}"},
     }

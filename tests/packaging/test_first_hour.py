@@ -71,12 +71,7 @@ def test_the_quickstart_scores_an_agent_without_a_key_and_with_a_model(paste, tm
     without = paste([*install, *run])
     assert re.findall(
         r"^(?:check\.errors_recovered|task_completion) +(\w+)", without, re.MULTILINE
-    ) == [
-        "skipped",
-        "skipped",
-        "fail",
-        "skipped",
-    ]
+    ) == ["skipped", "skipped", "fail", "skipped"]
     with ScriptedServer(ObligingModel()) as model:
         settings = tmp_path / "spanscore.yaml"
         text = settings.read_text()

@@ -488,12 +488,7 @@ def test_on_a_narrow_screen_list_and_page_take_turns_and_nothing_is_cut_off(show
 
 
 @pytest.mark.parametrize(
-    ("at", "shown"),
-    [
-        ("", ".why-card"),
-        ("#/trends", ".trend"),
-        ("#/annotate", ".choose .link"),
-    ],
+    ("at", "shown"), [("", ".why-card"), ("#/trends", ".trend"), ("#/annotate", ".choose .link")]
 )
 def test_every_view_is_shown_on_a_narrow_screen(show, server, at, shown):
     page = show(server, at, width=400, ready=shown)

@@ -10,8 +10,7 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from spanscore.receive.auth import Config as Tenancy
-from spanscore.receive.auth import open_authenticators
+from spanscore.receive.auth import Config as Tenancy, open_authenticators
 from spanscore.receive.config import Config
 from spanscore.receive.server import Server
 from spanscore.telemetry import Meter

@@ -7,8 +7,7 @@ import zlib
 
 import cramjam
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spanscore.receive.http_requests import ENCODINGS, decompress
 

@@ -3,22 +3,14 @@
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from spanscore.config import parse
 from spanscore.errors import ConfigError
 from spanscore.receive.config import Config
-from spanscore.receive.kafka import (
-    PartitionOffsets,
-    by_trace,
-    header,
-    is_keyed,
-    lag,
-    trace_ids,
-)
+from spanscore.receive.kafka import PartitionOffsets, by_trace, header, is_keyed, lag, trace_ids
 from spanscore.receive.server import Server
 from spanscore.telemetry import Meter
 

@@ -53,13 +53,7 @@ def test_reflection_lists_the_services_and_itself(version):
 
 @pytest.mark.parametrize(
     "symbol",
-    [
-        HEALTH,
-        SCORES,
-        f"{HEALTH}.Check",
-        "grpc.health.v1.HealthCheckResponse",
-        "spanscore.v1.Score",
-    ],
+    [HEALTH, SCORES, f"{HEALTH}.Check", "grpc.health.v1.HealthCheckResponse", "spanscore.v1.Score"],
 )
 def test_a_symbol_comes_with_all_files_that_it_needs(symbol):
     answer = asked(lambda channel: reflected(channel, file_containing_symbol=symbol))

@@ -413,10 +413,7 @@ def test_langfuses_evaluator_is_a_score_of_what_it_lies_in(output, expected):
 
 @pytest.mark.parametrize("output", ["null", '{"tokens": 3}', '"0.2"', "[0.2]", '{"value": []}'])
 def test_langfuses_evaluator_without_an_outcome_is_no_score(output):
-    attributes = {
-        "langfuse.observation.type": "evaluator",
-        "langfuse.observation.output": output,
-    }
+    attributes = {"langfuse.observation.type": "evaluator", "langfuse.observation.output": output}
     assert read_external([span(attributes)]) == []
 
 

@@ -8,21 +8,16 @@ import sys
 import threading
 
 import pytest
-from application import (
-    METRICS,
-    Application,
-    HangingJudge,
-    LateJudge,
-    UnreachableJudge,
-    chatted,
-)
+from application import METRICS, Application, HangingJudge, LateJudge, UnreachableJudge, chatted
 
 import spanscore
 from spanscore.config import parse
 from spanscore.errors import ConfigError
-from spanscore.sdk import instrumentation as instrumenting
-from spanscore.sdk import scoring_thread
-from spanscore.sdk import scoring_thread as working
+from spanscore.sdk import (
+    instrumentation as instrumenting,
+    scoring_thread,
+    scoring_thread as working,
+)
 from spanscore.serving import processing
 from spanscore.testing import ScriptedJudge
 

@@ -13,8 +13,7 @@ import spanscore
 from spanscore.cli.main import main
 from spanscore.errors import InputError, OutputError, RetryableError
 from spanscore.offline.recordings import Recordings
-from spanscore.otlp import codec as otlp_json
-from spanscore.otlp import documents, files
+from spanscore.otlp import codec as otlp_json, documents, files
 from spanscore.sources import place
 
 fsspec = pytest.importorskip("fsspec")

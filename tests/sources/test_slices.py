@@ -1,7 +1,6 @@
 import asyncio
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spanscore.sources.http import sliced
 

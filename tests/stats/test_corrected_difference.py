@@ -2,13 +2,7 @@
 
 import pytest
 
-from spanscore.stats import (
-    Confusion,
-    Estimate,
-    Interval,
-    NotEstimableError,
-    corrected_difference,
-)
+from spanscore.stats import Confusion, Estimate, Interval, NotEstimableError, corrected_difference
 
 JUDGE = Confusion(90, 10, 20, 80)
 

@@ -11,8 +11,7 @@ from sqlalchemy import event, select
 from spanscore.model.score import Annotation, Evaluator, Score
 from spanscore.model.span import with_headers
 from spanscore.model.trace import Target
-from spanscore.store.annotation import Annotation as Queues
-from spanscore.store.annotation import Queue
+from spanscore.store.annotation import Annotation as Queues, Queue
 from spanscore.store.schema import annotation_items
 
 HOUR_NS = 3600 * 10**9

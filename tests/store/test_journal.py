@@ -7,8 +7,7 @@ import sqlite3
 import pytest
 
 from spanscore.errors import ConfigError, RetryableError
-from spanscore.store import journal as commits
-from spanscore.store import ledger, quarantine
+from spanscore.store import journal as commits, ledger, quarantine
 from spanscore.store.config import JournalConfig
 from spanscore.store.departures import Leaving
 from spanscore.store.journal import Journal

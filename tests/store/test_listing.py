@@ -443,11 +443,7 @@ MEASURED = {
         "tool_calls": (ToolCall("1", "a", error="no"),),
     },
 }
-BY_MEASURE = [
-    ("latency", [4, 3, 1, 2]),
-    ("tokens", [3, 1, 4, 2]),
-    ("tool_errors", [2, 4, 1, 3]),
-]
+BY_MEASURE = [("latency", [4, 3, 1, 2]), ("tokens", [3, 1, 4, 2]), ("tool_errors", [2, 4, 1, 3])]
 
 
 @pytest.fixture

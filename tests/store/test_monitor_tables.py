@@ -7,13 +7,7 @@ import pytest
 from spanscore.errors import PermanentError, RetryableError
 from spanscore.store import monitor_tables
 from spanscore.store.config import Config
-from spanscore.store.monitor_tables import (
-    Advanced,
-    Look,
-    StoredMonitor,
-    Tick,
-    last_seq,
-)
+from spanscore.store.monitor_tables import Advanced, Look, StoredMonitor, Tick, last_seq
 from spanscore.store.monitors import begin_anew
 from spanscore.store.store import Store
 
@@ -83,13 +77,7 @@ def test_ticks_come_the_newest_first(monitors):
 
 def test_a_tick_is_found_as_it_was_kept(monitors):
     made = tick(
-        5,
-        outcome="running",
-        run="ab",
-        request_id="once",
-        cause="manual",
-        reason="why",
-        read_seq=12,
+        5, outcome="running", run="ab", request_id="once", cause="manual", reason="why", read_seq=12
     )
     add(monitors, made)
     assert monitors.read(lambda x: x.tick_of_request("", "nightly", "once")) == made
@@ -154,11 +142,7 @@ def test_rows_tell_what_was_stored_before_a_time_and_what_is_newer(any_store, ma
     ids = [x.id for x in traces]
     assert read(
         lambda x: [x.has_newer("", ids[:2], row, are_sessions=False) for row in (0, 1, 2)]
-    ) == [
-        True,
-        True,
-        False,
-    ]
+    ) == [True, True, False]
     assert not read(lambda x: x.has_newer("acme", ids, 0, are_sessions=False))
 
 

@@ -75,12 +75,7 @@ def test_too_many_bytes_push_out_the_oldest(open_store, make, clock):
         store.size_bytes <= 1_000_000,
         store.trace(traces[0].id),
         store.trace(traces[-1].id),
-    ) == (
-        True,
-        True,
-        None,
-        traces[-1],
-    )
+    ) == (True, True, None, traces[-1])
 
 
 def test_nothing_goes_while_there_is_room(open_store, make, clock):

@@ -9,8 +9,7 @@ import sqlite3
 import pytest
 
 from spanscore.errors import ConfigError, InputError, RetryableError
-from spanscore.store import journal as commits
-from spanscore.store import pages, quarantine, repair
+from spanscore.store import journal as commits, pages, quarantine, repair
 from spanscore.store.config import JournalConfig
 from spanscore.store.journal import Journal
 from spanscore.store.recovery import Lost

@@ -84,12 +84,7 @@ def test_a_store_without_a_known_version_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        "PRAGMA user_version = 3",
-        "DROP TABLE marks",
-        "ALTER TABLE scores RENAME TO scorer",
-    ],
+    "change", ["PRAGMA user_version = 3", "DROP TABLE marks", "ALTER TABLE scores RENAME TO scorer"]
 )
 def test_a_damaged_version_or_name_of_a_table_is_not_taken_for_another_version(tmp_path, change):
     config = Config(url=f"sqlite:///{tmp_path}/spanscore.db")

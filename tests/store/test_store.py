@@ -279,10 +279,7 @@ def test_sessions_come_in_the_order_asked_for_each_with_its_own(store, make):
     found = store.sessions(["c", "unknown", "a"])
     assert [
         (x.session.session_id, x.session.traces, [y.subject_id for y in x.scores]) for x in found
-    ] == [
-        ("c", (traces["c"],), [traces["c"].id]),
-        ("a", (traces["a"],), [traces["a"].id]),
-    ]
+    ] == [("c", (traces["c"],), [traces["c"].id]), ("a", (traces["a"],), [traces["a"].id])]
 
 
 @pytest.mark.slow

@@ -104,10 +104,7 @@ def test_the_rows_of_one_tenant_are_found(store, tenant, count):
         assert connection.execute(query).scalar_one() == count
 
 
-@pytest.mark.parametrize(
-    ("table", "order"),
-    [("agent_traces", "row"), ("scores", "number")],
-)
+@pytest.mark.parametrize(("table", "order"), [("agent_traces", "row"), ("scores", "number")])
 def test_a_tenants_newest_rows_are_found_by_an_index(tmp_path, table, order):
     store = Store.open(Config(url=f"sqlite:///{tmp_path}/spanscore.db"))
     rows_of = schema.tables.tables[table]

@@ -1,8 +1,7 @@
 """The page of metrics, held against the parser of Prometheus' own client."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import given, strategies as some
 from prometheus_client.parser import text_string_to_metric_families
 
 from spanscore.telemetry import Meter, declared, formats

@@ -3,8 +3,7 @@ ends.
 """
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from scheduled_spans import ANSWER, ASK, REQUEST, RESULT, SECOND, agent, chat, span, tool
 
 from spanscore.assemble.assembler import Assembler

@@ -9,8 +9,7 @@ from spanscore.assemble.assembler import Assembler
 from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import Fragment
 from spanscore.model.options import duration_ns
-from spanscore.turn_scheduling import TurnScheduler
-from spanscore.turn_scheduling import scheduler as tenant_scheduler
+from spanscore.turn_scheduling import TurnScheduler, scheduler as tenant_scheduler
 
 SECOND = duration_ns("1s")
 

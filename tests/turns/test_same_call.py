@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from turn_spans import ANSWER, ASK, agent, call, chat, span, text, told, tool
 
 from spanscore import dialects

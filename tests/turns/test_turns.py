@@ -487,10 +487,7 @@ def test_a_conversation_that_goes_on_in_the_same_trace_is_a_second_turn():
     assert [
         (x.user_input, x.final_output, x.usage.input_tokens, x.target.span_id)
         for x in (first, second)
-    ] == [
-        ("Paris or Berlin?", "Paris.", 1, "a"),
-        ("Sure?", "Yes.", 2, "b"),
-    ]
+    ] == [("Paris or Berlin?", "Paris.", 1, "a"), ("Sure?", "Yes.", 2, "b")]
     assert first.id != second.id
 
 

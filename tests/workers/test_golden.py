@@ -13,19 +13,15 @@ from spanscore import dialects, metrics
 from spanscore.assemble.backlog import Backlog
 from spanscore.assemble.config import Config
 from spanscore.assemble.fragments import Units
-from spanscore.embed import Config as EmbeddingConfig
-from spanscore.embed import open_embedder
-from spanscore.evaluation import Config as EvaluationConfig
-from spanscore.evaluation import Engine
+from spanscore.embed import Config as EmbeddingConfig, open_embedder
+from spanscore.evaluation import Config as EvaluationConfig, Engine
 from spanscore.evaluation.engine import trace_scores
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.model.span import changed
 from spanscore.otlp.signal import WIRE
-from spanscore.store.config import Config as StoreConfig
-from spanscore.store.config import JournalConfig
+from spanscore.store.config import Config as StoreConfig, JournalConfig
 from spanscore.store.journal import Journal
-from spanscore.telemetry import Config as Telemetry
-from spanscore.telemetry import Meter
+from spanscore.telemetry import Config as Telemetry, Meter
 from spanscore.turn_scheduling import TurnScheduler
 from spanscore.workers import InProcesses, InThreads, LoneTries, WorkerPool
 from spanscore.workers.answers import EvaluationSetup, Setup

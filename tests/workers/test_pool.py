@@ -7,8 +7,7 @@ import threading
 import pytest
 
 from spanscore import worker_processes
-from spanscore.telemetry import Config as Telemetry
-from spanscore.telemetry import Meter
+from spanscore.telemetry import Config as Telemetry, Meter
 from spanscore.worker_processes import WorkerDiedError
 from spanscore.workers import WorkerPool
 from spanscore.workers.answers import Setup

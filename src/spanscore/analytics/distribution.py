@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, case, desc, func, literal
-from sqlalchemy import select as query
+from sqlalchemy import ColumnElement, case, desc, func, literal, select as query
 from sqlalchemy.engine import Connection
 
 from spanscore.analytics.figures import (

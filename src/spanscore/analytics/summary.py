@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from sqlalchemy import func
-from sqlalchemy import select as query
+from sqlalchemy import func, select as query
 from sqlalchemy.engine import Connection
 
 from spanscore.analytics import cells

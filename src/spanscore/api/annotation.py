@@ -15,8 +15,7 @@ from spanscore.api.backend import Backend
 from spanscore.api.convert import encode_score
 from spanscore.api.requests import name_of
 from spanscore.api.servicer import Call, Servicer, needs
-from spanscore.api.v1 import annotation_service_pb2 as pb
-from spanscore.api.v1 import score_pb2 as score_pb
+from spanscore.api.v1 import annotation_service_pb2 as pb, score_pb2 as score_pb
 from spanscore.calibration import Label, Matched, Measure, Verdict
 from spanscore.errors import FieldError, NotFoundError, StateError
 from spanscore.model.score import Evaluation, ScopeKind

@@ -16,8 +16,7 @@ from connectrpc.errors import ConnectError, ErrorDetail
 from connectrpc.method import IdempotencyLevel, MethodInfo, StreamType
 from connectrpc.server import ConnectASGIApplication, Endpoint
 from google.protobuf.message import Message
-from protobuf.wkt import Any as AnyMessage
-from protobuf.wkt import Struct
+from protobuf.wkt import Any as AnyMessage, Struct
 
 from spanscore.api.caller import Caller, Refusal, refusal_of
 from spanscore.api.json_shapes import check_shape

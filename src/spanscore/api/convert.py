@@ -5,8 +5,7 @@ from typing import Any
 
 from spanscore.api.messages import decode, encode, encoder
 from spanscore.api.requests import name_of
-from spanscore.api.v1 import agent_trace_pb2 as trace_pb
-from spanscore.api.v1 import score_pb2 as score_pb
+from spanscore.api.v1 import agent_trace_pb2 as trace_pb, score_pb2 as score_pb
 from spanscore.model.external import etag
 from spanscore.model.json import dumps, loads
 from spanscore.model.score import (

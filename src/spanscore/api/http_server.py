@@ -183,11 +183,7 @@ def openapi_document() -> bytes:
 
 
 def http_server(
-    servicers: Sequence[Servicer],
-    caller: Caller,
-    limits: Limits | None = None,
-    *,
-    only_local: bool,
+    servicers: Sequence[Servicer], caller: Caller, limits: Limits | None = None, *, only_local: bool
 ) -> BoundedServer:
     """Serves all services as JSON over HTTP; `caller` knows who may call.
 

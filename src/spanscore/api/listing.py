@@ -8,8 +8,7 @@ from spanscore.api.convert import encode_score
 from spanscore.api.messages import encode
 from spanscore.api.requests import id_in, moment, name_of, sought, sought_name
 from spanscore.api.servicer import Call
-from spanscore.api.v1 import score_service_pb2 as score_pb
-from spanscore.api.v1 import trace_service_pb2 as trace_pb
+from spanscore.api.v1 import score_service_pb2 as score_pb, trace_service_pb2 as trace_pb
 from spanscore.errors import shortened
 from spanscore.filters import parse
 from spanscore.model.score import Evaluation
@@ -31,8 +30,8 @@ from spanscore.store.listing import (
 )
 from spanscore.store.lookup import SessionRecord
 from spanscore.store.ordering import Order, Place
-from spanscore.store.session_lists import ORDERS as SESSION_ORDERS
 from spanscore.store.session_lists import (
+    ORDERS as SESSION_ORDERS,
     SESSION_FIELDS,
     SessionQuery,
     ended_ns,
@@ -104,10 +103,7 @@ def _trace_order(request: trace_pb.ListTracesRequest) -> Order:
 
 
 def scores_of_subject(
-    found: Sequence[Evaluation],
-    request: score_pb.ListScoresRequest,
-    call: Call,
-    unscored: str = "",
+    found: Sequence[Evaluation], request: score_pb.ListScoresRequest, call: Call, unscored: str = ""
 ) -> score_pb.ListScoresResponse:
     """A page of one subject's scores, which are `found`; `unscored`: why there are none. Raises as
     `scores`.
@@ -120,8 +116,7 @@ def scores_of_subject(
         wanted = ordering.arranged(wanted, query.order, SCORE_ORDERS)
     start = int((requests.place(request, call) or (0,))[0])
     shown = requests.fitting(
-        map(encode_score, wanted[start:]),
-        requests.limit(request.page_size, requests.MAX_PAGE),
+        map(encode_score, wanted[start:]), requests.limit(request.page_size, requests.MAX_PAGE)
     )
     end = start + len(shown)
     token = requests.token(request, call, (end,)) if end < len(wanted) else ""

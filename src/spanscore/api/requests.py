@@ -14,8 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import count, islice
 from typing import Any, Final, TypeVar
-from urllib.parse import quote as percent_encoded
-from urllib.parse import unquote
+from urllib.parse import quote as percent_encoded, unquote
 
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message

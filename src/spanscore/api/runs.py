@@ -19,15 +19,7 @@ from spanscore.errors import FieldError, RetryableError
 from spanscore.model.options import read_spec
 from spanscore.specs import RunBudget, RunSpec, stored_spec, whole
 from spanscore.store import ordering
-from spanscore.store.runs import (
-    NEWEST_FIRST,
-    ORDERS,
-    ItemState,
-    Place,
-    Progress,
-    Run,
-    RunState,
-)
+from spanscore.store.runs import NEWEST_FIRST, ORDERS, ItemState, Place, Progress, Run, RunState
 
 _WATCH_EVERY_S = 0.5
 _MAX_STREAMS = 50  # of one tenant; each reads its run twice a second

@@ -13,8 +13,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from spanscore import metrics
 from spanscore.api.requests import request_id_in, shown, trace_id
-from spanscore.api.v1 import score_pb2 as score_pb
-from spanscore.api.v1 import score_service_pb2 as pb
+from spanscore.api.v1 import score_pb2 as score_pb, score_service_pb2 as pb
 from spanscore.errors import ConflictError, FieldError
 from spanscore.evaluation.rubric import is_rubric, scale_of
 from spanscore.model.external import KIND_OF_SOURCE, etag, verdict

@@ -9,8 +9,7 @@ from spanscore.api.backend import Backend, find_trace, require_subject
 from spanscore.api.convert import encode_given, encode_score
 from spanscore.api.requests import id_in, shown, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
-from spanscore.api.v1 import score_pb2 as score_pb
-from spanscore.api.v1 import score_service_pb2 as pb
+from spanscore.api.v1 import score_pb2 as score_pb, score_service_pb2 as pb
 from spanscore.errors import FieldError, NotFoundError
 from spanscore.store.given_scores import Given
 from spanscore.threads import in_thread

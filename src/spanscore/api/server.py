@@ -18,8 +18,7 @@ from spanscore.api.caller import Caller, Headers, Refusal
 from spanscore.api.servicer import Method, Servicer, methods
 from spanscore.config import PAGE, Api, ApiHttp
 from spanscore.errors import ConfigError
-from spanscore.receive.auth import BearerTokens, Tenancy
-from spanscore.receive.auth import Config as TenancyConfig
+from spanscore.receive.auth import BearerTokens, Config as TenancyConfig, Tenancy
 from spanscore.receive.grpc_server import reflection_handlers
 from spanscore.receive.server import Listener, is_loopback
 from spanscore.receive.tls import grpc_credentials, http_context

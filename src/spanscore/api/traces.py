@@ -28,9 +28,11 @@ from spanscore.api.requests import (
     trace_id,
 )
 from spanscore.api.servicer import Call, Servicer, needs
-from spanscore.api.v1 import agent_trace_pb2 as agent_trace_pb
-from spanscore.api.v1 import trace_service_pb2 as pb
-from spanscore.api.v1 import view_service_pb2 as view_pb
+from spanscore.api.v1 import (
+    agent_trace_pb2 as agent_trace_pb,
+    trace_service_pb2 as pb,
+    view_service_pb2 as view_pb,
+)
 from spanscore.errors import ExistsError, FieldError
 from spanscore.model.json import dumps, loads
 from spanscore.model.trace import AgentTrace

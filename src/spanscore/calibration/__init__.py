@@ -2,8 +2,14 @@
 
 from spanscore.calibration.certificate import Certificate, Certificates, certificates_in
 from spanscore.calibration.inputs import InputWatch
-from spanscore.calibration.labels import Label, Matched, label_of, match, read_rows
-from spanscore.calibration.labels import read as read_labels
+from spanscore.calibration.labels import (
+    Label,
+    Matched,
+    label_of,
+    match,
+    read as read_labels,
+    read_rows,
+)
 from spanscore.calibration.trust import (
     Calibration,
     Measure,

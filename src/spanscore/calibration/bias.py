@@ -97,12 +97,7 @@ _Verdicts: TypeAlias = dict[tuple[str, str], Evaluation]
 
 
 def _flips(
-    metric: str,
-    name: str,
-    first: _Verdicts,
-    placebo: _Verdicts,
-    own: _Verdicts,
-    level: float,
+    metric: str, name: str, first: _Verdicts, placebo: _Verdicts, own: _Verdicts, level: float
 ) -> Flips:
     cases = [x for x in first if x[0] == metric and x in placebo and x in own]
     noise = [float(first[x].passed != placebo[x].passed) for x in cases]

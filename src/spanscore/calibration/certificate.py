@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from spanscore.calibration.verdicts import Judge, judge_of, key_of
-from spanscore.judge.config import Certificate as Required
-from spanscore.judge.config import Config as JudgeConfig
+from spanscore.judge.config import Certificate as Required, Config as JudgeConfig
 from spanscore.model.score import Evaluation
 from spanscore.stats import Confusion, NotEstimableError
 from spanscore.store.config import Config as StoreConfig

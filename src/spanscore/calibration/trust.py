@@ -105,10 +105,7 @@ def calibration(matched: Matched, made_at_ns: int) -> Calibration:
 
 
 def calibrations(
-    found: Iterable[Matched],
-    made_at_ns: int,
-    required: Required | None,
-    records: Iterable[Any],
+    found: Iterable[Matched], made_at_ns: int, required: Required | None, records: Iterable[Any]
 ) -> dict[str, Any]:
     """The records to keep of judges, by their keys, `records` being all that are kept.
 
@@ -125,10 +122,7 @@ def calibrations(
 
 
 def _certifying(
-    made: Calibration,
-    matched: Matched,
-    required: Required | None,
-    known: Mapping[str, Calibration],
+    made: Calibration, matched: Matched, required: Required | None, known: Mapping[str, Calibration]
 ) -> Calibration:
     own = known.get(made.key, made)
     used = {unit for x in known.values() if x.judge[0] == made.judge[0] for unit in x.used}

@@ -30,8 +30,7 @@ from spanscore.offline.recordings import external_notices
 from spanscore.rebuild import rebuild_all
 from spanscore.received_scores import read_external
 from spanscore.stats import Estimate, NotEstimableError, Unsure
-from spanscore.store import calibrations, listing
-from spanscore.store import external as stored
+from spanscore.store import calibrations, external as stored, listing
 from spanscore.store.config import Config
 
 _Seen = list[tuple[str, bool, str]]

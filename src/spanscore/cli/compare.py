@@ -8,14 +8,7 @@ from typing import Any
 from spanscore import config
 from spanscore.calibration import PassRate
 from spanscore.cli import score_files, score_summary, server, stored, terminal
-from spanscore.cli.comparison import (
-    LATENCY,
-    PASS_RATE,
-    CaseChange,
-    Comparison,
-    Limits,
-    compare,
-)
+from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, compare
 from spanscore.cli.options import PLACE, add_config, argument
 from spanscore.cli.terminal import Output, console, on_one_line, print_rows, printable, say, styled
 from spanscore.errors import InputError

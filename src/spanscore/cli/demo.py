@@ -152,9 +152,7 @@ def _answers() -> Path:
 
 
 def _print_scores(
-    output: Output,
-    requests: Iterable[ExportTraceServiceRequest],
-    found: Sequence[Evaluation],
+    output: Output, requests: Iterable[ExportTraceServiceRequest], found: Sequence[Evaluation]
 ) -> None:
     """Print all scores by trace and session, how many passed, and again each that did not."""
     traces = rebuild_all(span for request in requests for span in codec.spans(request))

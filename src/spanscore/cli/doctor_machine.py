@@ -28,8 +28,7 @@ from sqlalchemy.exc import ArgumentError
 from spanscore.config import Settings
 from spanscore.embed import open_embedder
 from spanscore.errors import ConfigError, PermanentError, RetryableError, SpanscoreError
-from spanscore.export import config as export
-from spanscore.export import open_exporter
+from spanscore.export import config as export, open_exporter
 from spanscore.export.config import GrpcConfig, HttpConfig, SinkSettings, Tls
 from spanscore.export.http import JsonApi, http_context
 from spanscore.export.port import Exporter, UnsupportedSignalError
@@ -42,8 +41,7 @@ from spanscore.otlp.signal import Signal
 from spanscore.receive.auth import open_authenticators
 from spanscore.receive.config import split_endpoint
 from spanscore.store import connections, repair
-from spanscore.store.config import Config as StoreConfig
-from spanscore.store.config import JournalConfig
+from spanscore.store.config import Config as StoreConfig, JournalConfig
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _MAX_CHARS = 400

@@ -12,8 +12,7 @@ from spanscore.cli import terminal
 from spanscore.cli.options import add_config, argument
 from spanscore.cli.terminal import Output, assembled, console, on_one_line, print_json, printable
 from spanscore.errors import InputError
-from spanscore.evaluation.rubric import NAME as RUBRIC
-from spanscore.evaluation.rubric import Config as RubricConfig
+from spanscore.evaluation.rubric import NAME as RUBRIC, Config as RubricConfig
 from spanscore.metrics import Criterial, Criterion, Judged, Metric, RubricMetric
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.json import dumps

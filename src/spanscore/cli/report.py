@@ -8,8 +8,15 @@ from typing import Any
 
 from spanscore import report, sources
 from spanscore.cli import compare, score_files, server, stored, trace_files
-from spanscore.cli.comparison import LATENCY, PASS_RATE, CaseChange, Comparison, Limits, Measure
-from spanscore.cli.comparison import compare as compared_runs
+from spanscore.cli.comparison import (
+    LATENCY,
+    PASS_RATE,
+    CaseChange,
+    Comparison,
+    Limits,
+    Measure,
+    compare as compared_runs,
+)
 from spanscore.cli.measurement import INTERRUPTED, configured, measured
 from spanscore.cli.options import PLACE, add_judge, argument
 from spanscore.cli.score_files import Run

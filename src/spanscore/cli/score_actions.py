@@ -16,9 +16,11 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from spanscore import calibration
 from spanscore.api.messages import words
-from spanscore.api.v1 import annotation_service_pb2 as annotation_pb
-from spanscore.api.v1 import score_pb2
-from spanscore.api.v1 import score_service_pb2 as pb
+from spanscore.api.v1 import (
+    annotation_service_pb2 as annotation_pb,
+    score_pb2,
+    score_service_pb2 as pb,
+)
 from spanscore.api.v1.score_pb2 import Evaluator, Score
 from spanscore.cli import server, terminal
 from spanscore.cli.options import SERVER, Action, add_limit, argument

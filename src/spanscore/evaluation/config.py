@@ -18,14 +18,16 @@ from pydantic import (
 from spanscore import metrics
 from spanscore.errors import ConfigError, InputError, nearest
 from spanscore.evaluation.own import Criterion, load_plugins, make_known
-from spanscore.evaluation.rubric import NAME as RUBRIC
-from spanscore.evaluation.rubric import OVERALL, Rubric, chosen, is_rubric, require_on_scale
-from spanscore.evaluation.rubric import Config as RubricConfig
-from spanscore.evaluation.rules import (
-    Rule,
-    attribute_names,
-    check_rules,
+from spanscore.evaluation.rubric import (
+    NAME as RUBRIC,
+    OVERALL,
+    Config as RubricConfig,
+    Rubric,
+    chosen,
+    is_rubric,
+    require_on_scale,
 )
+from spanscore.evaluation.rules import Rule, attribute_names, check_rules
 from spanscore.evaluation.signals import ExternalSignal, check_signals, external_names, needed
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, RubricMetric
 from spanscore.model.options import Duration, Options, duration_ns

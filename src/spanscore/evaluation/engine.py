@@ -15,22 +15,10 @@ from spanscore.evaluation.config import Config, Overrides
 from spanscore.evaluation.inquiry import PlannedCall
 from spanscore.evaluation.measurement import measured_by_signals
 from spanscore.evaluation.outcomes import Graded, evaluations, for_want_of_a_judge, parted, placed
-from spanscore.evaluation.procedure import (
-    Procedure,
-    RuleJudge,
-    Selection,
-    as_session,
-    rule_judges,
-)
-from spanscore.evaluation.rubric import Config as RubricConfig
-from spanscore.evaluation.rubric import chosen, is_rubric
+from spanscore.evaluation.procedure import Procedure, RuleJudge, Selection, as_session, rule_judges
+from spanscore.evaluation.rubric import Config as RubricConfig, chosen, is_rubric
 from spanscore.evaluation.rules import DEFAULT, Decision, Rules
-from spanscore.evaluation.signals import (
-    TraceSignals,
-    given_signals,
-    is_lacking,
-    read_signals,
-)
+from spanscore.evaluation.signals import TraceSignals, given_signals, is_lacking, read_signals
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge
 from spanscore.metrics import SIGNAL_WEIGHTS, Judged, Metric, SessionMetric
@@ -211,10 +199,7 @@ class Engine:
         return [x for x in wanted if x.name in named or weights.get(x.name, 1.0) > 0]
 
     def _left_out(
-        self,
-        session: Session,
-        signals: Mapping[str, TraceSignals],
-        overrides: Overrides | None,
+        self, session: Session, signals: Mapping[str, TraceSignals], overrides: Overrides | None
     ) -> set[str]:
         """The traces, by id, whose missing signals are measured with their session: in a run that
         somebody asked for all of them, else those that were left out of the sample while their
@@ -472,11 +457,7 @@ class SessionEvaluating:
         self._selection = procedure.selection(overrides)
 
     async def evaluate(
-        self,
-        *,
-        external: Iterable[Evaluation],
-        left_out: Collection[str],
-        with_signals: bool,
+        self, *, external: Iterable[Evaluation], left_out: Collection[str], with_signals: bool
     ) -> list[Evaluation]:
         """The evaluations of the session, and of its traces by the metrics that run with it.
 

@@ -10,9 +10,13 @@ from spanscore.errors import FieldError
 from spanscore.evaluation.config import Config, Overrides, model_named
 from spanscore.evaluation.judgement import Judging
 from spanscore.evaluation.measurement import Measuring, Panel
-from spanscore.evaluation.rubric import NAME as RUBRIC
-from spanscore.evaluation.rubric import OVERALL, Rubric, is_rubric
-from spanscore.evaluation.rubric import Config as RubricConfig
+from spanscore.evaluation.rubric import (
+    NAME as RUBRIC,
+    OVERALL,
+    Config as RubricConfig,
+    Rubric,
+    is_rubric,
+)
 from spanscore.evaluation.rubric_grades import Grading
 from spanscore.evaluation.rules import Decision, Rule, Rules
 from spanscore.evaluation.signals import check_signals, needed, usual_weights

@@ -10,8 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 
 from spanscore import metrics
 from spanscore.errors import FieldError, InputError, nearest
-from spanscore.metrics import Criterion, RubricMetric
-from spanscore.metrics import rubric as criterial
+from spanscore.metrics import Criterion, RubricMetric, rubric as criterial
 from spanscore.metrics.rubric import PREFIX, Expected
 from spanscore.metrics.rubric.built_in import Overall
 from spanscore.model.options import Options

@@ -26,8 +26,7 @@ from spanscore.evaluation.rubric import OVERALL, Findings, Rubric, overall
 from spanscore.judge.config import Config
 from spanscore.judge.port import Answer, Judge, Prompt
 from spanscore.judge.transcript import Renderer, Transcript, estimate_tokens
-from spanscore.metrics import Criterion
-from spanscore.metrics import rubric as criterial
+from spanscore.metrics import Criterion, rubric as criterial
 from spanscore.metrics.rubric import NOTHING_EXPECTED, Expected
 from spanscore.metrics.rubric.built_in import Overall
 from spanscore.model.score import Evaluator, Failure, JudgeUsage, Outcome, Score, Skip, reaches
@@ -40,11 +39,7 @@ class Grading:
     """Scores sessions by the rubric. No more than `slots` allow wait for the judge at once."""
 
     def __init__(
-        self,
-        judge: Judge | None,
-        render: Renderer,
-        slots: asyncio.Semaphore,
-        config: Config,
+        self, judge: Judge | None, render: Renderer, slots: asyncio.Semaphore, config: Config
     ) -> None:
         """`judge` None: all scores are skipped.
 

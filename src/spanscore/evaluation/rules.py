@@ -187,9 +187,7 @@ def _written(condition: _Condition) -> PlainValidator:
 
 
 Text = Annotated[
-    Any,
-    _written(text_condition),
-    WithJsonSchema({"anyOf": [*_ONE_OF["anyOf"], _EXISTS]}),
+    Any, _written(text_condition), WithJsonSchema({"anyOf": [*_ONE_OF["anyOf"], _EXISTS]})
 ]
 """A field that is a condition on a text."""
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spanscore.judge import provider as price_list
-from spanscore.judge import redaction
+from spanscore.judge import provider as price_list, redaction
 from spanscore.judge.answer import schema_text
 from spanscore.judge.config import Config
 from spanscore.judge.provider import CallError, Completion, Message

@@ -223,10 +223,7 @@ def _labelled(labels: str, hints: str, bare: str = "") -> list[Rule]:
     rules: list[tuple[str, Extent]] = [
         (rf"{label}{_END}(?:{_IN_QUOTES}{bare})", _secret),
         # {"passwords": ["…"]}
-        (
-            rf"{label}{_END}\[(?P<value>\s{{0,64}}{_QUOTE}[^\[\]{{}}]{{4,4096}})\]",
-            _if(_has_secret),
-        ),
+        (rf"{label}{_END}\[(?P<value>\s{{0,64}}{_QUOTE}[^\[\]{{}}]{{4,4096}})\]", _if(_has_secret)),
         # {"apiKey": {"value": "…"}}, not a schema's {"password": {"type": "string"}}
         (rf"{label}{_END}\{{[^{{}}]{{0,512}}?{_INNER}(?P<value>{_PLAIN})", _secret),
     ]
@@ -378,9 +375,7 @@ _KEYS = (
         "private key",
     ),
     _rule(
-        "jwt",
-        r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
-        "eyj",
+        "jwt", r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", "eyj"
     ),
     _rule(
         "aws_key",

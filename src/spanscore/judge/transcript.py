@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from spanscore.judge import passages as steps
-from spanscore.judge import redaction
+from spanscore.judge import passages as steps, redaction
 from spanscore.judge.marks import (
     PENDING,
     defused,

@@ -175,11 +175,7 @@ def is_polled(name: str) -> bool:
     """Whether a tool is one that is called again with the same arguments for good reason: it waits,
     polls or steps.
 
-    >>> (
-    ...     is_polled("get_job_status"),
-    ...     is_polled("scroll_down"),
-    ...     is_polled("get_weather"),
-    ... )
+    >>> (is_polled("get_job_status"), is_polled("scroll_down"), is_polled("get_weather"))
     (True, True, False)
     """
     return not (_WAITING | _STEPPING).isdisjoint(name_words(name))

@@ -127,9 +127,7 @@ class OfflineScoring:
         self._stopping.set()
 
     async def run(
-        self,
-        batches: Iterable[Sequence[AgentTrace]],
-        external: GivenTo = lambda _session: (),
+        self, batches: Iterable[Sequence[AgentTrace]], external: GivenTo = lambda _session: ()
     ) -> AsyncIterator[Scored]:
         """The traces with their scores, in their order, each as soon as it and all before it are
         scored; then sessions.

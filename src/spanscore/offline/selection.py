@@ -12,8 +12,7 @@ from spanscore.embed import open_embedder
 from spanscore.errors import InputError
 from spanscore.evaluation import Config, Engine, Overrides
 from spanscore.evaluation.procedure import RuleJudge, rule_judges
-from spanscore.evaluation.rubric import NAME as RUBRIC
-from spanscore.evaluation.rubric import OVERALL, chosen, is_rubric
+from spanscore.evaluation.rubric import NAME as RUBRIC, OVERALL, chosen, is_rubric
 from spanscore.judge import answers_file, check_models, open_judge, redactor
 from spanscore.judge.config import Config as JudgeConfig
 from spanscore.judge.port import Judge

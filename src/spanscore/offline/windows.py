@@ -557,10 +557,7 @@ def _external(units: Iterable[ReadUnit], read: ReadUnits) -> list[Evaluation]:
 
 
 def stored_windows(
-    location: Location,
-    options: Options,
-    watch: ContentWatch,
-    stopped: Stopped,
+    location: Location, options: Options, watch: ContentWatch, stopped: Stopped
 ) -> Iterator[Window]:
     """The windows of all traces that a location's query accepts, by their start.
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spanscore import threads
 from spanscore.errors import ConfigError
 from spanscore.model.json import dumps
-from spanscore.receive.auth import BearerTokens, Tenancy
-from spanscore.receive.auth import Config as TenancyConfig
+from spanscore.receive.auth import BearerTokens, Config as TenancyConfig, Tenancy
 from spanscore.receive.config import Config, Grpc, Health, Http, split_endpoint
 from spanscore.receive.exports import Exports, Intake
 from spanscore.receive.grpc_server import GrpcServer

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, get_args
 
-from spanscore.calibration import Verdict as JudgedVerdict
-from spanscore.calibration import estimated, passing
+from spanscore.calibration import Verdict as JudgedVerdict, estimated, passing
 from spanscore.model.external import spans_of
 from spanscore.model.score import Evaluation, reaches
 from spanscore.model.trace import AgentTrace

@@ -8,14 +8,18 @@ from contextvars import Context
 from importlib.metadata import version
 from typing import Any, Final
 
-from opentelemetry import metrics, trace
-from opentelemetry import trace as trace_globals
+from opentelemetry import metrics, trace, trace as trace_globals
 from opentelemetry._logs import get_logger_provider
 from opentelemetry.context import Context as OtelContext
 from opentelemetry.sdk._logs import LogRecordProcessor
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import Event, ReadableSpan, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace import Span as SdkSpan
+from opentelemetry.sdk.trace import (
+    Event,
+    ReadableSpan,
+    Span as SdkSpan,
+    SpanProcessor,
+    TracerProvider,
+)
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from spanscore.config import Settings
@@ -24,8 +28,7 @@ from spanscore.export import events
 from spanscore.export.port import UnsupportedSignalError
 from spanscore.export.wording import SCOPE_NAME
 from spanscore.model.score import Evaluation
-from spanscore.model.span import Headers, LogRecord, Span
-from spanscore.model.span import Resource as SpanResource
+from spanscore.model.span import Headers, LogRecord, Resource as SpanResource, Span
 from spanscore.otlp import codec
 from spanscore.otlp.signal import WIRE, Signal
 from spanscore.sdk.authoring.spans import Named, current_names
@@ -143,8 +146,7 @@ def _status(span: Span) -> trace.Status:
 
 
 def _emitted(record: LogRecord) -> Any:
-    from opentelemetry._logs import LogRecord as ApiRecord  # noqa: PLC0415 - its module is private in old releases
-    from opentelemetry._logs import SeverityNumber  # noqa: PLC0415 - likewise
+    from opentelemetry._logs import LogRecord as ApiRecord, SeverityNumber  # noqa: PLC0415 - its module is private in old releases
 
     context = _context(record.trace_id, record.span_id)
     facts: dict[str, Any] = {

@@ -14,9 +14,7 @@ from typing import Any, Final
 from weakref import WeakSet
 
 import opentelemetry._logs._internal as logs_globals
-from opentelemetry import context as otel_context
-from opentelemetry import trace as otel_trace
-from opentelemetry import trace as trace_globals
+from opentelemetry import context as otel_context, trace as otel_trace, trace as trace_globals
 from opentelemetry.sdk._logs import LoggerProvider, LogRecordProcessor
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON

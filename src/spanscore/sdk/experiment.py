@@ -22,8 +22,7 @@ from spanscore.config import Settings, explain
 from spanscore.errors import InputError
 from spanscore.judge import Judge, answers_file
 from spanscore.model.score import Evaluation
-from spanscore.model.trace import AgentTrace
-from spanscore.model.trace import Trial as Origin
+from spanscore.model.trace import AgentTrace, Trial as Origin
 from spanscore.rebuild import rebuild_all
 from spanscore.sdk.captures import Capture, attached
 from spanscore.sdk.in_process_settings import Measures, by_name, with_options

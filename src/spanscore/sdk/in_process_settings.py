@@ -12,13 +12,11 @@ from spanscore.config import Settings, explain
 from spanscore.errors import ConfigError
 from spanscore.evaluation.config import Config as Evaluation
 from spanscore.evaluation.procedure import narrowed
-from spanscore.export.config import Config as Export
-from spanscore.export.config import InProcess
+from spanscore.export.config import Config as Export, InProcess
 from spanscore.metrics import Metric
 from spanscore.metrics.own import name_of
 from spanscore.model.options import duration_ns
-from spanscore.store.config import Config as Store
-from spanscore.store.config import Retention
+from spanscore.store.config import Config as Store, Retention
 
 Measure: TypeAlias = str | type[Metric] | Callable[..., Any]
 """A metric by its name, its class, or the function that `@spanscore.metric` decorates."""

@@ -198,10 +198,7 @@ def _require_models(settings: "Settings", judge: "Judge | None") -> None:
     """Raise ConfigError at once, and not in the thread, where a model is named that cannot be
     called; say what runs where none is.
     """
-    from spanscore.judge import (  # noqa: PLC0415 - not before the environment was asked
-        check_models,
-        open_judge,
-    )
+    from spanscore.judge import check_models, open_judge  # noqa: PLC0415 - not before the environment was asked
 
     if judge is not None:
         return
@@ -226,9 +223,7 @@ def _holds_back(attach: str, settings: "Settings") -> Any:
         if (loaded := sys.modules.get("spanscore.sdk.scoring_exporter")) is not None:
             loaded.board.close()
         return None
-    from spanscore.sdk import (  # noqa: PLC0415 - heavy, and only for who has wrapped an exporter
-        scoring_exporter,
-    )
+    from spanscore.sdk import scoring_exporter  # noqa: PLC0415 - heavy, and only for who has wrapped an exporter
 
     if not scoring_exporter.exporters():
         raise ConfigError(

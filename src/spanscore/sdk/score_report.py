@@ -10,8 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from spanscore import config as configuration
-from spanscore import dialects, local_files
+from spanscore import config as configuration, dialects, local_files
 from spanscore.config import Settings
 from spanscore.errors import InputError, SpanscoreError, line_of
 from spanscore.judge.port import Judge
@@ -75,9 +74,7 @@ class Report:
     def to_pandas(self) -> Any:
         """The rows as a `pandas.DataFrame`. Raises SpanscoreError where pandas is not installed."""
         try:
-            from pandas import (  # noqa: PLC0415 - only who asks for a DataFrame has to have it
-                DataFrame,
-            )
+            from pandas import DataFrame  # noqa: PLC0415 - only who asks for a DataFrame has to have it
         except ImportError as error:
             raise SpanscoreError(
                 "to_pandas needs pandas: pip install pandas; to_rows() needs nothing"

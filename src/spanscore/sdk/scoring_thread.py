@@ -177,10 +177,7 @@ class ScoringThread:
     def _open(self) -> None:
         from spanscore.lazy_imports import load_litellm  # noqa: PLC0415 - likewise
         from spanscore.sdk.gathered import Gathered  # noqa: PLC0415 - likewise
-        from spanscore.sdk.thread_resources import (  # noqa: PLC0415 - likewise
-            DaemonThreads,
-            open_store,
-        )
+        from spanscore.sdk.thread_resources import DaemonThreads, open_store  # noqa: PLC0415 - likewise
         from spanscore.serving.processing import Processing  # noqa: PLC0415 - all that follows is loaded here, in the thread
         from spanscore.telemetry import Meter  # noqa: PLC0415 - likewise
 

@@ -11,15 +11,7 @@ from spanscore.errors import InputError
 from spanscore.sources.location import Location, is_url, parse_location, since_default
 from spanscore.sources.port import DEFAULT_SINCE_NS, Query, Source
 
-__all__ = [
-    "Location",
-    "Query",
-    "is_backend",
-    "is_url",
-    "opened",
-    "parse",
-    "place",
-]
+__all__ = ["Location", "Query", "is_backend", "is_url", "opened", "parse", "place"]
 
 
 _BACKENDS: Final[Mapping[str, tuple[int, Collection[str]]]] = {

@@ -14,8 +14,13 @@ from spanscore.model.external import HUMAN
 from spanscore.model.score import Evaluation, ScopeKind, Score
 from spanscore.store import external
 from spanscore.store.database import Database
-from spanscore.store.schema import COUNTED, annotation_items, otel_traces, score_procedures
-from spanscore.store.schema import scores as stored
+from spanscore.store.schema import (
+    COUNTED,
+    annotation_items,
+    otel_traces,
+    score_procedures,
+    scores as stored,
+)
 from spanscore.store.stored_rows import chunks, is_of, matching, put_rows, scores_at, subject_of
 
 Strategy: TypeAlias = Literal["random", "uncertain", "disagreeing"]

@@ -14,8 +14,14 @@ from spanscore.store import connections, placement
 from spanscore.store.config import Config
 from spanscore.store.database import Database
 from spanscore.store.monitor_tables import last_seq
-from spanscore.store.schema import COUNTED, GIVEN, annotation_items, marks, score_procedures
-from spanscore.store.schema import scores as scores_table
+from spanscore.store.schema import (
+    COUNTED,
+    GIVEN,
+    annotation_items,
+    marks,
+    score_procedures,
+    scores as scores_table,
+)
 from spanscore.store.stored_rows import (
     is_of,
     matching,

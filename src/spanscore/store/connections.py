@@ -19,8 +19,8 @@ from sqlalchemy.exc import (
     InternalError,
     OperationalError,
     SQLAlchemyError,
+    TimeoutError as NoConnectionError,
 )
-from sqlalchemy.exc import TimeoutError as NoConnectionError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from spanscore import local_files

@@ -12,8 +12,13 @@ from spanscore.model.score import Evaluation
 from spanscore.model.trace import scope_of_tenant, session_key
 from spanscore.store import connections, lookup, placement, stored_rows
 from spanscore.store.config import Config
-from spanscore.store.schema import GIVEN, model_responses, otel_traces, session_keys
-from spanscore.store.schema import scores as table
+from spanscore.store.schema import (
+    GIVEN,
+    model_responses,
+    otel_traces,
+    scores as table,
+    session_keys,
+)
 from spanscore.store.stored_rows import key, matching
 
 MAX_NAMED = 100_000

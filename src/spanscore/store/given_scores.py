@@ -14,8 +14,7 @@ from spanscore.model.span import of_tenant, with_headers
 from spanscore.model.trace import AgentTrace, Target, scope_of, session_key
 from spanscore.store import annotation, kept_scores, lookup, placement, records
 from spanscore.store.database import Database
-from spanscore.store.schema import GIVEN, agent_traces, marks, otel_traces
-from spanscore.store.schema import scores as stored
+from spanscore.store.schema import GIVEN, agent_traces, marks, otel_traces, scores as stored
 from spanscore.store.stored_rows import chunks, has_uid, is_of, key, matching, put_rows, read_scores
 
 SubjectState: TypeAlias = Literal["stored", "not_stored", "ambiguous"]

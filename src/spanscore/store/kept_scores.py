@@ -25,8 +25,7 @@ from spanscore.store.placement import (
     subject,
     text,
 )
-from spanscore.store.schema import COUNTED, GIVEN, NEWEST, marks, pending
-from spanscore.store.schema import scores as table
+from spanscore.store.schema import COUNTED, GIVEN, NEWEST, marks, pending, scores as table
 from spanscore.store.stored_rows import chunks, has_uid, key, matching, put_rows, read_scores
 
 _UNKNOWN = OfTrace()

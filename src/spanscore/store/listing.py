@@ -18,8 +18,15 @@ from spanscore.model.trace import TURN_OUTCOMES, AgentTrace, tags_of
 from spanscore.store import connections, lookup, ordering, records, stored_rows
 from spanscore.store.config import Config
 from spanscore.store.ordering import Order, Place
-from spanscore.store.schema import COUNTED, GIVEN, MEASURED, NEWEST, agent_traces, score_procedures
-from spanscore.store.schema import scores as stored
+from spanscore.store.schema import (
+    COUNTED,
+    GIVEN,
+    MEASURED,
+    NEWEST,
+    agent_traces,
+    score_procedures,
+    scores as stored,
+)
 from spanscore.store.stored_rows import chunks, key, matching
 
 STORED: Final = "stored_ns"

@@ -21,8 +21,7 @@ from spanscore.model.trace import AgentTrace, Session
 from spanscore.store import connections, records, schema, stored_rows
 from spanscore.store.config import Config
 from spanscore.store.connections import snapshot
-from spanscore.store.schema import NEWEST, agent_traces, otel_traces
-from spanscore.store.schema import scores as scores_table
+from spanscore.store.schema import NEWEST, agent_traces, otel_traces, scores as scores_table
 from spanscore.store.stored_rows import chunks, matching
 
 MAX_SESSION_TRACES = 1000

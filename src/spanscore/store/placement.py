@@ -152,10 +152,7 @@ def subject(score: Evaluation) -> int:
     return cluster_of(score.tenant, score.scope, subject_of(score))
 
 
-_KEPT_APART: Final = (
-    (score_contexts.c.id, scores.c.context),
-    (score_tags.c.tags, scores.c.tags),
-)
+_KEPT_APART: Final = ((score_contexts.c.id, scores.c.context), (score_tags.c.tags, scores.c.tags))
 """The ids of what scores have in common, and the columns by which they have it."""
 
 

@@ -30,8 +30,13 @@ from spanscore.errors import InputError
 from spanscore.filters import And, Comparison, Node, Not, Or
 from spanscore.lazy_imports import np
 from spanscore.model import json
-from spanscore.store.schema import COUNTED, score_contexts, score_procedures, score_tags
-from spanscore.store.schema import scores as scores_table
+from spanscore.store.schema import (
+    COUNTED,
+    score_contexts,
+    score_procedures,
+    score_tags,
+    scores as scores_table,
+)
 from spanscore.store.stored_rows import among, is_text
 
 MAX_DIMENSIONS: Final = 20_000

@@ -40,8 +40,7 @@ from spanscore.store.lookup import MAX_SESSION_TRACES, SessionRecord
 from spanscore.store.monitors import MonitorStore, last_read
 from spanscore.store.pending import Missing, Unanswered
 from spanscore.store.runs import RunTables
-from spanscore.store.schema import agent_traces, marks
-from spanscore.store.schema import scores as stored_scores
+from spanscore.store.schema import agent_traces, marks, scores as stored_scores
 from spanscore.store.stored_rows import IMPORTED, StoredTrace
 
 __all__ = ["MAX_SESSION_TRACES", "Missing", "SessionRecord", "Store", "StoredTrace", "Unanswered"]

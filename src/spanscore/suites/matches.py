@@ -192,9 +192,7 @@ def normalised(text: str | None) -> str | None:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def _grouped(
-    traces: Iterable[AgentTrace],
-) -> dict[tuple[str | None, str | None], list[AgentTrace]]:
+def _grouped(traces: Iterable[AgentTrace]) -> dict[tuple[str | None, str | None], list[AgentTrace]]:
     """The traces of each session and run, oldest first; those of no session together."""
     members: defaultdict[tuple[str | None, str | None], list[AgentTrace]] = defaultdict(list)
     for trace in sorted(traces, key=_order):

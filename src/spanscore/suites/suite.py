@@ -22,9 +22,7 @@ from pydantic import (
 from spanscore.config import explain
 from spanscore.errors import InputError
 from spanscore.evaluation import Overrides
-from spanscore.evaluation.rubric import NAME as RUBRIC
-from spanscore.evaluation.rubric import Config as RubricConfig
-from spanscore.evaluation.rubric import require_on_scale
+from spanscore.evaluation.rubric import NAME as RUBRIC, Config as RubricConfig, require_on_scale
 from spanscore.metrics.expected import MAX_EXPECTED_CALLS, ExpectedCall
 from spanscore.metrics.session.agentic import Agentic
 from spanscore.model.json import Json

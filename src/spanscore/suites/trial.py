@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from spanscore.evaluation import Engine, Overrides
-from spanscore.evaluation.inquiry import Case as JudgedCase
-from spanscore.evaluation.inquiry import Inquiry
+from spanscore.evaluation.inquiry import Case as JudgedCase, Inquiry
 from spanscore.evaluation.judgement import staged
 from spanscore.evaluation.outcomes import Attempt, Measured, given, no_judge
-from spanscore.evaluation.rubric import NAME as RUBRIC
-from spanscore.evaluation.rubric import OVERALL, is_rubric
+from spanscore.evaluation.rubric import NAME as RUBRIC, OVERALL, is_rubric
 from spanscore.judge.config import Config
 from spanscore.judge.port import Judge
 from spanscore.judge.transcript import Transcript, excerpt
@@ -19,8 +17,7 @@ from spanscore.metrics import available
 from spanscore.metrics.expected import AnswerCorrectness
 from spanscore.metrics.session.agentic import Agentic, Assessed, Interaction
 from spanscore.model.score import Evaluation, Evaluator, Failure, JudgeUsage, Score, Skip, reaches
-from spanscore.model.trace import AgentTrace, Session
-from spanscore.model.trace import Trial as Origin
+from spanscore.model.trace import AgentTrace, Session, Trial as Origin
 from spanscore.suites import matches
 from spanscore.suites.matches import Recording
 from spanscore.suites.suite import TO_FILL_IN, Suite

@@ -189,12 +189,7 @@ class Complaints:
         self._last: dict[str, tuple[int, int]] = {}
 
     def complain(
-        self,
-        about: str,
-        what: str,
-        *,
-        level: int = logging.WARNING,
-        error: Exception | None = None,
+        self, about: str, what: str, *, level: int = logging.WARNING, error: Exception | None = None
     ) -> None:
         """Log `what`, with the traceback of `error`, unless there was a line about the same less
         than a minute ago.

@@ -290,10 +290,7 @@ def _elsewhere(lost: Sequence[Origin], origin: Sequence[Origin]) -> tuple[Origin
 
 def reference() -> str:
     """The tables of facts and their sources, in Markdown."""
-    gathered = {
-        "`available_tools`": [*OFFERED, *DESCRIBED],
-        "`usage`": agent.USAGE_SOURCES,
-    }
+    gathered = {"`available_tools`": [*OFFERED, *DESCRIBED], "`usage`": agent.USAGE_SOURCES}
     lines = [
         "| fact | its sources: the first that records it counts |",
         "|---|---|",

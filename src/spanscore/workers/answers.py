@@ -16,8 +16,7 @@ from spanscore.dialects import SpanNames
 from spanscore.embed import open_embedder
 from spanscore.embed.config import Config as Embedding
 from spanscore.errors import RetryableError, SpanscoreError
-from spanscore.evaluation import Config as Evaluation
-from spanscore.evaluation import Engine
+from spanscore.evaluation import Config as Evaluation, Engine
 from spanscore.evaluation.engine import (
     FirstScores,
     SessionScores,
@@ -31,8 +30,7 @@ from spanscore.store import records
 from spanscore.store.config import Config as Store
 from spanscore.store.journal import JournalReader
 from spanscore.store.lookup import SessionReader, StoredSessions
-from spanscore.telemetry import Config as Telemetry
-from spanscore.telemetry import Meter, about, configure_logging, declared
+from spanscore.telemetry import Config as Telemetry, Meter, about, configure_logging, declared
 from spanscore.telemetry.declared import Declared
 from spanscore.telemetry.logs import stack
 from spanscore.turn_scheduling import JobKind, JobReader, ReadJob, ReadResult

@@ -10,8 +10,7 @@ from spanscore.errors import ConfigError
 from spanscore.evaluation import Config, Engine, Overrides
 from spanscore.evaluation.procedure import RuleJudge, narrowed
 from spanscore.evaluation.rules import draw
-from spanscore.judge.config import Changes
-from spanscore.judge.config import Config as JudgeConfig
+from spanscore.judge.config import Changes, Config as JudgeConfig
 from spanscore.model.score import Skip
 from spanscore.model.trace import Session
 from spanscore.telemetry import Meter, declared

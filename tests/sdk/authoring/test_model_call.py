@@ -136,11 +136,7 @@ def test_a_whole_loop_is_one_turn_each_call_once(recorded):
         found.final_output,
         len(found.model_calls),
         [x.name for x in found.available_tools],
-    ) == (
-        "Booked.",
-        2,
-        ["book"],
-    )
+    ) == ("Booked.", 2, ["book"])
 
 
 def test_a_call_that_fails_says_why(recorded):

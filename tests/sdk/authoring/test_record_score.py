@@ -139,11 +139,7 @@ def test_a_score_may_be_an_event(recorded, logged):
         event.event_name,
         trace.format_trace_id(event.trace_id),
         trace.format_span_id(event.span_id),
-    ) == (
-        "gen_ai.evaluation.result",
-        turn.trace_id,
-        turn.span_id,
-    )
+    ) == ("gen_ai.evaluation.result", turn.trace_id, turn.span_id)
     assert event.attributes["gen_ai.evaluation.score.value"] == 0.0
     assert event.attributes["spanscore.score.source"] == "human"
     assert [x.name for x in recorded.spans] == ["invoke_agent"]

@@ -15,11 +15,7 @@ from typing import Any, Final
 from spanscore.dialects.conventions import openllmetry, semconv
 from spanscore.dialects.dialect import ContentSwitch, Context, Dialect, Quirk
 from spanscore.dialects.forms.arguments import arguments, call_id, tools
-from spanscore.dialects.forms.decorated_calls import (
-    damaged,
-    read_call,
-    read_function,
-)
+from spanscore.dialects.forms.decorated_calls import damaged, read_call, read_function
 from spanscore.dialects.forms.messages import message, messages
 from spanscore.dialects.forms.status import status_error
 from spanscore.dialects.forms.structure import (

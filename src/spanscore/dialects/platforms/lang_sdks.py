@@ -31,9 +31,9 @@ from spanscore.dialects.forms.provider_bodies import (
     configured_tools,
     conversation,
     offered,
+    offered as listed_tools,
     system_of,
 )
-from spanscore.dialects.forms.provider_bodies import offered as listed_tools
 from spanscore.dialects.forms.structure import (
     REPR_CONTAINERS,
     Facts,

@@ -404,9 +404,7 @@ def response_of(value: object) -> Response:
     )
 
 
-def _answered(
-    given: dict[str, Any],
-) -> tuple[Any, tuple[str, ...], tuple[str, ...], str] | None:
+def _answered(given: dict[str, Any]) -> tuple[Any, tuple[str, ...], tuple[str, ...], str] | None:
     """The answer and why it ends, and the names of its counts of tokens; None where it is none.
 
     Anthropic counts the tokens that it had in its cache beside those that it had not.

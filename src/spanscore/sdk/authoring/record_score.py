@@ -5,8 +5,7 @@ import re
 import time
 from typing import Literal, TypeAlias
 
-from opentelemetry import _logs, context
-from opentelemetry import trace as otel_trace
+from opentelemetry import _logs, context, trace as otel_trace
 from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 

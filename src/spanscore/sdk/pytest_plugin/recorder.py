@@ -434,9 +434,7 @@ class Recorder:
 
 def _name(metric: Named) -> str:
     """What a metric is called."""
-    from spanscore.metrics.own import (  # noqa: PLC0415 - not in runs of pytest that score nothing
-        name_of,
-    )
+    from spanscore.metrics.own import name_of  # noqa: PLC0415 - not in runs of pytest that score nothing
 
     return metric if isinstance(metric, str) else name_of(metric)
 

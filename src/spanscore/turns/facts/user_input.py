@@ -496,9 +496,6 @@ PLAN_SOURCES: FirstOf[TurnSteps] = (
         " it",
         _in_returned_messages,
     ),
-    Source(
-        "the list in the main agent's first call of a tool for plans or to-do lists",
-        _set_down,
-    ),
+    Source("the list in the main agent's first call of a tool for plans or to-do lists", _set_down),
 )
 """The sources of `plan`, in their order: the first that has a value counts."""

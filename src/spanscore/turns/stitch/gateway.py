@@ -11,8 +11,7 @@ from spanscore.model.span import changed, record
 from spanscore.model.step import Reading, Step
 from spanscore.model.trace import TOKEN_DETAILS
 from spanscore.turns.basis.conversation import MAX_SKEW_NS, Tree
-from spanscore.turns.dedup import identity as merge
-from spanscore.turns.dedup import reports as nested
+from spanscore.turns.dedup import identity as merge, reports as nested
 from spanscore.turns.dedup.identity import COUNTS, CallIdentity, Part, Verdict, agree, are_unique
 
 MAX_CALLS = 1000

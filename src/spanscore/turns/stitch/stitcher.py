@@ -63,11 +63,7 @@ class Stitching:
         return name not in self._off
 
     def fragment_of(
-        self,
-        reading: Reading,
-        traces: Sequence[AgentTrace],
-        *,
-        linked: bool = False,
+        self, reading: Reading, traces: Sequence[AgentTrace], *, linked: bool = False
     ) -> TraceFragment | None:
         """The fragment that a trace is; None for an ordinary trace, as most are.
 
@@ -183,8 +179,7 @@ def _steps_of(readings: Iterable[Reading]) -> Iterable[Step]:
 
 
 def _with_runs(
-    readings: Sequence[Reading],
-    within: Mapping[str, str],
+    readings: Sequence[Reading], within: Mapping[str, str]
 ) -> tuple[Sequence[Reading], Mapping[str, str]]:
     """The readings with a tool's run for each trace that `within` puts into a model call.
 
@@ -235,9 +230,7 @@ def _agent_without_model_calls(readings: Sequence[Reading]) -> Span | None:
 
 
 def _placed(
-    spans: Sequence[Span],
-    default: Span | None,
-    within: Mapping[str, str],
+    spans: Sequence[Span], default: Span | None, within: Mapping[str, str]
 ) -> dict[str, Span]:
     """The outermost spans that belong into another trace, by id, each with its parent there."""
     known = {span.span_id: span for span in spans}

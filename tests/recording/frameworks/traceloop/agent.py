@@ -6,8 +6,7 @@ import os
 from conversation import SHOP, schema
 from openai import OpenAI
 from traceloop.sdk import Traceloop
-from traceloop.sdk.decorators import agent as traced_agent
-from traceloop.sdk.decorators import tool, workflow
+from traceloop.sdk.decorators import agent as traced_agent, tool, workflow
 
 Traceloop.init(
     app_name="shop",

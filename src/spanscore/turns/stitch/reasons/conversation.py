@@ -139,10 +139,7 @@ class _Search:
         return possible[0] if len(possible) == 1 else None
 
     def _may_precede(
-        self,
-        other: TraceFragment,
-        part: TraceFragment,
-        boundary: ToolBoundary,
+        self, other: TraceFragment, part: TraceFragment, boundary: ToolBoundary
     ) -> bool:
         if other is part or other.trace_id in self._groups.goes_on_at:
             return False

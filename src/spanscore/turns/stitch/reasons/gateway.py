@@ -54,9 +54,7 @@ class Gateway(Reason):
         """Set those traces aside that only repeat the calls of others."""
         repeats = gateway.repeated(_reports(groups))
         groups.set_aside(
-            repeats,
-            reason=self.name,
-            since="that trace reports all of its model calls as well",
+            repeats, reason=self.name, since="that trace reports all of its model calls as well"
         )
 
 

@@ -76,8 +76,7 @@ def _lacks_answer(part: TraceFragment) -> bool:
 
 
 def _running(
-    part: TraceFragment,
-    unanswered: Mapping[str, Sequence[TraceFragment]],
+    part: TraceFragment, unanswered: Mapping[str, Sequence[TraceFragment]]
 ) -> dict[str, TraceFragment]:
     """The traces without an answer that ran at the time of the log records, by trace id."""
     found: dict[str, TraceFragment] = {}

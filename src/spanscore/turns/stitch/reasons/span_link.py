@@ -93,9 +93,7 @@ def _linked(linking: Iterable[Span]) -> Iterator[str]:
 
 
 def _works_for(
-    target: Sequence[TraceFragment],
-    part: TraceFragment,
-    clue: SpanLinkClue,
+    target: Sequence[TraceFragment], part: TraceFragment, clue: SpanLinkClue
 ) -> str | None:
     """How it shows that a trace works for those that it links to.
 

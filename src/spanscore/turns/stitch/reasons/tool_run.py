@@ -7,8 +7,13 @@ from typing import ClassVar
 
 from spanscore.turns.basis import stitch_keys
 from spanscore.turns.basis.conversation import MAX_SKEW_NS
-from spanscore.turns.basis.tool_boundary import UNRECORDED, Wanted, is_same, wanted
-from spanscore.turns.basis.tool_boundary import latest as latest_calls
+from spanscore.turns.basis.tool_boundary import (
+    UNRECORDED,
+    Wanted,
+    is_same,
+    latest as latest_calls,
+    wanted,
+)
 from spanscore.turns.stitch.fragment import Clue, ReadTrace, Sign, TraceFragment
 from spanscore.turns.stitch.groups import Groups, Reason, agree, latest, shown
 

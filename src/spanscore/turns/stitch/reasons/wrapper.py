@@ -97,8 +97,7 @@ def _by_content(parts: Iterable[TraceFragment]) -> Mapping[_Content, Sequence[Tr
 
 
 def _around(
-    part: TraceFragment,
-    wrappers: Mapping[_Content, Sequence[TraceFragment]],
+    part: TraceFragment, wrappers: Mapping[_Content, Sequence[TraceFragment]]
 ) -> dict[str, TraceFragment]:
     """The wrappers with the content of a run that ran around it, by trace id."""
     found: dict[str, TraceFragment] = {}
