@@ -9,7 +9,7 @@ from typing import Any, Final
 from spanscore.api.v1 import analytics_service_pb2 as pb
 from spanscore.api.v1.score_pb2 import STATUS_FAILED, STATUS_SKIPPED, Score
 from spanscore.cli import server, terminal
-from spanscore.cli.options import PLACE, Action, Declare, add_config, argument
+from spanscore.cli.options import PLACE, Action, Declare, add_actions, add_config, argument
 from spanscore.cli.terminal import Columns, first_of, on_one_line, print_items, printable, utc
 from spanscore.errors import InputError
 from spanscore.time_zones import zone_of
@@ -294,6 +294,11 @@ def _action(
 def _table(columns: Columns) -> Callable[[Any, argparse.Namespace], None]:
     numbers = [heading for heading, _ in columns[3:]]
     return lambda found, _: print_items(columns, numbers, found)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the actions."""
+    add_actions(parser, ACTIONS)
 
 
 _SUMMARY = "what the scores of each metric come to"

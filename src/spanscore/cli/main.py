@@ -51,7 +51,7 @@ COMMANDS = {
 }
 """Every command and what it does.
 
-Its module (`-` is `_` there) has `add_arguments(parser)` and `run(args) -> int`, or `ACTIONS`, by
+Its module (`-` is `_` there) has `add_arguments(parser)`, and `run(args) -> int` or `ACTIONS`, by
 the word that follows the command.
 """
 
@@ -151,10 +151,7 @@ def _declare(
     actions = getattr(module, "ACTIONS", {})
     word, _ = options.first_word(following)
     if word not in actions:
-        if hasattr(module, "add_arguments"):
-            module.add_arguments(command)
-        else:
-            options.add_actions(command, actions)
+        module.add_arguments(command)
         options.add_shared(command, getattr(module, "TAKES", ()))
         return
     command.prog = f"{command.prog} {word}"

@@ -9,6 +9,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from spanscore.api.v1 import monitor_service_pb2 as pb
 from spanscore.cli import server
+from spanscore.cli.options import add_actions
 from spanscore.cli.server import id_of, print_one, word
 from spanscore.cli.terminal import Columns, console, on_one_line, print_items, utc
 from spanscore.errors import InputError
@@ -138,6 +139,11 @@ _print_ticks = partial(
     none="it has not ticked yet",
     wrapped=[heading for heading, _ in _TICKS[:5]],
 )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the actions."""
+    add_actions(parser, ACTIONS)
 
 
 _MONITORS: Final = server.Resource("Monitor", pb, "ID", "the monitor's id")

@@ -14,7 +14,7 @@ from spanscore.api.v1.agent_trace_pb2 import AgentTrace
 from spanscore.api.v1.score_pb2 import SCOPE_SESSION, SCOPE_UNSPECIFIED
 from spanscore.api.v1.trace_service_pb2 import ImportTracesRequest
 from spanscore.cli import server
-from spanscore.cli.options import add_config, argument
+from spanscore.cli.options import add_actions, add_config, argument
 from spanscore.cli.server import as_json, id_of, print_one, word
 from spanscore.cli.terminal import Columns, on_one_line, print_items, print_json, printable, utc
 from spanscore.errors import InputError
@@ -281,6 +281,13 @@ _ITEMS: Columns = (
     ("tries", lambda x: str(x.tries)),
     ("error", lambda x: on_one_line(x.error, 200)),
 )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the actions."""
+    add_actions(parser, ACTIONS)
+
+
 _ABOUT = "the run's id, or its name runs/ID"
 _RUNS: Final = server.Resource("Run", pb, "RUN", _ABOUT)
 
