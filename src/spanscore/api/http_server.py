@@ -336,8 +336,8 @@ class _Requests:
             if status == 405
             else error("invalid_argument", what, "CONTENT_TYPE")
         )
-        told = {k: v for k, v in (headers or {}).items() if k.lower() in {"allow", "accept-post"}}
-        return _answer(status, body, told)
+        shown = {k: v for k, v in (headers or {}).items() if k.lower() in {"allow", "accept-post"}}
+        return _answer(status, body, shown)
 
 
 def _answer(
@@ -345,12 +345,12 @@ def _answer(
 ) -> web.Response:
     """JSON, with headers that explain an error."""
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
-    told = {"www-authenticate": "Bearer"} if status == 401 else {}
+    asked = {"www-authenticate": "Bearer"} if status == 401 else {}
     return web.Response(
         status=status,
         body=body,
         content_type="application/json",
-        headers={**_SERVER, **told, **(headers or {})},
+        headers={**_SERVER, **asked, **(headers or {})},
     )
 
 
@@ -379,8 +379,8 @@ async def _asked(app: _App, request: web.BaseRequest, body: bytes) -> web.Stream
     async def send(message: Mapping[str, Any]) -> None:
         nonlocal response
         if message["type"] == "http.response.start":
-            told = {k.decode("latin-1"): v.decode("latin-1") for k, v in message["headers"]}
-            response = web.StreamResponse(status=message["status"], headers={**_SERVER, **told})
+            sent = {k.decode("latin-1"): v.decode("latin-1") for k, v in message["headers"]}
+            response = web.StreamResponse(status=message["status"], headers={**_SERVER, **sent})
             if response.status not in _UNEXPLAINED:
                 await response.prepare(request)
         elif response.prepared:

@@ -424,8 +424,8 @@ async def _compared(where: str, url: str, tls: Tls) -> str:
         return f"{where} at {host} has our time"
     side = "ahead of" if offset_s > 0 else "behind"
     problem = fail if abs(offset_s) > _FAR_S else warn
-    told = f"{where} at {host} is {abs(offset_s):.0f} s {side} this machine"
-    raise problem(told, "have both machines keep their clocks by NTP")
+    differs = f"{where} at {host} is {abs(offset_s):.0f} s {side} this machine"
+    raise problem(differs, "have both machines keep their clocks by NTP")
 
 
 def _offset_s(date: str, before_s: float, after_s: float) -> float:
