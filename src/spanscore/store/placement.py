@@ -307,9 +307,6 @@ class Named(NamedTuple):
         return Named(self.traces | other.traces, self.responses | other.responses)
 
 
-NOTHING = Named(frozenset(), frozenset())
-
-
 class Candidates(NamedTuple):
     """The agent traces that scores may be of, by id; `shared` names the responses that too many
     agent traces have.
