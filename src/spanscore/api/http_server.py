@@ -177,6 +177,7 @@ def error_of(code: str, status: Any) -> dict[str, Any]:
     return {"code": code, "message": status.message, "details": listed}
 
 
+@cache
 def openapi_document() -> bytes:
     """The OpenAPI document of all services."""
     return resources.files("spanscore.api").joinpath("openapi.json").read_bytes()

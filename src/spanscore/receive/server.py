@@ -400,7 +400,7 @@ class HttpServer:
         await self._listener.stop()
 
     def _made(self) -> "BoundedServer":
-        from spanscore.receive.connections import BoundedServer, Connections  # noqa: PLC0415 - see `listening`
+        from spanscore.receive.connections import BoundedServer, Connections  # noqa: PLC0415 - see `Listener`
         from spanscore.receive.http_requests import HttpRequests  # noqa: PLC0415 - as above
 
         connections = Connections(self._config.max_connections)

@@ -177,3 +177,8 @@ def test_a_score_of_a_session_is_read_as_one(recorded, logged, emit):
     spanscore.record_score("mood", "glad", session="chat-7", emit=emit)
     [found] = read_external(map(to_span, recorded.spans), map(to_log_record, logged()))
     assert (found.scope, found.session_id, found.label) == ("session", "chat-7", "glad")
+
+
+def test_a_keyword_that_there_is_not_is_an_error_of_the_caller():
+    with pytest.raises(TypeError, match="scael"):
+        spanscore.record_score("helpful", 4, scael=(1, 5))

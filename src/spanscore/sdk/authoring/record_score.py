@@ -5,7 +5,7 @@ import re
 import time
 from typing import Literal, TypeAlias
 
-from opentelemetry import _logs, context, trace as otel_trace
+from opentelemetry import _logs, context, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
@@ -16,7 +16,7 @@ from spanscore.sdk.authoring.spans import Attribute, current_turn, well_named
 from spanscore.sdk.authoring.turn import Turn, named
 from spanscore.sdk.authoring.values import bounded, guarded, report_once
 
-Traced: TypeAlias = Turn | otel_trace.Span | SpanContext | str
+Traced: TypeAlias = Turn | trace.Span | SpanContext | str
 """What names a trace: a turn, a span, the ids of one, `traceparent`, or a trace id of 32 hex
 digits.
 """
@@ -28,7 +28,6 @@ _EVENT = "gen_ai.evaluation.result"
 _VALUE, _LABEL = "gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label"
 
 
-@guarded
 def record_score(
     name: str,
     value: bool | float | str,
@@ -65,7 +64,22 @@ def record_score(
 
     >>> record_score("helpful", True, comment="It found my flight.", session="chat-7")
     """
-    within = context.get_current() if session is not None and trace is None else _context(trace)
+    _record(name, value, comment, scale, source, author, trace, session, emit)
+
+
+@guarded
+def _record(
+    name: str,
+    value: bool | float | str,
+    comment: str | None,
+    scale: tuple[float, float] | None,
+    source: str,
+    author: str | None,
+    traced: Traced | None,
+    session: str | None,
+    emit: str,
+) -> None:
+    within = context.get_current() if session is not None and traced is None else _context(traced)
     if within is None:
         report_once(
             "record_score",
@@ -93,17 +107,17 @@ def _context(traced: Traced | None) -> Context | None:
     """The context of a span that is named, else of the current turn or span; None where there is
     none.
     """
-    around = (current_turn(), otel_trace.get_current_span()) if traced is None else (traced,)
+    around = (current_turn(), trace.get_current_span()) if traced is None else (traced,)
     found = next((x for x in map(_span_context, around) if x is not None), None)
     if found is None or not found.is_valid:
         return None
-    return otel_trace.set_span_in_context(NonRecordingSpan(found))
+    return trace.set_span_in_context(NonRecordingSpan(found))
 
 
 def _span_context(traced: Traced | None) -> SpanContext | None:
     if isinstance(traced, Turn):
         return traced.span_context
-    if isinstance(traced, otel_trace.Span):
+    if isinstance(traced, trace.Span):
         return traced.get_span_context()
     if isinstance(traced, str):
         return _of_text(traced.strip().lower())
@@ -153,7 +167,7 @@ def _bounds(name: str, value: bool | float | str, scale: tuple[float, float]) ->
 
 
 def _emit_span(name: str, attributes: dict[str, Attribute], within: Context) -> None:
-    tracer = otel_trace.get_tracer(names.SCOPE, __version__)
+    tracer = trace.get_tracer(names.SCOPE, __version__)
     shown = attributes.get(_LABEL, attributes.get(_VALUE))
     described = {
         "evaluation.summary": f"{name} = {shown}"[:_MAX_SUMMARY_CHARS],
