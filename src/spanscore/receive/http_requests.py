@@ -49,7 +49,7 @@ class _RefusedError(Exception):
 
 
 class HttpRequests:
-    """Answers the requests on the export paths; see `http_server.HttpServer`."""
+    """Answers the requests on the export paths; see `server.HttpServer`."""
 
     def __init__(
         self,
