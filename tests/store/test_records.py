@@ -227,6 +227,9 @@ def test_a_letter_that_changed_is_damage_though_the_record_is_json_still(make):
     assert not records.undamaged(records.decode_trace, trace.replace("question", "questiom"))
 
 
-def test_a_record_that_a_flipped_bit_made_null_is_damage(make):
+@pytest.mark.parametrize("flipped", [None, b'{"scope":"trace"}'])
+def test_a_record_that_a_flipped_bit_made_another_type_is_damage(make, flipped):
     sound = records.encode(make.score(make.trace()))
-    assert [len(x) for x in records.undamaged_evaluations([sound, None])] == [1, 0]
+    assert [len(x) for x in records.undamaged_evaluations([sound, flipped])] == [1, 0]
+    assert not records.is_whole(flipped)
+    assert records.name_of(flipped) == "score (its ids cannot be read)"

@@ -264,7 +264,8 @@ def scores_of_traces(
     """The newest scores that these agent traces got as they came; damaged ones are left out."""
     found: dict[str, list[Evaluation]] = {id_: [] for id_ in ids}
     for row, score in stored_rows.read_scores(newest_scores(connection, list(found), [], tenant)):
-        found[row.subject_id].append(score)
+        if row.subject_id in found:  # a damaged row may differ from the index by which it was found
+            found[row.subject_id].append(score)
     return found
 
 

@@ -107,9 +107,13 @@ def seal(text: str) -> str:
     return f"{text}{zlib.adler32(text.encode('utf-8', 'surrogatepass'))}"
 
 
-def is_whole(text: str) -> bool:
-    """Whether a record is the one that was written, by its checksum."""
-    return text in ((found := text[: text.rfind("}") + 1]), seal(found))
+def is_whole(record: object) -> bool:
+    """Whether a record is the one that was written, by its checksum; damage may make it NULL or
+    bytes.
+    """
+    if not isinstance(record, str):
+        return False
+    return record in ((found := record[: record.rfind("}") + 1]), seal(found))
 
 
 def _unsealed(text: str) -> str:
@@ -285,19 +289,20 @@ class Damaged:
         if found not in self._met and len(self._met) < _MAX_DAMAGED:
             self._met.add(found)
             _log.error(
-                "the store has a damaged record, which is left out: %s", name or name_of(text or "")
+                "the store has a damaged record, which is left out: %s", name or name_of(text)
             )
 
 
 damaged: Final = Damaged()
 
 
-def name_of(text: str) -> str:
+def name_of(record: object) -> str:
     """What a damaged record is about, as far as its ids can be read.
 
     >>> name_of('{"scope":"trace","target":{"trace_id":"0a"},"session_id":"7","metric":"plan"')
     'score (trace_id 0a, session_id 7, metric plan)'
     """
+    text = record if isinstance(record, str) else ""
     ids = dict(reversed(_IDS.findall(text)))
     is_trace = '"trace_ids":' in text
     names = ("trace_id", "session_id") if is_trace else ("trace_id", "session_id", "metric")

@@ -238,7 +238,10 @@ def columns(
     packed = [func.group_concat(x) if is_sqlite else _as_bytes(x) for x in found]
     query = select(_table.procedure, *packed).where(*scores.conditions())
     parts = [[np.zeros(0, np.int64)] * (len(names) + 1)]
+    asked = set(scores.procedures)
     for procedure, *texts in connection.execute(query.group_by(_table.procedure)):
+        if procedure not in asked:
+            continue  # a damaged row may differ from the index by which it was found
         arrays = [_unpacked(x, column) for x, column in zip(texts, found, strict=True)]
         parts.append([np.full(len(arrays[0]), procedure), *arrays])
     joined = map(np.concatenate, zip(*parts, strict=True))
