@@ -1,28 +1,21 @@
 """Clients of a running spanscore, with retries and errors."""
 
+import asyncio
 import random
 import time
 import uuid
-from collections import namedtuple
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import grpc
+from google.protobuf import descriptor_pool
 from google.protobuf.descriptor_pb2 import MethodOptions
 
 from spanscore import retry
 from spanscore.api import keywords
-from spanscore.api.v1 import (
-    analytics_service_pb2,
-    annotation_service_pb2,
-    clients,
-    monitor_service_pb2,
-    run_service_pb2,
-    score_service_pb2,
-    trace_service_pb2,
-)
+from spanscore.api.v1 import clients, score_service_pb2
 from spanscore.api.v1.annotation_service_pb2_grpc import AnnotationServiceStub
 from spanscore.api.v1.clients import (
     Analytics,
@@ -61,22 +54,6 @@ from spanscore.rpc import (
 
 if TYPE_CHECKING:
     from spanscore.api.v1.annotation_service_pb2_grpc import AnnotationServiceAsyncStub
-
-_PROTOS: Final = (
-    analytics_service_pb2,
-    annotation_service_pb2,
-    monitor_service_pb2,
-    run_service_pb2,
-    score_service_pb2,
-    trace_service_pb2,
-)
-_METHODS: Final = {
-    f"/{service.full_name}/{method.name}": method
-    for proto in _PROTOS
-    for service in proto.DESCRIPTOR.services_by_name.values()
-    for method in service.methods
-}
-
 
 RequestT = TypeVar("RequestT")
 
@@ -162,17 +139,16 @@ class Client:
         `tenant` is sent in the header that the server's `tenancy.header` names; a tenant's own
         token needs none.
         """
-        channel = (
-            grpc.insecure_channel(endpoint, CHANNEL_OPTIONS)
-            if ca_file is None
-            else _secure(grpc, endpoint, ca_file)
+        self._channel = channel = _Channel(
+            _opened(grpc, endpoint, ca_file), token, tenant, tenant_header, timeout_s, sleep
         )
-        self._channel = channel
-        self._asking = _Asking(_metadata(token, tenant, tenant_header), timeout_s, sleep)
-        asked = grpc.intercept_channel(channel, self._asking, _Streaming(self._asking))
-        self.traces, self.sessions, self.scores = Traces(asked), Sessions(asked), Scores(asked)
-        self.runs, self.monitors, self.analytics = Runs(asked), Monitors(asked), Analytics(asked)
-        self.annotation = AnnotationServiceStub(asked)
+        self.traces = Traces(channel)
+        self.sessions = Sessions(channel)
+        self.scores = Scores(channel)
+        self.runs = Runs(channel)
+        self.annotation = AnnotationServiceStub(channel)
+        self.monitors = Monitors(channel)
+        self.analytics = Analytics(channel)
 
     def pages(self, method: Callable[[RequestT], Any], request: RequestT) -> Iterator[Any]:
         """The items of a list, page after page: `client.pages(client.scores.ListScores,
@@ -182,8 +158,8 @@ class Client:
 
     def close(self) -> None:
         """Close the connection. May be called again."""
-        self._asking.is_closed = True
-        self._channel.close()
+        self._channel.is_closed = True
+        self._channel.opened.close()
 
     def __enter__(self) -> Self:
         return self
@@ -225,33 +201,17 @@ class AsyncClient:
         sleep: Callable[[float], Awaitable[Any]] | None = None,
     ) -> None:
         """As of `Client`; in a running event loop."""
-        import asyncio  # noqa: PLC0415 - the other client needs none
-
-        self._asking = asking = _Asking(
-            _metadata(token, tenant, tenant_header), timeout_s, sleep or asyncio.sleep
+        opened = _opened(grpc.aio, endpoint, ca_file)
+        self._channel = channel = _AsyncChannel(
+            opened, token, tenant, tenant_header, timeout_s, sleep or asyncio.sleep
         )
-        how = {
-            "options": CHANNEL_OPTIONS,
-            "interceptors": [_AsyncAsking(asking), _AsyncStreaming(asking)],
-        }
-        if ca_file is None:
-            self._channel = grpc.aio.insecure_channel(endpoint, **how)
-        else:
-            trusted = grpc.ssl_channel_credentials(Path(ca_file).read_bytes())
-            self._channel = grpc.aio.secure_channel(endpoint, trusted, **how)
-        channel: Any = self._channel
-        self.traces, self.sessions, self.scores = (
-            AsyncTraces(channel),
-            AsyncSessions(channel),
-            AsyncScores(channel),
-        )
-        self.runs, self.monitors, self.analytics = (
-            AsyncRuns(channel),
-            AsyncMonitors(channel),
-            AsyncAnalytics(channel),
-        )
-        labelling: Any = AnnotationServiceStub(channel)
-        self.annotation = labelling
+        self.traces = AsyncTraces(channel)
+        self.sessions = AsyncSessions(channel)
+        self.scores = AsyncScores(channel)
+        self.runs = AsyncRuns(channel)
+        self.annotation = AnnotationServiceStub(channel)
+        self.monitors = AsyncMonitors(channel)
+        self.analytics = AsyncAnalytics(channel)
 
     def pages(self, method: Callable[[RequestT], Any], request: RequestT) -> AsyncIterator[Any]:
         """The items of a list, page after page."""
@@ -259,8 +219,8 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close the connection. May be called again."""
-        self._asking.is_closed = True
-        await self._channel.close()
+        self._channel.is_closed = True
+        await self._channel.opened.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -269,166 +229,126 @@ class AsyncClient:
         await self.close()
 
 
-def _metadata(token: str | None, tenant: str | None, header: str) -> list[tuple[str, str]]:
-    """Who asks, as each call says it. Raises InputError."""
-    found = [authorization(token, "token")] if token else []
-    return found if tenant is None else [*found, tenant_named(tenant, "tenant", header)]
+def _opened(module: Any, endpoint: str, ca_file: str | Path | None) -> Any:
+    if ca_file is None:
+        return module.insecure_channel(endpoint, CHANNEL_OPTIONS)
+    trusted = grpc.ssl_channel_credentials(Path(ca_file).read_bytes())
+    return module.secure_channel(endpoint, trusted, CHANNEL_OPTIONS)
 
 
-def _secure(module: Any, endpoint: str, ca_file: str | Path) -> Any:
-    return module.secure_channel(
-        endpoint, grpc.ssl_channel_credentials(Path(ca_file).read_bytes()), CHANNEL_OPTIONS
-    )
-
-
-class _Details(
-    namedtuple(  # noqa: PYI024
-        "_Details",
-        ("method", "timeout", "metadata", "credentials", "wait_for_ready", "compression"),
-    ),
-    grpc.ClientCallDetails,  # type: ignore[misc]  # grpc has no types
-):
-    """How a call is made, as grpc's interceptors pass it on."""
-
-
-class _Asking(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
-    """Adds token, time-out and request id to a call, asks again what may pass, and raises what is
+class _Channel:
+    """Adds token, time-out and request id to calls, asks again what may pass, and raises what is
     wrong.
     """
 
     def __init__(
-        self, metadata: Sequence[tuple[str, str]], timeout_s: float, sleep: Callable[[float], Any]
+        self,
+        opened: Any,
+        token: str | None,
+        tenant: str | None,
+        tenant_header: str,
+        timeout_s: float,
+        sleep: Callable[[float], Any],
     ) -> None:
-        self._metadata = metadata
+        """Raises InputError."""
+        self.opened = opened
         self.is_closed = False
+        self._metadata = (
+            *([authorization(token, "token")] if token else ()),
+            *([] if tenant is None else [tenant_named(tenant, "tenant", tenant_header)]),
+        )
         self._timeout_s = timeout_s
         self.sleep = sleep
 
-    def details(self, given: Any, *, is_stream: bool = False) -> Any:
+    def unary_unary(self, path: str, **kinds: Any) -> Any:
+        """What calls a method, as a stub asks for it."""
+        send = self.opened.unary_unary(path, **kinds)
+
+        def call(request: Any, timeout: float | None = None, **how: Any) -> Any:
+            request, breaks = _prepared(path, request)
+            timeout_s = self._timeout_s if timeout is None else timeout
+            while True:
+                try:
+                    return send(request, timeout=timeout_s, **self.given(how))
+                except grpc.RpcError as error:
+                    wait_s = breaks.wait_s(error)
+                self.sleep(wait_s)
+
+        return call
+
+    def unary_stream(self, path: str, **kinds: Any) -> Any:
+        """What calls a method that streams; its stream is asked for again where it breaks off."""
+        send = self.opened.unary_stream(path, **kinds)
+
+        def call(request: Any, timeout: float | None = None, **how: Any) -> Iterator[Any]:
+            breaks = Breaks()
+            while True:
+                try:
+                    yield from filter(
+                        breaks.is_new, send(request, timeout=timeout, **self.given(how))
+                    )
+                except grpc.RpcError as error:
+                    wait_s = breaks.wait_s(error)
+                else:
+                    return
+                self.sleep(wait_s)
+
+        return call
+
+    def given(self, how: dict[str, Any]) -> dict[str, Any]:
         """How a call is made. Raises InputError where the client is closed."""
         if self.is_closed:
             raise InputError("this client is closed: make another one")
-        timeout_s = given.timeout if given.timeout is not None or is_stream else self._timeout_s
-        metadata = (*(given.metadata or ()), *self._metadata)
-        return _Details(
-            given.method, timeout_s, metadata, given.credentials, given.wait_for_ready, None
-        )
-
-    def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        method, asked = _prepared(details.method, request)
-        breaks = Breaks(retries_of(method, asked))
-        while True:
-            call = continuation(self.details(details), asked)
-            if call.code() is grpc.StatusCode.OK:
-                return call
-            self.sleep(breaks.wait_s(call.code(), call.details(), call.trailing_metadata()))
+        return {**how, "metadata": (*(how.get("metadata") or ()), *self._metadata)}
 
 
-class _Streaming(grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]  # grpc has no types
-    def __init__(self, asking: _Asking) -> None:
-        self._asking = asking
+class _AsyncChannel(_Channel):
+    def unary_unary(self, path: str, **kinds: Any) -> Any:
+        send = self.opened.unary_unary(path, **kinds)
 
-    def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
-        return _Stream(
-            lambda: continuation(self._asking.details(details, is_stream=True), request),
-            self._asking,
-        )
+        async def call(request: Any, *, timeout: float | None = None, **how: Any) -> Any:  # noqa: ASYNC109 - as gRPC has it
+            request, breaks = _prepared(path, request)
+            timeout_s = self._timeout_s if timeout is None else timeout
+            while True:
+                try:
+                    return await send(request, timeout=timeout_s, **self.given(how))
+                except grpc.RpcError as error:
+                    wait_s = breaks.wait_s(error)
+                await self.sleep(wait_s)
 
+        return call
 
-class _Stream:
-    """The responses of a stream, which is asked for again where it breaks off and that may pass."""
+    def unary_stream(self, path: str, **kinds: Any) -> Any:
+        send = self.opened.unary_stream(path, **kinds)
 
-    def __init__(self, ask: Callable[[], Any], asking: _Asking) -> None:
-        self._ask, self._asking = ask, asking
-        self._call = ask()
-        self._breaks = Breaks()
+        async def call(request: Any, **how: Any) -> AsyncIterator[Any]:
+            breaks = Breaks()
+            while True:
+                try:
+                    async for response in send(request, **self.given(how)):
+                        if breaks.is_new(response):
+                            yield response
+                except grpc.RpcError as error:
+                    wait_s = breaks.wait_s(error)
+                else:
+                    return
+                await self.sleep(wait_s)
 
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Any:
-        while True:
-            try:
-                response = next(self._call)
-            except grpc.RpcError as error:
-                call: Any = error
-                self._asking.sleep(
-                    self._breaks.wait_s(call.code(), call.details(), call.trailing_metadata())
-                )
-                self._call = self._ask()
-            else:
-                if self._breaks.is_new(response):
-                    return response
-
-    def cancel(self) -> None:
-        """End the stream."""
-        self._call.cancel()
+        return call
 
 
-class _AsyncAsking(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
-    def __init__(self, asking: _Asking) -> None:
-        self._asking = asking
-
-    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        method, asked = _prepared(_text(details.method), request)
-        breaks = Breaks(retries_of(method, asked))
-        while True:
-            call = await continuation(_aio_details(self._asking.details(details)), asked)
-            code = await call.code()
-            if code is grpc.StatusCode.OK:
-                return call
-            trailers = await call.trailing_metadata()
-            await self._asking.sleep(breaks.wait_s(code, await call.details(), trailers))
-
-
-class _AsyncStreaming(grpc.aio.UnaryStreamClientInterceptor):  # type: ignore[misc]  # grpc has no types
-    def __init__(self, asking: _Asking) -> None:
-        self._asking = asking
-
-    async def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
-        async def ask() -> Any:
-            return await continuation(
-                _aio_details(self._asking.details(details, is_stream=True)), request
-            )
-
-        return self._responses(await ask(), ask)
-
-    async def _responses(self, call: Any, ask: Callable[[], Awaitable[Any]]) -> AsyncIterator[Any]:
-        """As `_Stream`."""
-        breaks = Breaks()
-        while True:
-            try:
-                async for response in call:
-                    if breaks.is_new(response):
-                        yield response
-            except grpc.aio.AioRpcError as error:
-                await self._asking.sleep(
-                    breaks.wait_s(error.code(), error.details(), error.trailing_metadata())
-                )
-                call = await ask()
-            else:
-                return
-
-
-def _aio_details(given: Any) -> Any:
-    metadata = grpc.aio.Metadata(*given.metadata)
-    return grpc.aio.ClientCallDetails(
-        given.method, given.timeout, metadata, given.credentials, given.wait_for_ready
-    )
-
-
-def _text(method: str | bytes) -> str:
-    return method.decode() if isinstance(method, bytes) else method
-
-
-def _prepared(path: str, request: Any) -> tuple[Any, Any]:
-    """The method's descriptor, and the request with a request id where it has the field for one."""
-    field = request.DESCRIPTOR.fields_by_name.get("request_id")
-    if field is None or request.request_id:
-        return _METHODS[path], request
-    prepared = keywords.copied(request)
-    prepared.request_id = uuid.uuid4().hex
-    return _METHODS[path], prepared
+def _prepared(path: str, request: Any) -> "tuple[Any, Breaks]":
+    """A request, with a request id where it has the field for one, and how often it may be sent
+    again.
+    """
+    has_id = "request_id" in request.DESCRIPTOR.fields_by_name
+    if has_id and not request.request_id:
+        request = keywords.copied(request)
+        request.request_id = uuid.uuid4().hex
+    name = path.lstrip("/").replace("/", ".")
+    options = descriptor_pool.Default().FindMethodByName(name).GetOptions()
+    is_safe = options.idempotency_level == MethodOptions.NO_SIDE_EFFECTS
+    return request, Breaks(_TRIES - 1 if is_safe or has_id else 0)
 
 
 _TRIES: Final = 5
@@ -449,12 +369,6 @@ _ERRORS: Final[dict[grpc.StatusCode, type[SpanscoreError]]] = {
 }
 
 
-def retries_of(method: Any, request: Any) -> int:
-    """How often a request may be sent again."""
-    is_safe = method.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS
-    return _TRIES - 1 if is_safe or "request_id" in request.DESCRIPTOR.fields_by_name else 0
-
-
 class Breaks:
     """How often a call has failed, of a stream since it gave something, and what it gave last."""
 
@@ -470,32 +384,28 @@ class Breaks:
         is_new, self._last = not is_again or response != self._last, response
         return is_new
 
-    def wait_s(self, code: grpc.StatusCode, message: str | None, trailers: Any) -> float:
+    def wait_s(self, call: Any) -> float:
         """How long to wait before the server is asked again: as long as it says, else longer and
         longer.
 
         Raises SpanscoreError where that is of no use.
         """
-        status = status_of(trailers)
+        trailers = call.trailing_metadata() or ()
+        found = next((value for key, value in trailers if key == STATUS_TRAILER), None)
+        status = None if found is None else read_status(found)
+        code = call.code()
         if code is not grpc.StatusCode.UNAVAILABLE or self._count >= self._most:
-            raise error_of(code, message, status)
+            raise _error_of(code, call.details(), status) from None
         self._count += 1
         asked_s = retry_after_s(status)
         usual_s = retry.backoff_s(self._count, _FIRST_WAIT_S, random.random())  # noqa: S311
         return min(usual_s if asked_s is None else asked_s, _LONGEST_WAIT_S)
 
 
-def status_of(trailers: Any) -> Any | None:
-    """The status, with its details, that the trailers of a call contain."""
-    found = next((value for key, value in trailers or () if key == STATUS_TRAILER), None)
-    return None if found is None else read_status(found)
-
-
-def error_of(code: grpc.StatusCode, message: str | None, status: Any | None) -> SpanscoreError:
+def _error_of(code: grpc.StatusCode, message: str | None, status: Any | None) -> SpanscoreError:
     """What is raised of a call that ended so."""
-    text = message or code.name
     bad = detail_of(status, BadRequest)
     if bad is not None and bad.field_violations:
         first, *others = (FieldError(x.field, x.description) for x in bad.field_violations)
         return FieldError(first.field, first.problem, others)
-    return _ERRORS.get(code, SpanscoreError)(text)
+    return _ERRORS.get(code, SpanscoreError)(message or code.name)
