@@ -16,7 +16,7 @@ from spanscore.analytics.worst import Ranked
 from spanscore.api import requests
 from spanscore.api.convert import encode_score
 from spanscore.api.listing import cut
-from spanscore.api.messages import encode, encoder
+from spanscore.api.messages import encode, encoder, fill, words_by_number
 from spanscore.api.requests import id_in, moment, name_of, shown, trace_id
 from spanscore.api.servicer import Call, Servicer, needs
 from spanscore.api.v1 import analytics_service_pb2 as pb
@@ -45,14 +45,9 @@ _Leveled: TypeAlias = (
     | pb.QueryScoreDistributionRequest
     | pb.CompareScoresRequest
 )
-_UNITS: dict[int, Unit] = {
+_UNITS: Mapping[int, Unit] = {
     pb.TIME_UNIT_UNSPECIFIED: "day",
-    pb.TIME_UNIT_HOUR: "hour",
-    pb.TIME_UNIT_DAY: "day",
-    pb.TIME_UNIT_WEEK: "week",
-    pb.TIME_UNIT_MONTH: "month",
-    pb.TIME_UNIT_QUARTER: "quarter",
-    pb.TIME_UNIT_YEAR: "year",
+    **words_by_number(pb.TimeUnit.DESCRIPTOR),
 }
 
 
@@ -311,14 +306,7 @@ def _corrected(found: Corrected, of: Figure) -> pb.ScoreFigure:
 def _estimate(found: Estimate | None, scores: int, sessions: int, why_not: str) -> pb.ScoreFigure:
     if found is None:
         return pb.ScoreFigure(scores=scores, sessions=sessions, note=why_not)
-    interval = found.interval
-    return pb.ScoreFigure(
-        value=found.value,
-        low=None if interval is None else interval.low,
-        high=None if interval is None else interval.high,
-        method=found.method,
-        scores=scores,
-        sessions=sessions,
-        effective_n=found.effective_n if found.effective_n is not None else found.n,
-        note=text_of(found.note),
-    )
+    n = found.n if found.effective_n is None else found.effective_n
+    message = encode(pb.ScoreFigure, found, scores=scores, sessions=sessions, effective_n=n)
+    fill(message, found.interval)
+    return message

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -10,16 +10,15 @@ from typing import Final
 from google.protobuf.empty_pb2 import Empty
 
 from spanscore import calibration
-from spanscore.api import requests
+from spanscore.api import messages, requests
 from spanscore.api.backend import Backend
-from spanscore.api.convert import encode_score
+from spanscore.api.convert import SCOPES
 from spanscore.api.requests import name_of
 from spanscore.api.servicer import Call, Servicer, needs
-from spanscore.api.v1 import annotation_service_pb2 as pb, score_pb2 as score_pb
+from spanscore.api.v1 import annotation_service_pb2 as pb
 from spanscore.calibration import Label, Matched, Measure, Verdict
 from spanscore.errors import FieldError, NotFoundError, StateError
-from spanscore.model.score import Evaluation, ScopeKind
-from spanscore.rpc import text_of
+from spanscore.model.score import Evaluation
 from spanscore.store.annotation import Item, Queue, Strategy
 from spanscore.store.calibrations import Labelled
 from spanscore.store.stored_rows import subject_of
@@ -77,11 +76,7 @@ def encode(found: Compared, level: float) -> pb.Agreement:
     judges = [
         _judge(x, at_random.get(x.judge), found, level) for x in found.all if x.pairs or x.tied
     ]
-    return pb.Agreement(
-        judges=judges,
-        without_verdict=found.without_verdict,
-        of_nothing_scored=found.of_nothing_scored,
-    )
+    return messages.encode(pb.Agreement, found, judges=judges)
 
 
 def level_of(request: pb.GetAgreementRequest) -> float:
@@ -108,22 +103,23 @@ def _matched(
 def _judge(
     matched: Matched, at_random: Matched | None, found: Compared, level: float
 ) -> pb.JudgeAgreement:
-    metric, name, version, model, prompt_hash, embedding, threshold = matched.judge
-    has_points = at_random is not None and at_random.pairs
-    return pb.JudgeAgreement(
-        metric=metric,
-        evaluator=text_of(name),
-        version=text_of(version),
-        model=text_of(model),
-        prompt_hash=prompt_hash,
-        embedding=text_of(embedding),
-        threshold=threshold,
+    points: Sequence[calibration.Point] = ()
+    if at_random is not None and at_random.pairs:
+        points = calibration.growth(at_random, found.given_ns, level)
+    return messages.encode(
+        pb.JudgeAgreement,
+        None,
+        **dict(zip(_JUDGE, matched.judge, strict=True)),
         at_random=None if at_random is None else _table(at_random, level),
         all=_table(matched, level),
-        history=map(_point, calibration.growth(at_random, found.given_ns, level))
-        if at_random and has_points
-        else (),
+        history=points,
     )
+
+
+_JUDGE = ("metric", "evaluator", "version", "model", "prompt_hash", "embedding", "threshold")
+
+
+_CELLS = ("true_pass", "false_fail", "false_pass", "true_fail")
 
 
 def _table(matched: Matched, level: float) -> pb.AgreementTable:
@@ -135,37 +131,19 @@ def _table(matched: Matched, level: float) -> pb.AgreementTable:
         x for x in calibration.measures(alone, level) if not x.name.startswith(_OF_ALL_SCORES)
     ]
     return pb.AgreementTable(
-        true_pass=int(counts.true_pass),
-        false_fail=int(counts.false_fail),
-        false_pass=int(counts.false_pass),
-        true_fail=int(counts.true_fail),
+        **{cell: int(getattr(counts, cell)) for cell in _CELLS},
         tied=matched.tied,
         measures=map(_measure, measured),
     )
 
 
-def _point(point: calibration.Point) -> pb.AgreementPoint:
-    return pb.AgreementPoint(
-        labelled_ns=point.labelled_ns,
-        n=point.n,
-        agreement=_measure(point.agreement),
-        kappa=_measure(point.kappa),
-    )
-
-
+@messages.encoder(Measure)
 def _measure(measure: Measure) -> pb.AgreementMeasure:
-    estimate = measure.estimate
-    if estimate is None:
-        return pb.AgreementMeasure(name=text_of(measure.name), why_not=measure.why_not)
-    limits = estimate.interval
-    return pb.AgreementMeasure(
-        name=text_of(measure.name),
-        value=estimate.value,
-        low=None if limits is None else limits.low,
-        high=None if limits is None else limits.high,
-        n=int(estimate.n),
-        note=estimate.note,
-    )
+    message = messages.encode(pb.AgreementMeasure, measure)
+    if measure.estimate is not None:
+        messages.fill(message, measure.estimate)
+        messages.fill(message, measure.estimate.interval)
+    return message
 
 
 _MAX_NAME_CHARS: Final = 256
@@ -175,17 +153,10 @@ _USUAL_LEASE_S: Final = 600
 _MAX_AGAINST: Final = 20
 _MAX_LABELS_WANTED: Final = 100
 _LEVEL: Final = 0.95
-_STRATEGIES: Final[dict[int, Strategy]] = {
+_STRATEGIES: Final[Mapping[int, Strategy]] = {
     pb.ANNOTATION_STRATEGY_UNSPECIFIED: "random",
-    pb.ANNOTATION_STRATEGY_RANDOM: "random",
-    pb.ANNOTATION_STRATEGY_UNCERTAIN: "uncertain",
-    pb.ANNOTATION_STRATEGY_DISAGREEING: "disagreeing",
+    **messages.words_by_number(pb.AnnotationStrategy.DESCRIPTOR),
 }
-_SCOPES: Final[dict[int, ScopeKind]] = {
-    score_pb.SCOPE_TRACE: "trace",
-    score_pb.SCOPE_SESSION: "session",
-}
-_SCOPE_NUMBERS: Final = {"trace": score_pb.SCOPE_TRACE, "session": score_pb.SCOPE_SESSION}
 
 
 class AnnotationService(Servicer):
@@ -231,7 +202,7 @@ class AnnotationService(Servicer):
         queue = _queue(request.queue, call)
         if not request.subject_id:
             raise FieldError("subject_id", "is empty: give that of the item")
-        scope = _SCOPES.get(request.scope, "trace")
+        scope = SCOPES.get(request.scope, "trace")
         release = self._backend.annotation.release
         if not await in_thread(release, queue, scope, request.subject_id, skip=request.skip):
             raise NotFoundError(f"{request.subject_id[:80]!r} is not leased to {queue.author!r}")
@@ -294,7 +265,7 @@ def _queue(queue: pb.AnnotationQueue, call: Call) -> Queue:
         label=_name("queue.label", queue.label or metric, ""),
         author=_name("queue.author", queue.author, "say who labels, such as a user's name"),
         strategy=_STRATEGIES[queue.strategy],
-        scope=_SCOPES.get(queue.scope),
+        scope=SCOPES.get(queue.scope),
         seed=queue.seed,
         threshold=queue.threshold if queue.HasField("threshold") else None,
         against=tuple(_name("queue.against", x, "leave it out") for x in queue.against),
@@ -322,11 +293,11 @@ def _number(field: str, given: int, usual: int, highest: int) -> int:
 
 def _encoded(item: Item) -> pb.AnnotationItem:
     subject = subject_of(item.score)
-    return pb.AnnotationItem(
-        scope=_SCOPE_NUMBERS[item.score.scope],
-        subject_id=text_of(subject),
-        subject=name_of("traces" if item.score.scope == "trace" else "sessions", subject),
-        reasons=item.reasons,
-        score=encode_score(item.score),
+    return messages.encode(
+        pb.AnnotationItem,
+        item,
+        scope=item.score.scope,
+        subject_id=subject,
+        subject=name_of(f"{item.score.scope}s", subject),
         leased_until_ns=item.until_ns,
     )

@@ -25,45 +25,29 @@ class Backend(Lists, Stored, Protocol):
     Those that only look up are called in threads. What another than the `tenant` has is not there.
     """
 
-    @property
-    def runs(self) -> Runs:
-        """The evaluation runs over what is stored."""
-        ...
+    runs: Runs
+    """The evaluation runs over what is stored."""
 
-    @property
-    def trace_url(self) -> str:
-        """`page.trace_url` of the configuration."""
-        ...
+    trace_url: str
+    """`page.trace_url` of the configuration."""
 
-    @property
-    def has_judge(self) -> bool:
-        """Whether a model is configured that judges."""
-        ...
+    has_judge: bool
+    """Whether a model is configured that judges."""
 
-    @property
-    def required_of_judges(self) -> Certificate | None:
-        """What a judge's certificate has to meet; None where none is required."""
-        ...
+    required_of_judges: Certificate | None
+    """What a judge's certificate has to meet; None where none is required."""
 
-    @property
-    def monitors(self) -> Monitors:
-        """The monitors of the configuration and of the store."""
-        ...
+    monitors: Monitors
+    """The monitors of the configuration and of the store."""
 
-    @property
-    def annotation(self) -> Annotation:
-        """Who labels what next."""
-        ...
+    annotation: Annotation
+    """Who labels what next."""
 
-    @property
-    def labels(self) -> Labels:
-        """What people labelled, beside what a judge says of the same."""
-        ...
+    labels: Labels
+    """What people labelled, beside what a judge says of the same."""
 
-    @property
-    def given(self) -> GivenScores:
-        """The scores that people, programs and other evaluators gave."""
-        ...
+    given: GivenScores
+    """The scores that people, programs and other evaluators gave."""
 
     def trace(self, trace_id: str, *, tenant: str) -> AgentTrace | None:
         """The agent trace stored under `trace_id`; None where there is none."""

@@ -209,7 +209,8 @@ class AsyncClient:
         self.sessions = AsyncSessions(channel)
         self.scores = AsyncScores(channel)
         self.runs = AsyncRuns(channel)
-        self.annotation = AnnotationServiceStub(channel)
+        annotation: Any = AnnotationServiceStub(channel)
+        self.annotation = annotation
         self.monitors = AsyncMonitors(channel)
         self.analytics = AsyncAnalytics(channel)
 

@@ -1,9 +1,10 @@
 """Agent traces and scores as messages."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from spanscore.api.messages import decode, encode, encoder
+from spanscore.api.messages import decode, encode, encoder, words_by_number
 from spanscore.api.requests import name_of
 from spanscore.api.v1 import agent_trace_pb2 as trace_pb, score_pb2 as score_pb
 from spanscore.model.external import etag
@@ -13,7 +14,6 @@ from spanscore.model.score import (
     Evaluation,
     Evaluator,
     Failure,
-    JudgeUsage,
     Outcome,
     ScopeKind,
     Score,
@@ -25,7 +25,7 @@ from spanscore.model.trace import AgentTrace, Expected, Target
 from spanscore.rpc import text_of
 from spanscore.store.given_scores import Given
 
-_SCOPES: dict[int, ScopeKind] = {score_pb.SCOPE_TRACE: "trace", score_pb.SCOPE_SESSION: "session"}
+SCOPES: Mapping[int, ScopeKind] = words_by_number(score_pb.Scope.DESCRIPTOR)
 _ADDED = ("threshold", "success")
 """What the JSON form of a score adds to its metadata."""
 
@@ -62,9 +62,9 @@ def _checked(expected: Expected, message: trace_pb.Expected) -> Expected:
 
 
 @encoder(Evaluation)
-def encode_score(evaluation: Evaluation) -> score_pb.Score:
-    """The message of `evaluation`; whatever it holds, it can be sent."""
-    outcome, scale = evaluation.outcome, evaluation.scale
+def encode_score(evaluation: Evaluation, **more: Any) -> score_pb.Score:
+    """The message of `evaluation`, with `more` fields beside; whatever it holds, it can be sent."""
+    outcome = evaluation.outcome
     return encode(
         score_pb.Score,
         evaluation,
@@ -72,19 +72,17 @@ def encode_score(evaluation: Evaluation) -> score_pb.Score:
         trace_id=evaluation.target.trace_id,
         span_id=evaluation.target.span_id,
         session_key=evaluation.session_key or evaluation.session_id,
-        scale=None if scale is None else score_pb.Scale(low=scale[0], high=scale[1]),
         metadata_json=dumps(evaluation.to_json()["metadata"]),
         error=outcome if isinstance(outcome, Failure) else None,
         skip_cause=outcome.cause if isinstance(outcome, Skip) else None,
         etag=etag(evaluation) if evaluation.is_external else "",
+        **more,
     )
 
 
 def encode_given(given: Given) -> score_pb.Score:
     """The message of a score that others gave, which says whether what it is of is stored."""
-    score = encode_score(given.score)
-    score.subject_state = score_pb.SubjectState.Value(f"SUBJECT_STATE_{given.subject.upper()}")
-    return score
+    return encode_score(given.score, subject_state=given.subject)
 
 
 def decode_score(message: score_pb.Score) -> Evaluation:
@@ -93,24 +91,15 @@ def decode_score(message: score_pb.Score) -> Evaluation:
 
     Raises ValueError where `metadata_json` is no JSON.
     """
-    return Evaluation(
-        scope=_SCOPES.get(message.scope, "trace"),
-        subject_id=message.subject_id,
-        metric=message.metric,
+    return decode(
+        Evaluation,
+        message,
+        scope=SCOPES.get(message.scope, "trace"),
         outcome=_outcome(message),
-        threshold=_given(message, "threshold"),
         scale=(message.scale.low, message.scale.high) if message.HasField("scale") else None,
         evaluator=decode(Evaluator, message.evaluator),
         target=Target(message.trace_id, message.span_id, 0, round(message.latency_s * 1e9), {}),
-        usage=decode(JudgeUsage, message.usage),
-        revision=message.revision,
-        evaluated_at_ns=message.evaluated_at_ns,
-        sampling=message.sampling,
-        **{name: _given(message, name) for name in _OPTIONAL},
     )
-
-
-_OPTIONAL = ["session_id", "agent_name", "service_name", "supersedes", "rule", "run", "session_key"]
 
 
 def _outcome(message: score_pb.Score) -> Outcome | Annotation:

@@ -53,11 +53,17 @@ def words(enum: Any) -> Mapping[str, int]:
     return {x.name.removeprefix(prefix).lower(): x.number for x in others}
 
 
+@cache
+def words_by_number(enum: Any) -> Mapping[int, Any]:
+    """The words of an enum by their values."""
+    return {number: word for word, number in words(enum).items()}
+
+
 def word_of(enum: Any, number: int, field: str) -> str:
     """The word of an enum's value. Raises FieldError where there is no such value."""
-    for word, value in words(enum).items():
-        if value == number:
-            return word
+    found = words_by_number(enum).get(number)
+    if found is not None:
+        return found
     names = ", ".join(x.name for x in enum.values[1:])
     raise FieldError(field, f"{number} is none of its values; there are {names}")
 
@@ -201,17 +207,17 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
-def decode(kind: type[RecordT], message: Message) -> RecordT:
-    """The record that a message was made of; `kind` is a dataclass.
+def decode(kind: type[RecordT], message: Message, **more: Any) -> RecordT:
+    """The record that a message was made of, with `more` fields beside; `kind` is a dataclass.
 
     Raises ValueError where an `x_json` is no JSON.
     """
     hints = _hints(kind)  # type: ignore[arg-type]  # a class is hashable
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = more
     for field in message.DESCRIPTOR.fields:
         attribute, _ = _source(field)
         name = attribute if attribute in hints else field.name
-        if name in hints:
+        if name in hints and name not in more:
             given[name] = _decoded(message, field, hints[name], name != field.name)
     return kind(**{name: x for name, x in given.items() if x is not _MISSING})
 
@@ -249,7 +255,7 @@ def _one(value: Any, field: Any, hint: Any, is_json: bool) -> Any:
     if is_json:
         return loads(value)
     if field.enum_type is not None:
-        word = next((x for x, n in words(field.enum_type).items() if n == value), None)
+        word = words_by_number(field.enum_type).get(value)
         unknown = None if type(None) in get_args(hint) else _MISSING
         return next((x for x in get_args(_beside_none(hint)) if x.lower() == word), unknown)
     if field.message_type is None:

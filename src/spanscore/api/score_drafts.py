@@ -3,22 +3,25 @@
 import hashlib
 import json
 import math
+import re
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, cast
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from spanscore import metrics
+from spanscore.api.messages import words_by_number
 from spanscore.api.requests import request_id_in, shown, trace_id
 from spanscore.api.v1 import score_pb2 as score_pb, score_service_pb2 as pb
 from spanscore.errors import ConflictError, FieldError
 from spanscore.evaluation.rubric import is_rubric, scale_of
 from spanscore.model.external import KIND_OF_SOURCE, etag, verdict
 from spanscore.model.json import loads
-from spanscore.model.score import Annotation, Evaluation, Evaluator, EvaluatorKind
+from spanscore.model.score import Annotation, Evaluation, Evaluator
 from spanscore.model.span import of_tenant, with_headers
 from spanscore.model.trace import Target
 from spanscore.store.given_scores import Draft
@@ -29,15 +32,11 @@ _MAX_TEXT_CHARS: Final = 32_768
 _MAX_ERRORS: Final = 100
 _LATEST_NS: Final = 2**63 - 1
 _CLOCK_SKEW_NS: Final = 24 * 3600 * 10**9
-_SPAN_ID_DIGITS: Final = 16
-_OURS: Final = "spanscore"
-_NO_VALUE: Final = "neither value nor label is set: give one of the two, or both"
+_SPAN_ID: Final = re.compile("(?!0{16})[0-9a-f]{16}")
 _MUTABLE: Final = ("value", "label", "scale", "reason", "metadata_json", "evaluated_at_ns")
-_KINDS: Final[Mapping[int, EvaluatorKind | None]] = {
-    score_pb.EVALUATOR_KIND_UNSPECIFIED: None,
-    score_pb.EVALUATOR_KIND_LLM: "LLM",
-    score_pb.EVALUATOR_KIND_CODE: "CODE",
-    score_pb.EVALUATOR_KIND_HUMAN: "HUMAN",
+_KINDS: Final[Mapping[int, Any]] = {
+    number: word.upper()
+    for number, word in words_by_number(score_pb.EvaluatorKind.DESCRIPTOR).items()
 }
 
 
@@ -85,7 +84,15 @@ def change(request: pb.UpdateScoreRequest) -> Callable[[Evaluation], Evaluation]
             raise FieldError(
                 "score", "contains an evaluator's error, which cannot be changed: delete it"
             )
-        return _applied(score, score.outcome, fields, names)
+        given: dict[str, Any] = {"outcome": fields.outcome(score.outcome, names)}
+        at_ns = fields.time_ns() if "evaluated_at_ns" in names else 0
+        if "scale" in names:
+            given["scale"] = fields.scale()
+        found = replace(score, **given, evaluated_at_ns=at_ns or score.evaluated_at_ns)
+        if {"value", "label", "scale"} & set(names):
+            found = fields.checked(found, names)
+        _refuse(fields.wrong)
+        return found
 
     return changed
 
@@ -110,9 +117,7 @@ def _draft(score: score_pb.Score, path: str, request_id: str, tenant: str) -> Dr
         metric=fields.name(
             "metric", score.metric, "name what is scored, such as task_completion or helpful"
         ),
-        outcome=Annotation(
-            fields.value(), fields.label(), fields.text("reason"), fields.metadata()
-        ),
+        outcome=fields.outcome(Annotation(None, None, "", {}), _MUTABLE),
         threshold=None,
         scale=fields.scale(),
         evaluator=fields.evaluator(),
@@ -127,49 +132,23 @@ def _draft(score: score_pb.Score, path: str, request_id: str, tenant: str) -> Dr
     return Draft(replace(found, digest=_digest_of(found, score)), f"{path}request_id")
 
 
-def _applied(
-    score: Evaluation, before: Annotation, fields: "_Fields", names: Sequence[str]
-) -> Evaluation:
-    """The score with the named fields as the request has them. Raises FieldError."""
-    new: dict[str, Any] = {}
-    if "value" in names:
-        new["value"] = fields.value()
-    if "label" in names:
-        new["label"] = fields.label()
-    if "reason" in names:
-        new["reason"] = fields.text("reason")
-    if "metadata_json" in names:
-        new["metadata"] = fields.metadata()
-    outcome: Annotation = replace(before, **new)
-    at_ns = fields.time_ns() if "evaluated_at_ns" in names else 0
-    scale = fields.scale() if "scale" in names else score.scale
-    changed = replace(
-        score, outcome=outcome, scale=scale, evaluated_at_ns=at_ns or score.evaluated_at_ns
-    )
-    found = fields.checked(changed, names) if {"value", "label", "scale"} & set(names) else changed
-    _refuse(fields.wrong)
-    return found
-
-
 def _masked(mask: FieldMask, score: score_pb.Score) -> list[str]:
     """The fields to change. Raises FieldError."""
-    if not mask.paths:
-        names = [x.name for x, _ in score.ListFields() if x.name in _MUTABLE]
-        if not names:
-            raise FieldError(
-                "update_mask", f"nothing is to be changed: set some of {', '.join(_MUTABLE)}"
-            )
-        return names
     if list(mask.paths) == ["*"]:
         return list(_MUTABLE)
-    for path in mask.paths:
+    names = list(mask.paths) or [x.name for x, _ in score.ListFields() if x.name in _MUTABLE]
+    if not names:
+        raise FieldError(
+            "update_mask", f"nothing is to be changed: set some of {', '.join(_MUTABLE)}"
+        )
+    for path in names:
         if path not in _MUTABLE:
             raise FieldError(
                 "update_mask",
                 f"{shown(path)} cannot be changed, only {', '.join(_MUTABLE)}: "
                 "for another trace, metric or author delete the score and create another",
             )
-    return list(mask.paths)
+    return names
 
 
 class _Fields:
@@ -192,13 +171,24 @@ class _Fields:
             name = self.name("session_id", score.session_id, "give the session's id, or a trace_id")
             return Target("", "", 0, 0, resource), name
         span_id = score.span_id.strip().lower()
-        if span_id and not _is_span_id(span_id):
+        if span_id and not _SPAN_ID.fullmatch(span_id):
             self._note(
                 "span_id",
                 f"{shown(score.span_id)} is no id: give the 16 hex digits of one of the trace's"
                 " spans",
             )
         return Target(self._trace_id(), span_id, 0, 0, resource), None
+
+    def outcome(self, before: Annotation, names: Sequence[str]) -> Annotation:
+        """The outcome with what the named fields have."""
+        read: dict[str, Callable[[], Any]] = {
+            "value": self.value,
+            "label": self.label,
+            "reason": partial(self.text, "reason"),
+            "metadata_json": self.metadata,
+        }
+        given = {x.removesuffix("_json"): read[x]() for x in read if x in names}
+        return replace(before, **given)
 
     def value(self) -> float | None:
         """The value, where there is one."""
@@ -260,14 +250,13 @@ class _Fields:
             by.source,
             "say who gives it: human, programmatic, or an evaluator's name",
         )
-        if source == _OURS:
+        if source == "spanscore":
             self._note(
                 "evaluator.source",
                 "spanscore measures its own scores: name who gives this one, such as human",
             )
-        for field, text in (("author", by.author), ("name", by.name), ("version", by.version)):
-            self._require_text(f"evaluator.{field}", text, _MAX_NAME_CHARS)
-        self._require_text("evaluator.model", by.model, _MAX_NAME_CHARS)
+        for field in ("author", "name", "version", "model"):
+            self._require_text(f"evaluator.{field}", getattr(by, field), _MAX_NAME_CHARS)
         kind = _KINDS.get(by.kind) or KIND_OF_SOURCE.get(source)
         return Evaluator(
             kind,
@@ -295,7 +284,7 @@ class _Fields:
         """
         outcome = cast("Annotation", score.outcome)
         if outcome.value is None and outcome.label is None and not self.wrong:
-            self._note("value", _NO_VALUE)
+            self._note("value", "neither value nor label is set: give one of the two, or both")
         if score.scale is not None and outcome.value is not None:
             self._require_on_scale(score.metric, outcome.value, score.scale)
         is_word_wanted = (
@@ -352,14 +341,6 @@ class _Fields:
 
     def _note(self, field: str, problem: str) -> None:
         self.wrong.append(FieldError(f"{self._path}{field}", problem))
-
-
-def _is_span_id(text: str) -> bool:
-    return (
-        len(text) == _SPAN_ID_DIGITS
-        and set(text) <= set("0123456789abcdef")
-        and text.strip("0") != ""
-    )
 
 
 def _known_scale(metric: str) -> tuple[float, float] | None:

@@ -21,7 +21,6 @@ from spanscore.evaluation import Unscored
 from spanscore.export import open_exporters, open_sinks
 from spanscore.export.inline import Passing
 from spanscore.export.reporter import open_reportings
-from spanscore.judge.config import Certificate
 from spanscore.model.external import HUMAN, PROGRAMMATIC
 from spanscore.model.score import Evaluation
 from spanscore.model.span import Delivery, Headers, Partition, Resource
@@ -97,6 +96,9 @@ class Pipeline:
             self._processing.finish_queued,
         )
         self.why_not_stored = self._processing.why_not_stored
+        self.required_of_judges = settings.judge.required
+        self.trace_url = settings.page.trace_url
+        self.has_judge = any(x.models for x in settings.judges)
         self.runs = self._processing.open_runs()
         self.annotation, self.labels, self.given = (
             self._store.annotation,
@@ -249,21 +251,6 @@ class Pipeline:
             "journal_bytes": self._backlog.size_bytes,
             **self.server.health(),
         }
-
-    @property
-    def required_of_judges(self) -> Certificate | None:
-        """What a judge's certificate has to meet; None where none is required."""
-        return self._settings.judge.required
-
-    @property
-    def trace_url(self) -> str:
-        """`page.trace_url` of the configuration."""
-        return self._settings.page.trace_url
-
-    @property
-    def has_judge(self) -> bool:
-        """Whether a model is configured that judges."""
-        return any(x.models for x in self._settings.judges)
 
     @property
     def page_key(self) -> bytes:
