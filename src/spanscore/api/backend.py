@@ -113,23 +113,3 @@ async def require_subject(
         found = await in_thread(backend.evaluations, tenant=tenant, session_id=session_id)
         if not found:
             raise not_found(session_id)
-
-
-async def evaluate(
-    backend: Backend,
-    overrides: Overrides,
-    *,
-    tenant: str,
-    trace_id: str | None = None,
-    session_id: str | None = None,
-) -> Sequence[Evaluation]:
-    """Evaluate one trace or session now; the new scores.
-
-    Raises NotFoundError, and as `Backend.evaluate`.
-    """
-    found = await backend.evaluate(
-        tenant=tenant, trace_id=trace_id, session_id=session_id, overrides=overrides
-    )
-    if not found:
-        await require_subject(backend, tenant=tenant, trace_id=trace_id, session_id=session_id)
-    return found

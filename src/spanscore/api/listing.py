@@ -42,6 +42,7 @@ from spanscore.store.session_lists import (
     tokens,
 )
 
+ItemT = TypeVar("ItemT")
 ResponseT = TypeVar(
     "ResponseT",
     score_pb.ListScoresResponse,
@@ -87,14 +88,11 @@ def scores(
     lists: Lists, request: score_pb.ListScoresRequest, call: Call
 ) -> score_pb.ListScoresResponse:
     """A page of the scores of all subjects. Raises FieldError where the request cannot be right."""
-    query = _score_query(request, call)
-    place = requests.place(request, call)
 
-    def read(limit: int) -> tuple[score_pb.ListScoresResponse, Place | None]:
-        page = lists.list_scores(query, limit, place)
-        return score_pb.ListScoresResponse(scores=map(encode_score, page.items)), page.next
+    def encoded(page: Page[Evaluation]) -> score_pb.ListScoresResponse:
+        return score_pb.ListScoresResponse(scores=map(encode_score, page.items))
 
-    return _fitting(read, request, call)
+    return _fitting(lists.list_scores, _score_query(request, call), encoded, request, call)
 
 
 def _trace_order(request: trace_pb.ListTracesRequest) -> Order:
@@ -138,14 +136,12 @@ def traces(
         order=_trace_order(request),
         tenant=call.tenant,
     )
-    place = requests.place(request, call)
 
-    def read(limit: int) -> tuple[trace_pb.ListTracesResponse, Place | None]:
-        page = lists.list_traces(query, limit, place)
+    def encoded(page: Page[TraceScores]) -> trace_pb.ListTracesResponse:
         found = (summary(x, lists.why_unscored(*x)) for x in page.items)
-        return trace_pb.ListTracesResponse(traces=found, total_size=page.total), page.next
+        return trace_pb.ListTracesResponse(traces=found, total_size=page.total)
 
-    return _fitting(read, request, call)
+    return _fitting(lists.list_traces, query, encoded, request, call)
 
 
 def sessions(
@@ -157,32 +153,29 @@ def sessions(
         order=ordering.parse(request.order_by, SESSION_ORDERS, alone=SESSION_ORDERS),
         tenant=call.tenant,
     )
-    place = requests.place(request, call)
 
-    def read(limit: int) -> tuple[trace_pb.ListSessionsResponse, Place | None]:
-        page = lists.list_sessions(query, limit, place)
-        found = trace_pb.ListSessionsResponse(
-            sessions=map(encode_session, page.items), total_size=page.total
-        )
-        return found, page.next
+    def encoded(page: Page[SessionRecord]) -> trace_pb.ListSessionsResponse:
+        found = map(encode_session, page.items)
+        return trace_pb.ListSessionsResponse(sessions=found, total_size=page.total)
 
-    return _fitting(read, request, call)
+    return _fitting(lists.list_sessions, query, encoded, request, call)
 
 
 def _fitting(
-    read: Callable[[int], tuple[ResponseT, Place | None]], request: Any, call: Call
+    read: Callable[[Any, int, Place | None], Page[ItemT]],
+    query: Any,
+    encoded: Callable[[Page[ItemT]], ResponseT],
+    request: Any,
+    call: Call,
 ) -> ResponseT:
-    """The page that is asked for; where it has too many bytes for one message, with fewer items.
-
-    `read` gives a page of at most so many items, and where the next one begins.
-    """
-    limit = requests.limit(request.page_size)
-    response, following = read(limit)
+    """The page that is asked for; where it has too many bytes for one message, with fewer items."""
+    place, limit = requests.place(request, call), requests.limit(request.page_size)
+    response = encoded(page := read(query, limit, place))
     while limit > 1 and response.ByteSize() > requests.MAX_PAGE_BYTES:
         limit //= 2
-        response, following = read(limit)
-    if following is not None:
-        response.next_page_token = requests.token(request, call, following)
+        response = encoded(page := read(query, limit, place))
+    if page.next is not None:
+        response.next_page_token = requests.token(request, call, page.next)
     return response
 
 

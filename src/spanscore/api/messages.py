@@ -61,7 +61,7 @@ def words_by_number(enum: Any) -> Mapping[int, Any]:
 
 def word_of(enum: Any, number: int, field: str) -> str:
     """The word of an enum's value. Raises FieldError where there is no such value."""
-    found = words_by_number(enum).get(number)
+    found: str | None = words_by_number(enum).get(number)
     if found is not None:
         return found
     names = ", ".join(x.name for x in enum.values[1:])

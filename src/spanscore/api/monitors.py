@@ -24,7 +24,6 @@ from spanscore.otlp.codec import is_repeated
 from spanscore.specs import MonitorSpec
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_ID_CHARS, _CHARS_A_NUMBER = 70, 7
 
 
 class MonitorService(Servicer):
@@ -64,14 +63,13 @@ class MonitorService(Servicer):
     ) -> pb.ListMonitorsResponse:
         """A page of monitors."""
         limit = requests.limit(request.page_size)
-        after = requests.place(request, call, _ID_CHARS // _CHARS_A_NUMBER)
-        monitors = await self._monitors.all_of(call.tenant)
-        found = [x for x in monitors if after is None or _place(x.id) > after]
+        (after,) = requests.place(request, call, 1) or ("",)
+        found = [x for x in await self._monitors.all_of(call.tenant) if x.id > after]
         described = await self._monitors.shown(found[:limit])
-        response = pb.ListMonitorsResponse(monitors=map(encode_monitor, described))
-        if len(found) > limit:
-            response.next_page_token = requests.token(request, call, _place(found[limit - 1].id))
-        return response
+        return pb.ListMonitorsResponse(
+            monitors=map(encode_monitor, described),
+            next_page_token=requests.following(request, call, found, limit, lambda x: (x.id,)),
+        )
 
     @needs("write")
     async def update_monitor(self, request: pb.UpdateMonitorRequest, call: Call) -> pb.Monitor:
@@ -120,15 +118,15 @@ class MonitorService(Servicer):
     ) -> pb.ListMonitorTicksResponse:
         """A page of a monitor's ticks."""
         limit = requests.limit(request.page_size)
-        place = requests.place(request, call, 1)
+        (before_ns,) = requests.place(request, call, 1) or (None,)
         known = await self._known(request.parent, call, "parent")
-        found = await self._monitors.ticks(known, limit + 1, None if place is None else place[0])
-        response = pb.ListMonitorTicksResponse(ticks=map(encode_tick, found[:limit]))
-        if len(found) > limit:
-            response.next_page_token = requests.token(
-                request, call, (found[limit - 1].tick.due_ns,)
-            )
-        return response
+        found = await self._monitors.ticks(known, limit + 1, before_ns)
+        return pb.ListMonitorTicksResponse(
+            ticks=map(encode_tick, found[:limit]),
+            next_page_token=requests.following(
+                request, call, found, limit, lambda x: (x.tick.due_ns,)
+            ),
+        )
 
     async def _known(self, name: str, call: Call, field: str = "name") -> Known:
         monitor_id = id_in(name, "monitors", field)
@@ -145,13 +143,6 @@ def _refuse_changed(known: Known, etag: str) -> None:
         raise ConflictError(
             f"monitor {known.id!r} was changed since etag {shown(etag)}; read it again"
         )
-
-
-def _place(monitor_id: str) -> tuple[int, ...]:
-    """Numbers that are in the order of the ids."""
-    padded = monitor_id.encode().ljust(_ID_CHARS, b"\0")[:_ID_CHARS]
-    parts = range(0, _ID_CHARS, _CHARS_A_NUMBER)
-    return tuple(int.from_bytes(padded[x : x + _CHARS_A_NUMBER], "big") for x in parts)
 
 
 _LEAST_S: Final = 10

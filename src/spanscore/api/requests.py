@@ -2,7 +2,7 @@
 
 A page token is sealed, since a place is often a number that all tenants' rows are counted by: by
 authenticated encryption with a synthetic nonce (SIV, RFC 5297), with keyed BLAKE2b in the place of
-AES. The nonce is a keyed hash of the content, and the content is masked with a keyed hash of the
+AES. The nonce is a keyed hash of the content, and the content is masked with SHAKE256 of key and
 nonce.
 """
 
@@ -11,8 +11,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
-from itertools import count, islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, TypeVar
 from urllib.parse import quote as percent_encoded, unquote
 
@@ -24,10 +24,12 @@ from spanscore.api.v1.trace_service_pb2 import EvaluateSessionRequest, EvaluateT
 from spanscore.errors import FieldError, InputError, NotFoundError, shortened
 from spanscore.evaluation.config import Overrides
 from spanscore.evaluation.rubric import require_on_scale
+from spanscore.model.json import loads
 
+ItemT = TypeVar("ItemT")
 MessageT = TypeVar("MessageT", bound=Message)
 
-_TRACE_ID = re.compile(r"[0-9a-f]{32}")
+TRACE_ID = re.compile(r"[0-9a-f]{32}")
 _SHOWN_CHARS = 80
 _MAX_REQUEST_ID_CHARS = 64
 _MAX_SOUGHT_CHARS = 4096
@@ -80,12 +82,21 @@ def request_id_in(given: str, field: str = "request_id") -> str | None:
 def trace_id(text: str, field: str = "trace_id") -> str:
     """The id of an agent trace or of an OTel trace, in lower case. Raises FieldError."""
     found = text.strip().lower()
-    if not _TRACE_ID.fullmatch(found):
+    if not TRACE_ID.fullmatch(found):
         raise FieldError(
             field,
             f"{shown(text)} is no id: give the 32 hex digits of an agent trace or an OTel trace",
         )
     return found
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text contains; None where it contains none."""
+    try:
+        found = loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def moment(given_ns: int, field: str) -> int:
@@ -195,7 +206,18 @@ def fitting(
     return page
 
 
-def token(request: Any, call: Call, place: tuple[int | float, ...]) -> str:
+def following(
+    request: Any,
+    call: Call,
+    found: Sequence[ItemT],
+    limit: int,
+    place_of: Callable[[ItemT], tuple[Any, ...]],
+) -> str:
+    """The `next_page_token` where more than `limit` items were found; else ""."""
+    return token(request, call, place_of(found[limit - 1])) if len(found) > limit else ""
+
+
+def token(request: Any, call: Call, place: tuple[int | float | str, ...]) -> str:
     """The `next_page_token` with which the same request of the same tenant goes on after
     `place`.
     """
@@ -203,8 +225,8 @@ def token(request: Any, call: Call, place: tuple[int | float, ...]) -> str:
     return base64.urlsafe_b64encode(seal(call.page_key, content)).decode()
 
 
-def place(request: Any, call: Call, numbers: int | None = None) -> tuple[Any, ...] | None:
-    """Where the page that is asked for begins: so many numbers, where that is always the same;
+def place(request: Any, call: Call, values: int | None = None) -> tuple[Any, ...] | None:
+    """Where the page that is asked for begins: so many values, where that is always the same;
     None: at the beginning.
 
     Raises FieldError.
@@ -213,7 +235,7 @@ def place(request: Any, call: Call, numbers: int | None = None) -> tuple[Any, ..
         return None
     content = _content(request.page_token, call)
     found = () if content is None else tuple(json.loads(content[_CONDITIONS_BYTES:]))
-    if content is None or len(found) != (numbers or len(found)):
+    if content is None or len(found) != (values or len(found)):
         raise FieldError("page_token", _NO_TOKEN)
     if content[:_CONDITIONS_BYTES] != _conditions(request, call):
         raise FieldError(
@@ -245,7 +267,6 @@ def _conditions(request: Any, call: Call) -> bytes:
 
 
 _TAG_BYTES: Final = 16
-_BLOCK_BYTES: Final = 64
 
 
 def seal(key: bytes, content: bytes) -> bytes:
@@ -271,13 +292,5 @@ def _tag(key: bytes, content: bytes) -> bytes:
 
 
 def _masked(key: bytes, tag: bytes, content: bytes) -> bytes:
-    blocks = (_block(key, tag, number) for number in count())
-    mask = b"".join(next(blocks) for _ in range(0, len(content), _BLOCK_BYTES))
-    return bytes(x ^ y for x, y in zip(content, mask, strict=False))
-
-
-def _block(key: bytes, tag: bytes, number: int) -> bytes:
-    numbered = tag + number.to_bytes(8, "big")
-    return hashlib.blake2b(
-        numbered, key=key, digest_size=_BLOCK_BYTES, person=b"spanscore mask"
-    ).digest()
+    mask = hashlib.shake_256(key + tag).digest(len(content))
+    return bytes(x ^ y for x, y in zip(content, mask, strict=True))

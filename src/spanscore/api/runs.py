@@ -76,16 +76,15 @@ class RunService(Servicer):
         limit = requests.limit(request.page_size)
         states = states_of(request.states)
         after = requests.place(request, call, 2)
-        place = None if after is None else Place(after[0], f"{after[1]:014x}")
         order, *_ = ordering.parse(request.order_by, ORDERS, alone=ORDERS) or (NEWEST_FIRST,)
+        place = after and Place(*after)
         found = await self._runs.page(call.tenant, limit + 1, place, states, order)
-        response = pb.ListRunsResponse(runs=[self._encoded(x) for x in found[:limit]])
-        if len(found) > limit:
-            last = found[limit - 1]
-            response.next_page_token = requests.token(
-                request, call, (getattr(last, order.field), int(last.id, 16))
-            )
-        return response
+        return pb.ListRunsResponse(
+            runs=map(self._encoded, found[:limit]),
+            next_page_token=requests.following(
+                request, call, found, limit, lambda x: (getattr(x, order.field), x.id)
+            ),
+        )
 
     @needs("read")
     async def watch_run(self, request: pb.WatchRunRequest, call: Call) -> AsyncIterator[pb.Run]:
@@ -124,14 +123,13 @@ class RunService(Servicer):
     ) -> pb.ListRunItemsResponse:
         """A page of a run's items."""
         limit = requests.limit(request.page_size)
-        place = requests.place(request, call, 1)
-        after = -1 if place is None else place[0]
+        (after,) = requests.place(request, call, 1) or (-1,)
         run_id, state = id_in(request.parent, "runs", "parent"), item_state(request.state)
         found = await self._runs.items(call.tenant, run_id, state, limit + 1, after)
-        response = pb.ListRunItemsResponse(items=[encode(pb.RunItem, x) for x in found[:limit]])
-        if len(found) > limit:
-            response.next_page_token = requests.token(request, call, (found[limit - 1].number,))
-        return response
+        return pb.ListRunItemsResponse(
+            items=[encode(pb.RunItem, x) for x in found[:limit]],
+            next_page_token=requests.following(request, call, found, limit, lambda x: (x.number,)),
+        )
 
     @needs("write")
     async def pause_run(self, request: pb.PauseRunRequest, call: Call) -> pb.Run:
@@ -189,10 +187,9 @@ def budget_of(budget: pb.RunBudget) -> RunBudget:
 
 def states_of(states: Sequence[Any]) -> list[RunState]:
     """States of runs as the store names them. Raises FieldError."""
-    found: list[Any] = []
-    for place, state in enumerate(states):
-        found.append(word_of(pb.RunState.DESCRIPTOR, state, f"states[{place}]").upper())
-    return found
+    enum = pb.RunState.DESCRIPTOR
+    found: Any = [word_of(enum, x, f"states[{n}]").upper() for n, x in enumerate(states)]
+    return found  # type: ignore[no-any-return]  # the names are the same
 
 
 def item_state(state: Any) -> ItemState:

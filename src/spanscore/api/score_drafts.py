@@ -15,12 +15,11 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from spanscore import metrics
 from spanscore.api.messages import words_by_number
-from spanscore.api.requests import request_id_in, shown, trace_id
+from spanscore.api.requests import json_object, request_id_in, shown, trace_id
 from spanscore.api.v1 import score_pb2 as score_pb, score_service_pb2 as pb
 from spanscore.errors import ConflictError, FieldError
 from spanscore.evaluation.rubric import is_rubric, scale_of
 from spanscore.model.external import KIND_OF_SOURCE, etag, verdict
-from spanscore.model.json import loads
 from spanscore.model.score import Annotation, Evaluation, Evaluator
 from spanscore.model.span import of_tenant, with_headers
 from spanscore.model.trace import Target
@@ -222,15 +221,10 @@ class _Fields:
 
     def metadata(self) -> dict[str, Any]:
         """What the JSON object in `metadata_json` contains."""
-        text = self.text("metadata_json")
-        try:
-            found = loads(text or "{}")
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+        found = json_object(self.text("metadata_json") or "{}")
+        if found is None:
             self._note("metadata_json", 'is no JSON object: write one, such as {"ticket": 7}')
-            return {}
-        return found
+        return found or {}
 
     def scale(self) -> tuple[float, float] | None:
         """The scale that is given, else that of a metric that is known."""

@@ -4,8 +4,7 @@ import asyncio
 import hashlib
 import re
 import time
-from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -15,10 +14,12 @@ from typing import Any, Final, TypeAlias, TypeVar
 from google.protobuf.message import Message
 
 from spanscore.api import listing
-from spanscore.api.backend import Backend, evaluate, find_trace
+from spanscore.api.backend import Backend, find_trace, require_subject
 from spanscore.api.convert import decode_trace, encode_score, encode_trace
 from spanscore.api.requests import (
+    TRACE_ID,
     id_in,
+    json_object,
     masked,
     name_of,
     not_found,
@@ -34,7 +35,8 @@ from spanscore.api.v1 import (
     view_service_pb2 as view_pb,
 )
 from spanscore.errors import ExistsError, FieldError
-from spanscore.model.json import dumps, loads
+from spanscore.evaluation.config import Overrides
+from spanscore.model.json import dumps
 from spanscore.model.trace import AgentTrace
 from spanscore.receive.auth import SCOPES
 from spanscore.rpc import text_of
@@ -58,8 +60,6 @@ class _Answer:
     """Of the request."""
     response: "asyncio.Task[Any]"
     received_s: float
-    size_bytes: int = 0
-    """0 until it is there."""
 
 
 class Answered:
@@ -75,8 +75,7 @@ class Answered:
         self._clock_s = clock_s
         self._max_bytes = max_bytes
         self._answers: dict[_Key, _Answer] = {}  # the oldest first
-        self._counts = Counter[str]()
-        self._sizes_bytes = Counter[str]()
+        self._sizes_bytes: dict[str, dict[_Key, int]] = {}
 
     async def once(
         self,
@@ -99,7 +98,7 @@ class Answered:
             known = self._answers[key] = _Answer(
                 digest, asyncio.create_task(answer()), self._clock_s()
             )
-            known.response.add_done_callback(partial(self._settle, key, known))
+            known.response.add_done_callback(partial(self._settle, key))
         elif known.digest != digest:
             raise ExistsError(
                 f"request_id {shown(request_id)}: something else was asked for under it before"
@@ -107,42 +106,36 @@ class Answered:
         response: ResponseT = await asyncio.shield(known.response)
         return response
 
-    def _settle(self, key: _Key, known: _Answer, response: "asyncio.Task[Any]") -> None:
+    def _settle(self, key: _Key, response: "asyncio.Task[Any]") -> None:
         """Keep an answer within the bounds; forget what failed."""
         if response.cancelled() or response.exception() is not None:
             del self._answers[key]
             return
-        tenant = key[0]
-        known.size_bytes = response.result().ByteSize() + _BYTES_BESIDE
-        self._counts[tenant] += 1
-        self._sizes_bytes[tenant] += known.size_bytes
-        if self._counts[tenant] > MOST_OF_TENANT:
-            self._forget_oldest(tenant)
-        while self._sizes_bytes.total() > self._max_bytes:
-            [(largest, _)] = self._sizes_bytes.most_common(1)
-            self._forget_oldest(largest)
+        own = self._sizes_bytes.setdefault(key[0], {})
+        own[key] = response.result().ByteSize() + _BYTES_BESIDE
+        if len(own) > MOST_OF_TENANT:
+            self._forget(next(iter(own)))
+        sums_bytes = {x: sum(sizes.values()) for x, sizes in self._sizes_bytes.items()}
+        while sum(sums_bytes.values()) > self._max_bytes:
+            largest = max(sums_bytes, key=sums_bytes.__getitem__)
+            sums_bytes[largest] -= self._forget(next(iter(self._sizes_bytes[largest])))
 
     def _forget_old(self) -> None:
         """Forget the answers past their time, but for those that are still made."""
         before_s = self._clock_s() - KEPT_S
         old = list(takewhile(lambda x: x[1].received_s <= before_s, self._answers.items()))
-        for key, known in old:
-            if known.size_bytes:
+        for key, _ in old:
+            if key in self._sizes_bytes.get(key[0], ()):
                 self._forget(key)
 
-    def _forget_oldest(self, tenant: str) -> None:
-        self._forget(
-            next(
-                key for key, known in self._answers.items() if key[0] == tenant and known.size_bytes
-            )
-        )
-
-    def _forget(self, key: _Key) -> None:
-        tenant, forgotten = key[0], self._answers.pop(key)
-        self._counts[tenant] -= 1
-        self._sizes_bytes[tenant] -= forgotten.size_bytes
-        if not self._counts[tenant]:
-            del self._counts[tenant], self._sizes_bytes[tenant]
+    def _forget(self, key: _Key) -> int:
+        """Forget an answer. Returns the bytes that it took."""
+        del self._answers[key]
+        own = self._sizes_bytes[key[0]]
+        forgotten_bytes = own.pop(key)
+        if not own:
+            del self._sizes_bytes[key[0]]
+        return forgotten_bytes
 
 
 class TraceService(Servicer):
@@ -198,35 +191,34 @@ class TraceService(Servicer):
         self, request: pb.EvaluateTraceRequest, call: Call
     ) -> pb.EvaluateTraceResponse:
         """Evaluate a stored agent trace again, now."""
-        wanted = trace_id(id_in(request.name, "traces"), "name")
-        changed = overrides(request)
-
-        async def answer() -> pb.EvaluateTraceResponse:
-            found = await evaluate(self._backend, changed, tenant=call.tenant, trace_id=wanted)
-            return pb.EvaluateTraceResponse(scores=map(encode_score, found))
-
-        return await self._once(request, call, answer)
+        subject = {"trace_id": trace_id(id_in(request.name, "traces"), "name")}
+        return await self._evaluated(
+            pb.EvaluateTraceResponse, request, call, overrides(request), subject
+        )
 
     @needs("write")
     async def evaluate_session(
         self, request: pb.EvaluateSessionRequest, call: Call
     ) -> pb.EvaluateSessionResponse:
         """Evaluate a stored session again, now."""
-        wanted = id_in(request.name, "sessions")
+        subject = {"session_id": id_in(request.name, "sessions")}
         changed = overrides(request, request.signal_weights)
+        return await self._evaluated(pb.EvaluateSessionResponse, request, call, changed, subject)
 
-        async def answer() -> pb.EvaluateSessionResponse:
-            found = await evaluate(self._backend, changed, tenant=call.tenant, session_id=wanted)
-            return pb.EvaluateSessionResponse(scores=map(encode_score, found))
-
-        return await self._once(request, call, answer)
-
-    async def _once(
+    async def _evaluated(
         self,
-        request: pb.EvaluateTraceRequest | pb.EvaluateSessionRequest,
+        kind: type[ResponseT],
+        request: Any,
         call: Call,
-        answer: Callable[[], Coroutine[Any, Any, ResponseT]],
+        changed: Overrides,
+        subject: Mapping[str, str],
     ) -> ResponseT:
+        async def answer() -> ResponseT:
+            found = await self._backend.evaluate(tenant=call.tenant, overrides=changed, **subject)
+            if not found:
+                await require_subject(self._backend, tenant=call.tenant, **subject)
+            return kind(scores=map(encode_score, found))
+
         request_id = request_id_in(request.request_id)
         if request_id is None:
             return await answer()
@@ -264,7 +256,6 @@ def _trace_named(request: pb.GetTraceRequest) -> str:
 
 MAX_TRACES: Final = 1000
 MAX_TRACE_IDS: Final = 10_000  # as many as `assemble.max_parts` lets one turn have, unless set
-_TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
 _SPAN_ID: Final = re.compile(r"[0-9a-f]{16}|")
 _MAX_NS: Final = 2**63 - 1
 
@@ -298,44 +289,25 @@ def _problems(message: agent_trace_pb.AgentTrace) -> Iterator[tuple[str, str]]:
         yield "ended_ns", "is before started_ns, or past the year 2262"
     if max(message.target.start_ns, message.target.end_ns) > _MAX_NS:
         yield "target.end_ns", "is past the year 2262"
-    if not _is_object(message.target.resource_json):
+    if json_object(message.target.resource_json) is None:
         yield "target.resource_json", "is no JSON object"
 
 
 def _wrong_ids(message: agent_trace_pb.AgentTrace) -> Iterator[tuple[str, str]]:
     if not 1 <= len(message.trace_ids) <= MAX_TRACE_IDS:
+        count = len(message.trace_ids)
         yield (
             "trace_ids",
-            (
-                f"has {len(message.trace_ids)} ids; give the 1 to {MAX_TRACE_IDS} traces that the"
-                " turn is in"
-            ),
+            f"has {count} ids; give the 1 to {MAX_TRACE_IDS} traces that the turn is in",
         )
     for id_ in (*message.trace_ids, message.target.trace_id):
-        if not _TRACE_ID.fullmatch(id_):
-            yield (
-                "trace_ids",
-                (
-                    f"{shown(id_)} is no id of a trace: give 32 lower-case hex digits, in"
-                    " target.trace_id too"
-                ),
-            )
+        if not TRACE_ID.fullmatch(id_):
+            give = "give 32 lower-case hex digits, in target.trace_id too"
+            yield "trace_ids", f"{shown(id_)} is no id of a trace: {give}"
     for id_ in (message.opening_span_id, message.target.span_id, message.root_span_id):
         if not _SPAN_ID.fullmatch(id_):
-            yield (
-                "opening_span_id",
-                (
-                    f"{shown(id_)} is no id of a span: give 16 lower-case hex digits, in"
-                    " target.span_id too"
-                ),
-            )
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
+            give = "give 16 lower-case hex digits, in target.span_id too"
+            yield "opening_span_id", f"{shown(id_)} is no id of a span: {give}"
 
 
 class ViewService(Servicer):

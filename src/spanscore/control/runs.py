@@ -35,7 +35,7 @@ MAX_UNFINISHED = 1000
 _SHOWN_CHARS = 80
 _UNFINISHED: tuple[RunState, ...] = ("PENDING", "RUNNING", "PAUSED")
 
-_ID_BYTES = 7  # a page token has it as a number of 64 bits
+_ID_BYTES = 7
 
 
 @dataclass(eq=False)
