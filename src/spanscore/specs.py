@@ -31,7 +31,6 @@ _OTEL_ID = re.compile(r"[0-9a-fA-F]{32}")
 _MAX_TEXT = 1024
 
 _Text = Annotated[str, Field(min_length=1, max_length=_MAX_TEXT)]
-_Id = Annotated[str, Field(min_length=1, max_length=_MAX_TEXT)]
 _Name = Annotated[str, Field(min_length=1, max_length=256)]
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -206,12 +205,12 @@ class TargetSpec(Spec):
     beside `filter`.
     """
 
-    trace_ids: tuple[_Id, ...] = Field(default=(), max_length=MAX_IDS)
+    trace_ids: tuple[_Text, ...] = Field(default=(), max_length=MAX_IDS)
     """Ids of agent traces or of OpenTelemetry traces; one of the latter stands for each agent trace
     in it. Lists of runs leave the ids out.
     """
 
-    session_ids: tuple[_Id, ...] = Field(default=(), max_length=MAX_IDS)
+    session_ids: tuple[_Text, ...] = Field(default=(), max_length=MAX_IDS)
     """Ids or keys of sessions; where traces are evaluated, they stand for the traces of these
     sessions. Lists of runs leave them out.
     """

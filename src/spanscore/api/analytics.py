@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
@@ -11,7 +12,7 @@ from spanscore.analytics import distribution, summary, worst
 from spanscore.analytics.distribution import Distribution
 from spanscore.analytics.figures import Corrected, Figure
 from spanscore.analytics.selection import Selection
-from spanscore.analytics.summary import Comparison, Series, Summary, Unit
+from spanscore.analytics.summary import Comparison, Summary, Unit
 from spanscore.analytics.worst import Ranked
 from spanscore.api import requests
 from spanscore.api.convert import encode_score
@@ -78,7 +79,7 @@ def trend(
         raise FieldError("unit", f"{request.unit} is no unit of time")
     wanted, zone = selection(request.selection, call.tenant), summary.zone(request.time_zone)
     found = summary.trend(connection, wanted, unit, zone, request.group_by, level(request))
-    return _fitting(pb.QueryScoreTrendResponse(trends=map(encode_trend, found)))
+    return _fitting(pb.QueryScoreTrendResponse(trends=map(partial(_encoded, pb.ScoreTrend), found)))
 
 
 def spread(
@@ -244,11 +245,6 @@ def _encoded(kind: type[MessageT], found: Any, **more: Any) -> MessageT:
     return encode(kind, found, **{name: x for name, x in known.items() if name in fields}, **more)
 
 
-def encode_trend(found: Series) -> pb.ScoreTrend:
-    """A metric over time as a message."""
-    return _encoded(pb.ScoreTrend, found)
-
-
 def encode_distribution(found: Distribution) -> pb.ScoreDistribution:
     """How the scores of a metric are spread, as a message."""
     quantiles = [pb.ScoreQuantile(share=x.share, value=figure(x.figure)) for x in found.quantiles]
@@ -272,12 +268,9 @@ def session(found: Ranked) -> pb.RankedSession:
     if of is not None:
         key = of.session_key or of.session_id
         message.name = name_of("traces", of.subject_id) if key is None else name_of("sessions", key)
-        message.service_name, message.agent_name = (
-            text_of(of.service_name or ""),
-            text_of(of.agent_name or ""),
-        )
-        if of.session_id is not None:
-            message.session_id = text_of(of.session_id)
+        for field in ("service_name", "agent_name", "session_id"):
+            if (text := getattr(of, field)) is not None:
+                setattr(message, field, text_of(text))
     if first is not None:
         message.trace_count = found.stored.traces
         for field in ("user_input", "user_id"):

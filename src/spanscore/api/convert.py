@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from spanscore.api.messages import decode, encode, encoder, words_by_number
+from spanscore.api.messages import decode, encode, encoder, set_field, words_by_number
 from spanscore.api.requests import name_of
 from spanscore.api.v1 import agent_trace_pb2 as trace_pb, score_pb2 as score_pb
 from spanscore.model.external import etag
@@ -22,7 +22,6 @@ from spanscore.model.score import (
 )
 from spanscore.model.span import without_headers
 from spanscore.model.trace import AgentTrace, Expected, Target
-from spanscore.rpc import text_of
 from spanscore.store.given_scores import Given
 
 SCOPES: Mapping[int, ScopeKind] = words_by_number(score_pb.Scope.DESCRIPTOR)
@@ -33,7 +32,7 @@ _ADDED = ("threshold", "success")
 def encode_trace(trace: AgentTrace) -> trace_pb.AgentTrace:
     """The message of `trace`; whatever it holds, it can be sent."""
     message = encode(trace_pb.AgentTrace, trace, name=name_of("traces", trace.id))
-    message.target.resource_json = _json(without_headers(trace.target.resource))
+    set_field(message.target, "resource_json", without_headers(trace.target.resource))
     message.history_recorded = trace.history is not None
     if trace.expected is not None:
         message.expected.tools_stated = trace.expected.tools is not None
@@ -121,7 +120,3 @@ def _outcome(message: score_pb.Score) -> Outcome | Annotation:
 def _given(message: Any, field: str) -> Any:
     """The value of an optional field, or None where it is not set."""
     return getattr(message, field) if message.HasField(field) else None
-
-
-def _json(value: Any) -> str:
-    return text_of(dumps(value))

@@ -77,7 +77,7 @@ class RunService(Servicer):
         states = states_of(request.states)
         after = requests.place(request, call, 2)
         order, *_ = ordering.parse(request.order_by, ORDERS, alone=ORDERS) or (NEWEST_FIRST,)
-        place = after and Place(*after)
+        place = Place(*after) if after else None
         found = await self._runs.page(call.tenant, limit + 1, place, states, order)
         return pb.ListRunsResponse(
             runs=map(self._encoded, found[:limit]),

@@ -17,7 +17,7 @@ from spanscore.control.measurer import Measurer
 from spanscore.control.run_sources import Reading
 from spanscore.errors import InputError, RetryableError
 from spanscore.evaluation import MAX_EARLIER_BYTES, MAX_EARLIER_TURNS
-from spanscore.evaluation.inquiry import PlannedCall, costed
+from spanscore.evaluation.inquiry import costed
 from spanscore.judge import Estimate
 from spanscore.model.trace import AgentTrace, Session
 from spanscore.offline.sessions import SessionTurns
@@ -204,7 +204,7 @@ class Estimating:
                 )
             for key, subject in limit.each(sessions.items()):
                 session = partial(turns.session, key)
-                lowest.add(subject, lambda read=session: self._of_session(measurer, read()[0]))  # type: ignore[misc]
+                lowest.add(subject, lambda read=session: self._planned(measurer, read()[0]))  # type: ignore[misc]
             return lowest
         finally:
             turns.close()
@@ -221,7 +221,7 @@ class Estimating:
         drawing, sessions = Drawing(target), dict[str, str]()
 
         def plan(trace: AgentTrace) -> _Plan:
-            return self._of_trace(measurer, trace, turns.before(trace))
+            return self._planned(measurer, trace, turns.before(trace))
 
         for batch in reading.batches():
             subjects = drawing.of(batch).subjects
@@ -239,7 +239,7 @@ class Estimating:
     def _of_stored(self, tenant: str, spec: RunSpec, measurer: Measurer, subject_id: str) -> _Plan:
         if spec.target.scope == "session":
             found = self._store.sessions([subject_id], tenant=tenant)
-            return [call for x in found for call in self._of_session(measurer, x.session)]
+            return [call for x in found for call in self._planned(measurer, x.session)]
         try:
             trace = self._store.trace(subject_id, tenant=tenant)
         except DAMAGED:
@@ -249,17 +249,15 @@ class Estimating:
         earlier = self._store.turns_before(
             trace, limit=MAX_EARLIER_TURNS, max_bytes=MAX_EARLIER_BYTES
         )
-        return self._of_trace(measurer, trace, earlier)
+        return self._planned(measurer, trace, earlier)
 
-    def _of_session(self, measurer: Measurer, session: Session) -> _Plan:
-        return self._costed(measurer.engine.plan(session, measurer.overrides, with_signals=True))
-
-    def _of_trace(
-        self, measurer: Measurer, trace: AgentTrace, earlier: Sequence[AgentTrace]
+    def _planned(
+        self, measurer: Measurer, subject: AgentTrace | Session, earlier: Sequence[AgentTrace] = ()
     ) -> _Plan:
-        return self._costed(measurer.engine.plan(trace, measurer.overrides, earlier=earlier))
-
-    def _costed(self, calls: Sequence[PlannedCall]) -> _Plan:
+        """The calls for a trace with the turns before it, or for a session with its signals."""
+        engine, overrides = measurer.engine, measurer.overrides
+        is_session = isinstance(subject, Session)
+        calls = engine.plan(subject, overrides, earlier=earlier, with_signals=is_session)
         judge = self._context.measurers.settings.judge
         return [(x.estimate, x.model) for x in costed(calls, judge)]
 
