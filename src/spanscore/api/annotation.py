@@ -259,15 +259,14 @@ def _queue(queue: pb.AnnotationQueue, call: Call) -> Queue:
     if queue.HasField("threshold") and not math.isfinite(queue.threshold):
         raise FieldError("queue.threshold", "is no finite number")
     metric = _name("queue.metric", queue.metric, "name the metric whose scores people are to label")
-    return Queue(
+    return messages.decode(
+        Queue,
+        queue,
         tenant=call.tenant,
         metric=metric,
         label=_name("queue.label", queue.label or metric, ""),
         author=_name("queue.author", queue.author, "say who labels, such as a user's name"),
         strategy=_STRATEGIES[queue.strategy],
-        scope=SCOPES.get(queue.scope),
-        seed=queue.seed,
-        threshold=queue.threshold if queue.HasField("threshold") else None,
         against=tuple(_name("queue.against", x, "leave it out") for x in queue.against),
         labels_wanted=_number("queue.labels_wanted", queue.labels_wanted, 1, _MAX_LABELS_WANTED),
     )

@@ -17,7 +17,6 @@ from functools import cache
 from importlib import resources
 from importlib.metadata import version
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Any, Final, TypeAlias
 
 from aiohttp import web
@@ -107,13 +106,9 @@ def _assets() -> Iterator[tuple[str, bytes]]:
         ("report", files("spanscore.report") / "assets"),
         ("page", files("spanscore.api") / "page"),
     ):
-        for file in sorted(found.iterdir(), key=_name):
+        for file in sorted(found.iterdir(), key=lambda x: x.name):
             if any(file.name.endswith(x) for x in _TYPES):
                 yield f"{folder}/{file.name}", file.read_bytes()
-
-
-def _name(file: Traversable) -> str:
-    return file.name
 
 
 def _file_headers(name: str, cache_control: str) -> dict[str, str]:
