@@ -73,6 +73,14 @@ class Runs(Servicer):
         return stream
 
 
+class Answering(Runs):
+    """Answers GetRun, which a token for reading permits."""
+
+    @needs("read")
+    async def get_run(self, request, call):
+        return run_service_pb2.Run(name=request.name)
+
+
 BUSY = RetryableError("busy", retry_after_s=7)
 
 
@@ -211,6 +219,20 @@ def test_the_asynchronous_client_reads_streams():
 
     with serving(Runs()) as endpoint:
         assert asyncio.run(watch(endpoint)) == ["runs/2"]
+
+
+def test_the_asynchronous_client_shows_its_token_in_calls_and_streams():
+    tokens = open_authenticators({"bearertokenauth": BearerToken(tokens=["right"])})[
+        "bearertokenauth"
+    ]
+
+    async def ask(endpoint):
+        async with AsyncClient(endpoint, token="right") as client:  # noqa: S106 - of a test
+            got = await client.runs.get("2")
+            return got.name, [x.name async for x in client.runs.watch("2")]
+
+    with serving(Answering(), tokens=tokens) as endpoint:
+        assert asyncio.run(ask(endpoint)) == ("runs/2", ["runs/2"])
 
 
 @pytest.mark.parametrize("token", ["one\ntwo", "tök", "one scopes=read", " "])
