@@ -108,6 +108,10 @@ def test_the_version_is_the_packages():
         ((), "the following arguments are required: COMMAND; see spanscore --help"),
         (("serve", "--bogus"), "unrecognized arguments: --bogus; see spanscore serve --help"),
         (
+            ("runs", "create", "--bad"),
+            "unrecognized arguments: --bad; see spanscore runs create --help",
+        ),
+        (
             ("eval",),
             (
                 "give PATH, or name a store by --store or a running server by --server;"

@@ -6,7 +6,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from spanscore.cli import main, runs as runs_command
+from spanscore.api.v1 import run_service_pb2 as pb
+from spanscore.cli import main, runs as runs_command, server
 from spanscore.cli.main import _parser
 from spanscore.otlp import files
 from spanscore.rebuild import rebuild_all
@@ -123,6 +124,12 @@ def test_scores_of_a_run_are_listed_only_with_its_id(runs, serving, capsys, tmp_
 
 
 @pytest.mark.slow
+def test_a_state_that_only_a_newer_server_knows_is_shown_by_its_number():
+    run = pb.Run(name="runs/a", state=99)
+    assert server.word(run, "state") == "99"
+    assert list(server.describe(run)) == ["name          runs/a", "state         99"]
+
+
 def test_a_deleted_run_is_gone(runs):
     run = created(runs)
     runs("watch", run["name"])

@@ -5,7 +5,6 @@ import importlib
 import sys
 import traceback
 from collections.abc import Sequence
-from types import ModuleType
 from typing import NoReturn
 
 import spanscore
@@ -89,13 +88,16 @@ def _run(words: Sequence[str]) -> int:
         args = _arguments(words)
     except SystemExit as done:  # argparse has printed its help, or the version
         return int(done.code or 0)
-    module, action = _module(args.command), getattr(args, "action", "")
-    code: int = getattr(module, "ACTIONS", {}).get(action, module).run(args)
-    return code
+    return _acting(args.command, getattr(args, "action", "")).run(args)
 
 
-def _module(command: str) -> ModuleType:
-    return importlib.import_module(f"spanscore.cli.{command.replace('-', '_')}")
+def _acting(command: str, word: str = "") -> options.Action:
+    """The action of a command that `word` names, else the command as one."""
+    module = importlib.import_module(f"spanscore.cli.{command.replace('-', '_')}")
+    run, takes = getattr(module, "run", None), getattr(module, "TAKES", ())
+    whole = options.Action(COMMANDS[command], module.add_arguments, run, takes)
+    found: options.Action = getattr(module, "ACTIONS", {}).get(word, whole)
+    return found
 
 
 class _Parser(argparse.ArgumentParser):
@@ -111,14 +113,12 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
     Raises InputError, which names the command whose help tells what there is.
     """
     args, unknown = _parser(words).parse_known_args(words)
+    action = getattr(args, "action", "")
+    called = f"spanscore {args.command} {action}".rstrip()
     if unknown:
         wrong = f"unrecognized arguments: {' '.join(unknown)}"
-        raise InputError(f"{wrong}; see spanscore {args.command} --help")
-    module, action = _module(args.command), getattr(args, "action", "")
-    called = f"spanscore {args.command} {action}".rstrip()
-    taker = getattr(module, "ACTIONS", {}).get(action)
-    takes = taker.takes if taker else getattr(module, "TAKES", ())
-    if foreign := options.refuse_foreign(args, called, takes):
+        raise InputError(f"{wrong}; see {called} --help")
+    if foreign := options.refuse_foreign(args, called, _acting(args.command, action).takes):
         raise InputError(foreign)
     return args
 
@@ -138,27 +138,19 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     for name, summary in COMMANDS.items():
         command = options.add_command(commands, name, summary)
         if name == named:
-            _declare(_module(name), command, following)
+            _declare(name, command, options.first_word(following)[0])
     return parser
 
 
-def _declare(
-    module: ModuleType, command: argparse.ArgumentParser, following: Sequence[str]
-) -> None:
-    """Declare a command's options, or those of its action, where the next word names one of its
-    `ACTIONS`.
-    """
-    actions = getattr(module, "ACTIONS", {})
-    word, _ = options.first_word(following)
-    if word not in actions:
-        module.add_arguments(command)
-        options.add_shared(command, getattr(module, "TAKES", ()))
-        return
-    command.prog = f"{command.prog} {word}"
-    command.description = options.sentence(actions[word].summary)
-    command.add_argument("action", choices=[word], metavar=word, help=argparse.SUPPRESS)
-    actions[word].add_arguments(command)
-    options.add_shared(command, actions[word].takes)
+def _declare(name: str, command: argparse.ArgumentParser, word: str) -> None:
+    """Declare a command's options, or those of its action, where the next word names one."""
+    acting = _acting(name, word)
+    if acting != _acting(name):
+        command.prog = f"{command.prog} {word}"
+        command.description = options.sentence(acting.summary)
+        command.add_argument("action", choices=[word], metavar=word, help=argparse.SUPPRESS)
+    acting.add_arguments(command)
+    options.add_shared(command, acting.takes)
 
 
 def _explain(error: Exception, *, debug: bool) -> int:

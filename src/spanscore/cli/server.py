@@ -325,7 +325,7 @@ def describe(message: Any, indent: str = "") -> Iterator[str]:
 def _shown(field: Any, value: Any) -> str:
     """A value of a field as a person reads it."""
     if field.enum_type:
-        return str(["unspecified", *words(field.enum_type)][value])
+        return _word(field.enum_type, value)
     if field.name.endswith("_ns"):
         return f"{utc(value):%Y-%m-%d %H:%M:%S} UTC"
     if isinstance(value, bool):
@@ -478,10 +478,15 @@ class Resource:
 
 
 def word(message: Any, field: str) -> str:
-    """The value of an enum as a user writes it; "unspecified" where there is none."""
-    enum = message.DESCRIPTOR.fields_by_name[field].enum_type
-    found: str = ["unspecified", *words(enum)][getattr(message, field)]
-    return found
+    """The value of an enum as a user writes it; "unspecified" where there is none, its number where
+    only a newer server knows it.
+    """
+    return _word(message.DESCRIPTOR.fields_by_name[field].enum_type, getattr(message, field))
+
+
+def _word(enum: Any, number: int) -> str:
+    known = {x: name for name, x in words(enum).items()}
+    return known.get(number, str(number) if number else "unspecified")
 
 
 def id_of(message: Any) -> str:
