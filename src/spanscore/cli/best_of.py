@@ -9,8 +9,9 @@ from typing import Any
 from spanscore import suites
 from spanscore.cli import measurement, terminal, trace_files
 from spanscore.cli.options import add_judge, argument
+from spanscore.cli.score_summary import with_interval
 from spanscore.cli.terminal import Columns, Output, console, counted, on_one_line, print_items
-from spanscore.cli.test import attributes_of, estimated, require_models
+from spanscore.cli.test import attributes_of, require_models
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.judge import answers_file, open_judge
@@ -147,7 +148,7 @@ def _print_ranking(output: Output, tournament: Tournament) -> None:
         ("won", lambda x: str(x.won)),
         ("tied", lambda x: str(x.tied)),
         ("lost", lambda x: str(x.lost)),
-        (each, lambda x: "-" if x.share is None else estimated(x.share)),
+        (each, lambda x: with_interval(x.share)),
         ("cases", lambda x: str(x.share.n) if x.share else "-"),
     )
     texts = {"agent", each}

@@ -15,7 +15,7 @@ from spanscore.calibration import Calibration, Label, Matched, Measure, Verdict,
 from spanscore.cli import score_files, terminal, trace_files
 from spanscore.cli.measurement import configured, measured
 from spanscore.cli.options import add_judge, argument
-from spanscore.cli.score_summary import as_texts, with_interval
+from spanscore.cli.score_summary import with_interval
 from spanscore.cli.terminal import Columns, Output, console, counted, on_one_line, print_items, say
 from spanscore.config import Settings
 from spanscore.errors import InputError
@@ -218,15 +218,27 @@ def _scored_now(
 ) -> tuple[list[Verdict], _Seen]:
     traces = trace_files.agent_traces(args.path, settings)
     ids = {trace.id: (trace.id, *trace.trace_ids) for trace in traces}
+    scored = measured(settings, traces, metrics=metrics, model=args.model, threshold=args.threshold)
+    return _held(scored.evaluations, lambda x: ids[x.subject_id])
+
+
+def _held(
+    scores: Iterable[Evaluation],
+    names_of: Callable[[Evaluation], tuple[str, ...]],
+    threshold: float | None = None,
+) -> tuple[list[Verdict], _Seen]:
+    """The verdicts of scores, and what was to be scored; a trace has the names that `names_of`
+    gives.
+    """
     verdicts: list[Verdict] = []
     seen: _Seen = []
-    scored = measured(settings, traces, metrics=metrics, model=args.model, threshold=args.threshold)
-    for evaluation in scored.evaluations:
-        is_session = evaluation.scope == "session"
-        names = (evaluation.subject_id,) if is_session else ids[evaluation.subject_id]
-        seen += [(name, is_session, evaluation.metric) for name in names]
-        if (verdict := Verdict.of(evaluation)) is not None:
-            verdicts.append(verdict if is_session else replace(verdict, aliases=names))
+    for score in scores:
+        is_session = score.scope == "session"
+        names = (score.subject_id,) if is_session else names_of(score)
+        seen += [(name, is_session, score.metric) for name in names]
+        if (verdict := Verdict.of(score)) is not None:
+            own = verdict if is_session else replace(verdict, aliases=names)
+            verdicts.append(_at(own, threshold))
     return verdicts, seen
 
 
@@ -374,12 +386,10 @@ def unsure_line(unsure: Unsure | str) -> str:
     low, high = unsure.limits
     if low == high:
         return "unsure scores: none"
-    share = " ".join(as_texts(unsure.share))
     wrong = "no score is sure"
     if unsure.wrong is not None:
-        often = " ".join(as_texts(unsure.wrong))
-        wrong = f"of the verdicts on the others people contradict {often}"
-    which = f"from {low:.3g} to {high:.3g}, which are {share} of all"
+        wrong = f"of the verdicts on the others people contradict {with_interval(unsure.wrong)}"
+    which = f"from {low:.3g} to {high:.3g}, which are {with_interval(unsure.share)} of all"
     return f"unsure scores: {which}; {wrong} (cross-validated)"
 
 
@@ -422,22 +432,13 @@ def _no_label(args: argparse.Namespace) -> InputError:
     return InputError(f"--labels-from {args.labels_from}: {where} no such label{how}")
 
 
-def _stored_verdicts(
-    args: argparse.Namespace, settings: Settings
-) -> tuple[list[Verdict], list[tuple[str, bool, str]]]:
+def _stored_verdicts(args: argparse.Namespace, settings: Settings) -> tuple[list[Verdict], _Seen]:
     """The newest scores of the metric in the store, and everything that was to be scored."""
     metric = _metric(args)
     query = listing.ScoreQuery(metric=metric, source="spanscore", skipped=True)
-    found, seen = [], []
-    for score in listing.pages(settings.store, lambda *x: listing.scores(x[0], query, _PAGE, x[1])):
-        if score.metric != metric:
-            continue
-        is_session = score.scope == "session"
-        names = (score.subject_id,) if is_session else (score.subject_id, score.target.trace_id)
-        seen += [(name, is_session, metric) for name in names]
-        verdict = Verdict.of(score)
-        found += [_at(verdict, args.threshold)] if verdict else []
-    return found, seen
+    found = listing.pages(settings.store, lambda *x: listing.scores(x[0], query, _PAGE, x[1]))
+    own = (x for x in found if x.metric == metric)
+    return _held(own, lambda x: (x.subject_id, x.target.trace_id), args.threshold)
 
 
 def _matching(

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.logs.v1 import logs_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from spanscore import config, local_files
@@ -221,37 +219,21 @@ def recorded_requests(folder: Path, now_ns: int) -> list[ExportTraceServiceReque
     if not any(_spans(request) for request in found):
         how = "give the folder with the traces-*.pb files"
         raise InputError(f"{folder}: no recording there; {how}")
-    renew(found, [], now_ns)
-    return found
-
-
-def renew(
-    traces: Sequence[ExportTraceServiceRequest],
-    logs: Sequence[ExportLogsServiceRequest],
-    now_ns: int,
-) -> None:
-    """Change what was recorded in one go as `recorded_requests` says; of log records alone the last
-    one is from `now_ns`.
-    """
-    spans = [span for request in traces for span in _spans(request)]
-    records = [record for request in logs for record in _records(request)]
-    ends_ns = [x.end_time_unix_nano for x in spans] or [
-        x.time_unix_nano or x.observed_time_unix_nano for x in records
-    ]
-    later_ns = now_ns - max(ends_ns, default=now_ns)
+    spans = [span for request in found for span in _spans(request)]
+    later_ns = now_ns - max(x.end_time_unix_nano for x in spans)
     trace_mask, span_mask = secrets.token_bytes(16), secrets.token_bytes(8)
-    known: list[Any] = [*spans, *records, *(link for span in spans for link in span.links)]
-    for one in known:
+    for one in (*spans, *(link for span in spans for link in span.links)):
         one.trace_id = _masked(one.trace_id, trace_mask)
         one.span_id = _masked(one.span_id, span_mask)
     for span in spans:
         span.parent_span_id = _masked(span.parent_span_id, span_mask)
-    for one in (*known, *(event for span in spans for event in span.events)):
-        _move(one, later_ns)
+    for timed in (*spans, *(event for span in spans for event in span.events)):
+        _move(timed, later_ns)
+    return found
 
 
 def _move(one: Any, by_ns: int) -> None:
-    """Move the times of a span, an event or a log record."""
+    """Move the times of a span or an event."""
     for field, value in one.ListFields():
         if field.name.endswith("time_unix_nano"):
             setattr(one, field.name, value + by_ns)
@@ -283,8 +265,3 @@ def _masked(given: bytes, mask: bytes) -> bytes:
 def _spans(request: ExportTraceServiceRequest) -> list[trace_pb2.Span]:
     scopes = chain.from_iterable(x.scope_spans for x in request.resource_spans)
     return list(chain.from_iterable(x.spans for x in scopes))
-
-
-def _records(request: ExportLogsServiceRequest) -> list[logs_pb2.LogRecord]:
-    scopes = chain.from_iterable(x.scope_logs for x in request.resource_logs)
-    return list(chain.from_iterable(x.log_records for x in scopes))

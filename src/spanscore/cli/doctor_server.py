@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import contextlib
 import re
 import ssl
 import time
@@ -111,11 +110,8 @@ async def _http(config: Http) -> str:
     where = await _listening(config.endpoint)
     if config.tls is not None:
         return await _handshake(where, config.tls)
-    with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
-        async with asyncio.timeout(doctor_machine.TIMEOUT_S), aiohttp.ClientSession() as session:
-            answer = await session.get(f"http://{where}/")
-            if answer.status == 404 and "OTLP is taken at" in await answer.text(errors="replace"):
-                return f"spanscore takes requests on {config.endpoint}"
+    if "OTLP is taken at" in (await _page(f"http://{where}/") or ""):
+        return f"spanscore takes requests on {config.endpoint}"
     raise _another("http", config.endpoint)
 
 

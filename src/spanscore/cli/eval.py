@@ -195,7 +195,7 @@ def _verdict(
         if mean is None:
             unmet.append(f"{name} has no score to hold against {least:g}")
         elif not reaches(mean.value, least):
-            limits = score_summary.as_texts(mean)[1]
+            limits = score_summary.with_interval(mean).partition(" ")[2]
             note = f" ({printable(mean.note)})" if mean.note else ""
             figures = f"{mean.value:.4f} {limits}, n = {mean.n}{note}"
             unmet.append(f"the mean of {name} is {figures}, below {least:g}")
@@ -340,24 +340,23 @@ def _print_table(output: Output, first: str, rows: Iterable[tuple[str, Sequence[
     table = terminal.plain_table(columns, figures, wrapped={"metrics"})
     for which, group in rows:
         cost, planned = _cost(group), group[0].of.planned
+        tokens_in, tokens_out = _tokens(group)
         table.add_row(
             which,
             str(planned.stage),
             ", ".join(planned.metrics),
-            f"{'<' if planned.placeholders else ''}{_tokens_in(group):,}",
-            f"<{_tokens_out(group):,}",
+            f"{'<' if planned.placeholders else ''}{tokens_in:,}",
+            f"<{tokens_out:,}",
             "?" if cost is None else f"<{cost:.4f}",
         )
     output.print(table)
     output.print()
 
 
-def _tokens_in(calls: Sequence[_Call]) -> int:
-    return sum(call.of.estimate.input_tokens for call in calls)
-
-
-def _tokens_out(calls: Sequence[_Call]) -> int:
-    return sum(call.of.estimate.max_output_tokens for call in calls)
+def _tokens(calls: Sequence[_Call]) -> tuple[int, int]:
+    """How many tokens the calls read and write at most."""
+    estimates = [call.of.estimate for call in calls]
+    return sum(x.input_tokens for x in estimates), sum(x.max_output_tokens for x in estimates)
 
 
 def _cost(calls: Sequence[_Call]) -> float | None:
@@ -376,12 +375,12 @@ def _nothing(settings: Settings) -> str:
 
 def _summary(calls: Sequence[_Call]) -> str:
     models = ", ".join(sorted({on_one_line(call.of.model, 80) for call in calls}))
-    cost = _cost(calls)
+    cost, (tokens_in, tokens_out) = _cost(calls), _tokens(calls)
     price = "at a price that is not known for all" if cost is None else f"at most {cost:.4f} USD"
     each = "" if len(calls) <= _MAX_ROWS else " --jsonl lists each call."
     return (
-        f"{counted(len(calls), 'call')} of {models}, at most {_tokens_in(calls):,} tokens in and"
-        f" {_tokens_out(calls):,} out, {price}. A later stage quotes the answers before it,"
+        f"{counted(len(calls), 'call')} of {models}, at most {tokens_in:,} tokens in and"
+        f" {tokens_out:,} out, {price}. A later stage quotes the answers before it,"
         " and is counted with the longest that there can be. Retries and repairs come on"
         f" top.{each} Nothing was sent."
     )

@@ -166,13 +166,15 @@ def _watched(args: argparse.Namespace, ask: server.Ask, name: str) -> int:
     cancelled.
     """
     last: pb.Run | None = None
-    shown = Watched(is_terminal=sys.stderr.isatty() and not args.json)
+    is_line, state = sys.stderr.isatty() and not args.json, ""
     for last in _states(ask, pb.WatchRunRequest(name=name)):
         if args.json:
             print_json(as_json(last))
         else:
-            shown.show(last)
-    shown.end()
+            _show(last, state, is_line=is_line)
+        state = word(last, "state")
+    if is_line and state:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     if last is None:
         return 1
     if not args.json:
@@ -218,29 +220,16 @@ def print_estimate(estimate: pb.RunEstimate) -> None:
         print(f"scaled up from {estimate.planned:,} of them, drawn by the run's seed")
 
 
-class Watched:
-    """A run's progress on standard error: one line that changes on a terminal, else a line for each
-    state.
+def _show(run: pb.Run, before: str, *, is_line: bool) -> None:
+    """Show a run as it is now on standard error: on a terminal in one line that changes, else where
+    its state was another one before.
     """
-
-    def __init__(self, *, is_terminal: bool) -> None:
-        self._is_terminal = is_terminal
-        self._state = ""
-
-    def show(self, run: pb.Run) -> None:
-        """Show a run as it is now."""
-        state, counts = word(run, "state"), _counts(run.progress)
-        if self._is_terminal:
-            line = f"{state}  {counts}{_eta(run.progress)}"
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
-        elif state != self._state:
-            print(f"{state}: {counts}", file=sys.stderr)
-        self._state = state
-
-    def end(self) -> None:
-        """Clear the line."""
-        if self._is_terminal and self._state:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    state, counts = word(run, "state"), _counts(run.progress)
+    if is_line:
+        line = f"{state}  {counts}{_eta(run.progress)}"
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+    elif state != before:
+        print(f"{state}: {counts}", file=sys.stderr)
 
 
 def _counts(progress: pb.RunProgress) -> str:

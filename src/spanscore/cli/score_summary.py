@@ -122,17 +122,18 @@ def _judged(models: str, usage: JudgeUsage) -> str:
 _HEADINGS = ("metric", "mean, 95 %", "n", "pass rate, 95 %", "traces or sessions")
 
 
-def as_texts(estimate: Estimate | None) -> tuple[str, str]:
-    """A value and its interval, in two columns."""
-    if estimate is None:
-        return "-", ""
-    limits = estimate.interval
-    return f"{estimate.value:.2f}", f"[{limits.low:.2f}, {limits.high:.2f}]" if limits else ""
-
-
-def with_interval(estimate: Estimate | None) -> str:
+def with_interval(estimate: Estimate | None, digits: int = 2) -> str:
     """A value and its interval."""
-    return " ".join(as_texts(estimate)).rstrip()
+    if estimate is None:
+        return "-"
+    limits = estimate.interval
+    return ranged(estimate.value, (limits.low, limits.high) if limits else None, digits)
+
+
+def ranged(value: float, limits: tuple[float, float] | None, digits: int = 2) -> str:
+    """A value and the limits of its interval."""
+    shown = f" [{limits[0]:.{digits}f}, {limits[1]:.{digits}f}]" if limits else ""
+    return f"{value:.{digits}f}{shown}"
 
 
 def print_means(output: Output, summary: RunSummary) -> None:
@@ -210,11 +211,11 @@ def are_met(unmet: Sequence[str], without: Sequence[str], settings: Settings) ->
 
 def corrected_line(rate: PassRate) -> str:
     """A pass rate by the judge, and corrected, in a line."""
-    figures = f"{' '.join(as_texts(rate.judged))}, n = {rate.judged.n}"
+    figures = f"{with_interval(rate.judged)}, n = {rate.judged.n}"
     judged = f"{printable(rate.metric)}: pass rate by the judge {figures}"
     if rate.corrected is None:
         return f"{judged}; {rate.note}"
-    return f"{judged}; corrected {' '.join(as_texts(rate.corrected))} ({rate.note})"
+    return f"{judged}; corrected {with_interval(rate.corrected)} ({rate.note})"
 
 
 def _kept(settings: Settings) -> list[Calibration]:

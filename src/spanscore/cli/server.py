@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from google.protobuf import json_format
 
 from spanscore import config
+from spanscore.api import keywords
 from spanscore.api.messages import words
 from spanscore.cli.options import SERVER, Action, Declare, add_limit, argument
 from spanscore.cli.terminal import on_one_line, print_json, utc
@@ -115,11 +118,8 @@ def of_store(
     from spanscore.store import listing  # noqa: PLC0415 - SQLAlchemy, which --help and --server do not need
 
     store = store_config(args)
-    try:
+    with _named_places():
         yield from listing.pages(store, lambda x, at: page(x, query, PAGE, at), limit or None)
-    except ConfigError as error:
-        how = "or name the store by --store, or a running server by --server"
-        raise ConfigError(f"{error}, {how}") from None
 
 
 def read(args: argparse.Namespace, ask: "Callable[[Connection], ItemT]") -> ItemT:
@@ -129,16 +129,21 @@ def read(args: argparse.Namespace, ask: "Callable[[Connection], ItemT]") -> Item
     """
     from spanscore.store import connections  # noqa: PLC0415 - as above
 
-    found = store_config(args)
-    engine = connections.connect_reading(found)
-    if engine is None:
-        how = "or name the store by --store, or a server by --server"
-        raise ConfigError(f"{connections.no_store(found)}, {how}")
+    store = store_config(args)
+    with _named_places():
+        engine = connections.reader(store)
+    with connections.used(engine), connections.snapshot(engine) as connection:
+        return ask(connection)
+
+
+@contextmanager
+def _named_places() -> Iterator[None]:
+    """Say of a store that cannot be used what else can be named."""
     try:
-        with connections.snapshot(engine) as connection:
-            return ask(connection)
-    finally:
-        engine.dispose()
+        yield
+    except ConfigError as error:
+        how = "or name the store by --store, or a running server by --server"
+        raise ConfigError(f"{error}, {how}") from None
 
 
 class Ask:
@@ -205,15 +210,8 @@ def pages(ask: Ask, method: str, request: Any, limit: int) -> Iterator[Any]:
     Raises InputError.
     """
     _require_limit(limit)
-    count = 0
-    while not limit or count < limit:
-        request.page_size = min(limit - count, PAGE) if limit else PAGE
-        answer = ask(method, request)
-        found = getattr(answer, answer.DESCRIPTOR.fields[0].name)
-        yield from found
-        count, request.page_token = count + len(found), answer.next_page_token
-        if not answer.next_page_token:
-            return
+    request.page_size = min(limit, PAGE) if limit else PAGE
+    yield from islice(keywords.pages(partial(ask, method), request), limit or None)
 
 
 def of_server(

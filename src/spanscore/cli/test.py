@@ -12,6 +12,7 @@ from spanscore import suites
 from spanscore.calibration import PassRate, certificates_in
 from spanscore.cli import measurement, score_summary, stored, terminal, trace_files
 from spanscore.cli.options import PLACE, add_judge, argument
+from spanscore.cli.score_summary import ranged, with_interval
 from spanscore.cli.terminal import Columns, Output, console, on_one_line, say, styled, write_file
 from spanscore.config import Settings
 from spanscore.errors import InputError
@@ -202,7 +203,7 @@ def _print_cases(output: Output, run: Run) -> None:
     level = run.suite.agentic.level
 
     def passing(case: CaseResult) -> str:
-        return estimated(rate(case.passed, case.n, level=level)) if case.n else "-"
+        return with_interval(rate(case.passed, case.n, level=level)) if case.n else "-"
 
     columns: Columns = (
         ("case", lambda x: on_one_line(x.case.id, 60)),
@@ -254,7 +255,7 @@ def _print_odds(output: Output, run: Run) -> None:
 
 
 def _print_estimate(output: Output, what: str, estimate: Estimate, digits: int = 2) -> None:
-    output.print(f"{what}: {estimated(estimate, digits)}, n = {estimate.n}")
+    output.print(f"{what}: {with_interval(estimate, digits)}, n = {estimate.n}")
 
 
 def _marks(result: CaseResult) -> str:
@@ -263,18 +264,7 @@ def _marks(result: CaseResult) -> str:
     return f"{marks} +{more}" if more > 0 else marks
 
 
-def estimated(estimate: Estimate, digits: int = 2) -> str:
-    """An estimate with its interval."""
-    limits = None if estimate.interval is None else (estimate.interval.low, estimate.interval.high)
-    return _ranged(estimate.value, limits, digits)
-
-
 def _odds(odds: Any, name: str) -> str:
     low, high = odds[f"{name}_ci_low"], odds[f"{name}_ci_high"]
     limits = None if low is None else (low, high)
-    return "-" if odds[name] is None else _ranged(odds[name], limits, 2)
-
-
-def _ranged(value: float, limits: tuple[float, float] | None, digits: int) -> str:
-    shown = f" [{limits[0]:.{digits}f}, {limits[1]:.{digits}f}]" if limits else ""
-    return f"{value:.{digits}f}{shown}"
+    return "-" if odds[name] is None else ranged(odds[name], limits)
