@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from spanscore import suites
-from spanscore.cli import measurement, terminal, trace_files
+from spanscore.cli import measurement, terminal
 from spanscore.cli.options import add_judge, argument
 from spanscore.cli.score_summary import with_interval
 from spanscore.cli.terminal import Columns, Output, console, counted, on_one_line, print_items
-from spanscore.cli.test import attributes_of, require_models
+from spanscore.cli.test import recorded, require_models
 from spanscore.config import Settings
 from spanscore.errors import InputError
 from spanscore.judge import answers_file, open_judge
@@ -88,10 +88,9 @@ def _recordings(
     suite: suites.Suite, args: argparse.Namespace, path: Path, settings: Settings
 ) -> dict[str, Recording]:
     """The first trial of each case in an agent's recordings, by the case's id."""
-    telemetry = trace_files.loaded([path])
-    traces = trace_files.rebuilt(telemetry, [path], settings)
+    traces, attributes = recorded([path], settings)
     how: Any = {"name": f"{args.suite} in {path}", "skip_unmatched": args.skip_unmatched}
-    how["attributes_of"] = attributes_of(telemetry.spans)
+    how["attributes_of"] = attributes
     prepared = suites.prepare(suite, traces, **how, only_match=True)
     return {case_id: found[0] for case_id, found in prepared.matched.recordings.items()}
 

@@ -193,8 +193,7 @@ def _print_measures(output: Output, found: Comparison) -> None:
 
 def _print_ids(output: Output, what: str, ids: Any) -> None:
     if ids:
-        more = f" and {len(ids) - _MAX_SHOWN} more" if len(ids) > _MAX_SHOWN else ""
-        output.print(f"{what}: {', '.join(on_one_line(x, 60) for x in ids[:_MAX_SHOWN])}{more}")
+        output.print(f"{what}: {terminal.first_of([on_one_line(x, 60) for x in ids], _MAX_SHOWN)}")
 
 
 def counted(found: Comparison) -> str:

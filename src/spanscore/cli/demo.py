@@ -222,7 +222,8 @@ def recorded_requests(folder: Path, now_ns: int) -> list[ExportTraceServiceReque
     spans = [span for request in found for span in _spans(request)]
     later_ns = now_ns - max(x.end_time_unix_nano for x in spans)
     trace_mask, span_mask = secrets.token_bytes(16), secrets.token_bytes(8)
-    for one in (*spans, *(link for span in spans for link in span.links)):
+    known: list[Any] = [*spans, *(link for span in spans for link in span.links)]
+    for one in known:
         one.trace_id = _masked(one.trace_id, trace_mask)
         one.span_id = _masked(one.span_id, span_mask)
     for span in spans:

@@ -5,7 +5,7 @@ import importlib
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import spanscore
 from spanscore import local_files
@@ -94,7 +94,8 @@ def _run(words: Sequence[str]) -> int:
 def _acting(command: str, word: str = "") -> options.Action:
     """The action of a command that `word` names, else the command as one."""
     module = importlib.import_module(f"spanscore.cli.{command.replace('-', '_')}")
-    run, takes = getattr(module, "run", None), getattr(module, "TAKES", ())
+    run: Any = getattr(module, "run", None)
+    takes = getattr(module, "TAKES", ())
     whole = options.Action(COMMANDS[command], module.add_arguments, run, takes)
     found: options.Action = getattr(module, "ACTIONS", {}).get(word, whole)
     return found

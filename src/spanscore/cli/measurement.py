@@ -7,13 +7,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from spanscore import config, dialects, local_files
 from spanscore.cli import score_summary
-from spanscore.cli.terminal import Output, console, json_line, printable, rendered, say
+from spanscore.cli.terminal import Output, console, json_line, printable, progress, rendered, say
 from spanscore.config import Settings
 from spanscore.model.json import dumps
 from spanscore.model.score import Evaluation
@@ -71,22 +71,18 @@ def _printed_lines(evaluations: Iterable[Evaluation], *, only_failing: bool) -> 
     return "".join(f"{json_line(x.to_json())}\n" for x in shown)
 
 
+@dataclass(slots=True)
 class Display:
     """Prints traces and sessions with their scores, above a progress bar where a terminal shows
     one.
     """
 
-    def __init__(
-        self, *, jsonl: bool = False, only_failing: bool = False, silent: bool = False
-    ) -> None:
-        """`silent`: nothing but the bar."""
-        self._jsonl = jsonl
-        self._only_failing = only_failing
-        self._silent = silent
-        self.output = console()
-        self._bar: Progress | None = None
-        self._task: Any = None
-        self._traces = 0
+    jsonl: bool = False
+    only_failing: bool = False
+    output: Output = field(default_factory=console)
+    _bar: "Progress | None" = None
+    _task: Any = None
+    _traces: int = 0
 
     def __enter__(self) -> Self:
         if (shown_on := self._shown_on()) is not None:
@@ -107,29 +103,27 @@ class Display:
         self._traces += isinstance(found.subject, AgentTrace)
         if self._bar is not None:
             self._bar.update(self._task, description=f"scoring: {self._traces:,} traces")
-        how = {"only_failing": self._only_failing}
-        if self._silent:
-            return
+        how = {"only_failing": self.only_failing}
         if isinstance(found.shown, Shown):
             _print_now(found.shown.text)
-        elif self._jsonl:
+        elif self.jsonl:
             _print_now(_printed_lines(found.evaluations, **how))
         else:
             score_summary.print_subject(self.output, found.subject, found.evaluations, **how)
 
     def showing(self, *, to_file: bool) -> Showing | None:
         """What makes elsewhere what is printed here; None where that is for a terminal."""
-        if self.output.is_terminal and not self._jsonl:
+        if self.output.is_terminal and not self.jsonl:
             return None
         width, encoding = self.output.width, self.output.encoding
-        return Showing(self._jsonl, self._only_failing, to_file, width, encoding)
+        return Showing(self.jsonl, self.only_failing, to_file, width, encoding)
 
     def print_given(self, evaluations: Sequence[Evaluation]) -> None:
         """Show scores that others gave, by the trace or the session that they name."""
-        if self._jsonl:
-            _print_now(_printed_lines(evaluations, only_failing=self._only_failing))
+        if self.jsonl:
+            _print_now(_printed_lines(evaluations, only_failing=self.only_failing))
         else:
-            score_summary.print_given(self.output, evaluations, only_failing=self._only_failing)
+            score_summary.print_given(self.output, evaluations, only_failing=self.only_failing)
 
     def read(self, done_bytes: int, total_bytes: int) -> None:
         """Show how much of the files was read. May be called from any thread."""
@@ -147,7 +141,7 @@ class Display:
         """Where the bar is: with what is printed, where that is a terminal, else on standard error
         if that is one.
         """
-        if self.output.is_terminal and not self._jsonl:
+        if self.output.is_terminal and not self.jsonl:
             return self.output
         if self.output.is_terminal or not sys.stderr.isatty():
             return None
@@ -230,10 +224,11 @@ def measured(
         found: list[Evaluation] = []
         if keeps_part:
             stop_on_interrupt(scoring.stop)
-        with Display(silent=True) as display:
+        with progress("scoring", len(traces)) as done:
             async for one in scoring.run([traces]):
-                display.print(one)
                 found += one.evaluations
+                if isinstance(one.subject, AgentTrace):
+                    done()
         return found
 
     evaluations = asyncio.run(collect())

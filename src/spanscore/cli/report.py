@@ -11,10 +11,8 @@ from spanscore.cli import compare, score_files, server, stored, trace_files
 from spanscore.cli.comparison import (
     LATENCY,
     PASS_RATE,
-    CaseChange,
     Comparison,
     Limits,
-    Measure,
     compare as compared_runs,
 )
 from spanscore.cli.measurement import INTERRUPTED, configured, measured
@@ -93,7 +91,6 @@ def _print_remarks(args: argparse.Namespace, results: report.Results) -> None:
     print(f"It contains what users and the agent said, {content}. Only you can read it.")
 
 
-_MAX_START_BYTES = 2**24
 _OF_A_SCORE = (
     *("scope", "status", "metric", "evaluator"),
     *("trace_id", "span_id", "subject_id", "session_key"),
@@ -240,12 +237,9 @@ def _score(given: Given, settings: Settings, args: argparse.Namespace) -> None:
 
 def _has_agent_traces(path: Path) -> bool:
     """Whether a file begins with an agent trace as `spanscore inspect --jsonl` prints it."""
-    if not path.is_file():
-        return False
     try:
-        with path.open("rb") as file:  # text would be decoded beyond the line
-            found = loads(file.readline(_MAX_START_BYTES).decode())
-    except (OSError, UnicodeDecodeError, ValueError):
+        found = loads(score_files.start_of(path))
+    except ValueError:
         return False
     return isinstance(found, dict) and found.keys() >= _OF_A_TRACE
 
@@ -265,6 +259,7 @@ def _agent_traces(path: Path) -> Iterator[AgentTrace]:
 
 
 _UNITS = {PASS_RATE: "%", LATENCY: "s"}
+_SAME_OF_MEASURES = ("name", "difference", "verdict", "regression", "note")
 
 
 def compared(baseline: Given, own: Given) -> report.Comparison:
@@ -274,13 +269,32 @@ def compared(baseline: Given, own: Given) -> report.Comparison:
     """
     a, b = score_files.of_two(*((Path(x.name), x.content) for x in (baseline, own)))
     found = compared_runs(a, b, limits=Limits(), certain=False)
-    counts = {PASS_RATE: _counted(a, b)}
-    changed = sorted((x for x in found.cases if x.is_changed), key=lambda x: x.a == x.b)
+    count = _counted(a, b)
+    differences = [
+        report.Difference(
+            **{name: getattr(x, name) for name in _SAME_OF_MEASURES},
+            baseline=x.a,
+            own=x.b,
+            unit=_UNITS.get(x.name, ""),
+            counted=count if x.name == PASS_RATE else "",
+        )
+        for x in found.measures
+    ]
+    changes = [
+        report.Change(
+            **{name: getattr(x, name) for name in ("name", "measure", "verdict")},
+            baseline=x.a,
+            own=x.b,
+            values=x.means.get(x.measure),
+        )
+        for x in sorted(found.cases, key=lambda x: x.a == x.b)
+        if x.is_changed
+    ]
     return report.Comparison(
         baseline=baseline.name,
         verdict=found.verdict,
-        differences=[_difference(x, counts.get(x.name, "")) for x in found.measures],
-        changes=[_change(x) for x in changed],
+        differences=differences,
+        changes=changes,
         only_in_baseline=found.only_in_a,
         only_in_own=found.only_in_b,
         remarks=_remarks(found),
@@ -306,28 +320,3 @@ def _counted(a: Run, b: Run) -> str:
     counts = ((traces, "trace"), (len(decided) - traces, "session"))
     of = " and ".join(counted(count, what) for count, what in counts if count)
     return f"of {of}, by the metrics that both runs have"
-
-
-def _difference(measure: Measure, count: str) -> report.Difference:
-    return report.Difference(
-        name=measure.name,
-        baseline=measure.a,
-        own=measure.b,
-        difference=measure.difference,
-        verdict=measure.verdict,
-        unit=_UNITS.get(measure.name, ""),
-        regression=measure.regression,
-        note=measure.note,
-        counted=count,
-    )
-
-
-def _change(change: CaseChange) -> report.Change:
-    return report.Change(
-        name=change.name,
-        baseline=change.a,
-        own=change.b,
-        measure=change.measure,
-        values=change.means.get(change.measure),
-        verdict=change.verdict,
-    )

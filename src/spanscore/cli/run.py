@@ -191,8 +191,19 @@ async def run_program(command: Sequence[str], env: Mapping[str, str]) -> int:
     Returns its exit code, for one that a signal ended 128 and the signal's number. Raises
     ProgramError.
     """
-    passing = _Passing()
-    with _handled(passing.send, signal.SIGINT, *_PASSED_ON):
+    process: asyncio.subprocess.Process | None = None
+    early: list[int] = []  # what comes before there is a program
+
+    def pass_on(number: int) -> None:
+        if number == signal.SIGINT and _is_in_foreground():
+            return  # the terminal has sent it to the program as well
+        if process is None:
+            early.append(number)
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    with _handled(pass_on, signal.SIGINT, *_PASSED_ON):
         try:
             process = await asyncio.create_subprocess_exec(*command, env=dict(env))
         except FileNotFoundError:
@@ -201,36 +212,10 @@ async def run_program(command: Sequence[str], env: Mapping[str, str]) -> int:
         except OSError as error:
             message = f"{command[0]}: cannot be run ({error.strerror})"
             raise ProgramError(message, _NOT_EXECUTABLE) from None
-        passing.to(process)
+        for number in early:
+            pass_on(number)
         code = await process.wait()
     return 128 - code if code < 0 else code
-
-
-class _Passing:
-    """Has signals that are sent to us reach a program, which decides when both end.
-
-    What comes before there is a program reaches it as soon as there is one.
-    """
-
-    def __init__(self) -> None:
-        self._program: asyncio.subprocess.Process | None = None
-        self._early: list[int] = []
-
-    def to(self, program: asyncio.subprocess.Process) -> None:
-        """Pass signals on to this program."""
-        self._program = program
-        for number in self._early:
-            self.send(number)
-
-    def send(self, number: int) -> None:
-        """Pass one signal on."""
-        if number == signal.SIGINT and _is_in_foreground():
-            return  # the terminal has sent it to the program as well
-        if self._program is None:
-            self._early.append(number)
-            return
-        with contextlib.suppress(ProcessLookupError):
-            self._program.send_signal(number)
 
 
 @contextlib.contextmanager

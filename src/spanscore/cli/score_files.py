@@ -20,7 +20,7 @@ _MAX_BYTES = 512 * 2**20
 _KIND = "spanscore.run"
 _SCHEMA = f"{_KIND}/1"
 _GZIP = b"\x1f\x8b"
-_MAX_START_BYTES, _MAX_SCHEMA_CHARS = 2**22, 200
+_MAX_START_BYTES, _MAX_SCHEMA_CHARS = 2**24, 200
 PROVENANCE = ("kind", "name", "version", "model", "prompt_hash", "embedding")
 """What says who scored, and how."""
 Content: TypeAlias = dict[str, Any] | list[dict[str, Any]]
@@ -144,18 +144,23 @@ def _as_written(path: Path, what: str) -> Iterator[None]:
 
 def is_readable(path: Path) -> bool:
     """Whether a file begins as one of either kind does."""
-    if not path.is_file():
-        return False
-    try:
-        with path.open("rb") as file:  # text would be decoded beyond the line
-            lines = iter(lambda: file.readline(_MAX_START_BYTES), b"")
-            start = next(filter(bytes.strip, lines), b"").decode()
-    except (OSError, UnicodeDecodeError):
-        return False
+    start = start_of(path)
     if start.lstrip().startswith("{") and f'"{_KIND}/' in start[:_MAX_SCHEMA_CHARS]:
         return True
     first = _parsed(start)
     return isinstance(first, dict) and {"metric", "status", "evaluator"} <= first.keys()
+
+
+def start_of(path: Path) -> str:
+    """The first line of a file that has anything in it; "" where it is no file of text."""
+    try:
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:  # text would be decoded beyond the line
+            lines = iter(lambda: file.readline(_MAX_START_BYTES), b"")
+            return next(filter(bytes.strip, lines), b"").decode()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _exported(path: Path) -> "files.Telemetry | None":

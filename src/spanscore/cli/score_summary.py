@@ -320,17 +320,15 @@ def notices(outcomes: Sequence[Counted]) -> list[str]:
     """What is missing, a line for each cause."""
     found = []
     for cause in _NOT_SET_UP:
-        of_cause = [x.evaluation for x in _skipped(outcomes, cause)]
-        if of_cause:
+        if of_cause := _skipped(outcomes, cause):
             reason = on_one_line(_of_all(of_cause), _MAX_CHARS)
-            names = list(dict.fromkeys(x.metric for x in of_cause))
+            names = list(dict.fromkeys(x.evaluation.metric for x in of_cause))
             are = "is" if len(names) == 1 else "are"
             found.append(f"{first_of(names, _MAX_NAMES)} {are} skipped: {reason}")
     if over_budget := _skipped(outcomes, "budget"):
         reason = on_one_line(over_budget[0].evaluation.reason, _MAX_CHARS)
         found.append(f"{counted(_count(over_budget), 'score is', 'scores are')} skipped: {reason}")
-    failed = _failed(outcomes)
-    if failed and no_score(outcomes) is None:
+    if (failed := _failed(outcomes)) and no_score(outcomes) is None:
         count = counted(_count(failed), "score")
         found.append(f"{count} failed, most of them so: {_most_common(failed)}")
     return found
@@ -372,10 +370,10 @@ def _failed(outcomes: Iterable[Counted]) -> list[Counted]:
     return [x for x in outcomes if x.evaluation.status == "failed"]
 
 
-def _of_all(skipped: Sequence[Evaluation]) -> str:
+def _of_all(skipped: Sequence[Counted]) -> str:
     """The reason of the first, in which its metric stands for all of them."""
-    reason, metric = skipped[0].reason, skipped[0].metric
-    if all(x.metric == metric for x in skipped):
+    reason, metric = skipped[0].evaluation.reason, skipped[0].evaluation.metric
+    if all(x.evaluation.metric == metric for x in skipped):
         return reason
     return reason.replace(f" judges {metric}:", " judges them:")
 

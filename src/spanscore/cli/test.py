@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,13 +74,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _prepared(args: argparse.Namespace, suite: suites.Suite | None, settings: Settings) -> Prepared:
     """The suite, else what the traces state, with what was recorded or stored for it."""
-    attributes: AttributesOf
-    if not args.path:
-        traces, attributes = stored.read(args).traces, own_attributes
+    if args.path:
+        traces, attributes = recorded(args.path, settings)
     else:
-        telemetry = trace_files.loaded(args.path)
-        attributes = attributes_of(telemetry.spans)
-        traces = trace_files.rebuilt(telemetry, args.path, settings)
+        traces, attributes = stored.read(args).traces, own_attributes
     return suites.prepare(
         suite or suites.suite_of(traces),
         traces,
@@ -125,12 +122,13 @@ def require_models(settings: Settings, model: str | None) -> None:
         check_models(settings.judge, models)
 
 
-def attributes_of(spans: Iterable[Span]) -> Callable[[AgentTrace], Iterable[Attributes]]:
-    """Finds the attributes of all spans, and of their resources, in the OTel traces of an agent
-    trace.
+def recorded(paths: Sequence[Path], settings: Settings) -> tuple[list[AgentTrace], AttributesOf]:
+    """The agent traces in files, and what finds the attributes of all spans, and of their
+    resources, in the OTel traces of one.
     """
+    telemetry = trace_files.loaded(paths)
     by_trace: defaultdict[str, list[Span]] = defaultdict(list)
-    for span in spans:
+    for span in telemetry.spans:
         by_trace[span.trace_id].append(span)
 
     def attributes(trace: AgentTrace) -> Iterable[Attributes]:
@@ -139,7 +137,7 @@ def attributes_of(spans: Iterable[Span]) -> Callable[[AgentTrace], Iterable[Attr
                 yield span.resource.attributes
                 yield span.attributes
 
-    return attributes
+    return trace_files.rebuilt(telemetry, paths, settings), attributes
 
 
 def _export(args: argparse.Namespace, settings: Settings, found: suites.Run) -> None:
