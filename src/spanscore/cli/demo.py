@@ -159,7 +159,7 @@ def _print_scores(
     labelled = [x for x in found if x.shown_label in {"pass", "fail"}]
     passed = sum(x.shown_label == "pass" for x in labelled)
     output.print(f"Summary: {passed} of {len(labelled)} scores pass")
-    for score in (x for x in found if x.is_failing):
+    for score in score_summary.failing(found):
         name = score.session_id if score.scope == "session" else score.target.trace_id[:8]
         value = "" if score.value is None else f" {score.value:.2f}"
         word = score.shown_label or score.status

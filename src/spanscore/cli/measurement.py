@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -47,13 +48,10 @@ class Showing:
     def __call__(self, subject: AgentTrace | Session, evaluations: Sequence[Evaluation]) -> Shown:
         """What is printed of a trace or session."""
         lines = json_lines(evaluations) if self.to_file else ""
+        shown = score_summary.failing(evaluations, only=self.only_failing)
         if self.jsonl:
-            return Shown(_printed_lines(evaluations, only_failing=self.only_failing), lines)
-        how = {"only_failing": self.only_failing}
-
-        def show(output: Output) -> None:
-            score_summary.print_subject(output, subject, evaluations, **how)
-
+            return Shown(_printed_lines(shown), lines)
+        show = partial(score_summary.print_subject, subject=subject, evaluations=shown)
         return Shown(rendered(show, self.width, self.encoding), lines)
 
 
@@ -66,9 +64,8 @@ def _print_now(text: str) -> None:
     print(text, end="", flush=True)
 
 
-def _printed_lines(evaluations: Iterable[Evaluation], *, only_failing: bool) -> str:
-    shown = (x for x in evaluations if x.is_failing or not only_failing)
-    return "".join(f"{json_line(x.to_json())}\n" for x in shown)
+def _printed_lines(evaluations: Iterable[Evaluation]) -> str:
+    return "".join(f"{json_line(x.to_json())}\n" for x in evaluations)
 
 
 @dataclass(slots=True)
@@ -103,13 +100,13 @@ class Display:
         self._traces += isinstance(found.subject, AgentTrace)
         if self._bar is not None:
             self._bar.update(self._task, description=f"scoring: {self._traces:,} traces")
-        how = {"only_failing": self.only_failing}
+        shown = score_summary.failing(found.evaluations, only=self.only_failing)
         if isinstance(found.shown, Shown):
             _print_now(found.shown.text)
         elif self.jsonl:
-            _print_now(_printed_lines(found.evaluations, **how))
+            _print_now(_printed_lines(shown))
         else:
-            score_summary.print_subject(self.output, found.subject, found.evaluations, **how)
+            score_summary.print_subject(self.output, found.subject, shown)
 
     def showing(self, *, to_file: bool) -> Showing | None:
         """What makes elsewhere what is printed here; None where that is for a terminal."""
@@ -120,10 +117,11 @@ class Display:
 
     def print_given(self, evaluations: Sequence[Evaluation]) -> None:
         """Show scores that others gave, by the trace or the session that they name."""
+        shown = score_summary.failing(evaluations, only=self.only_failing)
         if self.jsonl:
-            _print_now(_printed_lines(evaluations, only_failing=self.only_failing))
+            _print_now(_printed_lines(shown))
         else:
-            score_summary.print_given(self.output, evaluations, only_failing=self.only_failing)
+            score_summary.print_given(self.output, shown)
 
     def read(self, done_bytes: int, total_bytes: int) -> None:
         """Show how much of the files was read. May be called from any thread."""

@@ -20,6 +20,7 @@ from spanscore.errors import InputError
 from spanscore.evaluation.procedure import narrowed
 from spanscore.export.config import Config as Export
 from spanscore.offline import metric_names
+from spanscore.offline.summary import RunSummary
 from spanscore.temporary_files import kept_folder
 
 _NOTHING_CAME = (
@@ -104,7 +105,9 @@ async def _run(
     if traces:
         output = console(to_stderr=True)
         output.print()
-        score_summary.print_all(output, settings, traces, evaluations, only_failing=args.failing)
+        shown = score_summary.failing(evaluations, only=args.failing)
+        score_summary.print_subjects(output, traces, shown)
+        score_summary.print_summary(output, settings, RunSummary.of(evaluations))
     for remark in (*notices, *interrupted, *nothing):
         say(remark)
     if args.keep is not None:

@@ -19,25 +19,13 @@ from spanscore.offline.summary import Counted, Counts, RunSummary
 from spanscore.stats import Estimate
 
 
-def print_all(
-    output: Output,
-    settings: Settings,
-    traces: Sequence[AgentTrace],
-    evaluations: Sequence[Evaluation],
-    *,
-    only_failing: bool = False,
-) -> None:
-    """Print the traces with their scores, their sessions with theirs, and the summary."""
-    print_subjects(output, traces, evaluations, only_failing=only_failing)
-    print_summary(output, settings, RunSummary.of(evaluations))
+def failing(evaluations: Iterable[Evaluation], *, only: bool = True) -> list[Evaluation]:
+    """What does not pass or could not be measured; without `only`, everything."""
+    return [x for x in evaluations if x.is_failing or not only]
 
 
 def print_subjects(
-    output: Output,
-    traces: Sequence[AgentTrace],
-    evaluations: Sequence[Evaluation],
-    *,
-    only_failing: bool = False,
+    output: Output, traces: Sequence[AgentTrace], evaluations: Iterable[Evaluation]
 ) -> None:
     """Print the traces with their scores, then their sessions with theirs."""
     by_subject: defaultdict[tuple[str, str], list[Evaluation]] = defaultdict(list)
@@ -46,23 +34,16 @@ def print_subjects(
     subjects: list[AgentTrace | Session] = [*traces, *trace_files.sessions(traces)]
     for subject in subjects:
         scope = "trace" if isinstance(subject, AgentTrace) else "session"
-        print_subject(output, subject, by_subject[scope, subject.id], only_failing=only_failing)
+        print_subject(output, subject, by_subject[scope, subject.id])
 
 
 def print_subject(
-    output: Output,
-    subject: AgentTrace | Session,
-    evaluations: Sequence[Evaluation],
-    *,
-    only_failing: bool = False,
+    output: Output, subject: AgentTrace | Session, evaluations: Iterable[Evaluation]
 ) -> None:
-    """Print the scores of a trace or session, but for what no judge or embedding is configured for.
-
-    `only_failing`: only what does not pass or could not be measured. Nothing is printed where
-    nothing is left.
+    """Print the scores of a trace or session, but for what no judge or embedding is configured for;
+    nothing where nothing is left.
     """
-    shown = [x for x in evaluations if not is_not_set_up(x)]
-    rows = [x for x in shown if x.is_failing or not only_failing]
+    rows = [x for x in evaluations if not is_not_set_up(x)]
     if rows and isinstance(subject, AgentTrace):
         print_block(output, f"trace {subject.trace_ids[0]}", subject.user_input, rows)
     elif rows and isinstance(subject, Session):
@@ -70,13 +51,12 @@ def print_subject(
         print_block(output, f"session {subject.session_id}", count, rows)
 
 
-def print_given(output: Output, evaluations: Sequence[Evaluation], *, only_failing: bool) -> None:
+def print_given(output: Output, evaluations: Iterable[Evaluation]) -> None:
     """Print scores that others gave, by the trace or the session that they name."""
     by_title: defaultdict[str, list[Evaluation]] = defaultdict(list)
     for x in evaluations:
         name = x.session_id if x.scope == "session" else x.target.trace_id
-        if x.is_failing or not only_failing:
-            by_title[f"{x.scope} {name}"].append(x)
+        by_title[f"{x.scope} {name}"].append(x)
     for title, rows in by_title.items():
         print_block(output, title, None, rows)
 
