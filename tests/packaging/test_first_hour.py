@@ -75,7 +75,8 @@ def test_the_quickstart_scores_an_agent_without_a_key_and_with_a_model(paste, tm
     with ScriptedServer(ObligingModel()) as model:
         settings = tmp_path / "spanscore.yaml"
         text = settings.read_text()
-        settings.write_text(text.replace("http://127.0.0.1:11434/v1", model.url))
+        text = text.replace("http://127.0.0.1:11434/v1", model.url)
+        settings.write_text(f"{text}shutdown_timeout: 300s\n")  # for a busy machine
         judged = paste(with_model)
     assert re.findall(r"^task_completion +(\w+)", judged, re.MULTILINE) == ["pass", "pass"]
     assert {x["model"] for x in model.calls} == {"qwen2.5:14b"}
