@@ -18,7 +18,7 @@ from google.protobuf import json_format
 
 from spanscore import config
 from spanscore.api import keywords
-from spanscore.api.messages import words
+from spanscore.api.messages import words, words_by_number
 from spanscore.cli.options import SERVER, Action, Declare, add_limit, argument
 from spanscore.cli.terminal import on_one_line, print_json, utc
 from spanscore.errors import ConfigError, InputError, SpanscoreError, nearest
@@ -483,8 +483,8 @@ def word(message: Any, field: str) -> str:
 
 
 def _word(enum: Any, number: int) -> str:
-    known = {x: name for name, x in words(enum).items()}
-    return known.get(number, str(number) if number else "unspecified")
+    found: str = words_by_number(enum).get(number, str(number) if number else "unspecified")
+    return found
 
 
 def id_of(message: Any) -> str:
