@@ -5,6 +5,7 @@ import importlib
 import sys
 import traceback
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, NoReturn
 
 import spanscore
@@ -91,9 +92,13 @@ def _run(words: Sequence[str]) -> int:
     return _acting(args.command, getattr(args, "action", "")).run(args)
 
 
+def _module(command: str) -> ModuleType:
+    return importlib.import_module(f"spanscore.cli.{command.replace('-', '_')}")
+
+
 def _acting(command: str, word: str = "") -> options.Action:
     """The action of a command that `word` names, else the command as one."""
-    module = importlib.import_module(f"spanscore.cli.{command.replace('-', '_')}")
+    module = _module(command)
     run: Any = getattr(module, "run", None)
     takes = getattr(module, "TAKES", ())
     whole = options.Action(COMMANDS[command], module.add_arguments, run, takes)
