@@ -1,6 +1,7 @@
 """Both clients against a real server whose answers a test decides."""
 
 import asyncio
+import threading
 
 import pytest
 from serving import serving
@@ -307,6 +308,44 @@ def test_a_stream_that_fails_raises_what_a_call_would():
         pytest.raises(NotFoundError, match="there is no run"),
     ):
         list(client.runs.watch("1"))
+
+
+class Endless(Runs):
+    """Streams a run's states until the client wants no more."""
+
+    def __init__(self):
+        super().__init__()
+        self.ended = threading.Event()
+
+    @needs("read")
+    async def watch_run(self, request, call):
+        try:
+            while True:
+                yield run_service_pb2.Run(name=request.name)
+                await asyncio.sleep(0.01)
+        finally:
+            self.ended.set()
+
+
+def test_a_stream_that_is_left_ends_at_the_server():
+    servicer = Endless()
+    with serving(servicer) as endpoint, Client(endpoint) as client:
+        for _ in client.runs.watch("1"):
+            break
+        assert servicer.ended.wait(60)
+
+
+def test_an_asynchronous_stream_that_is_left_ends_at_the_server():
+    servicer = Endless()
+
+    async def leave(endpoint):
+        async with AsyncClient(endpoint) as client:
+            async for _ in client.runs.watch("1"):
+                break
+            return await asyncio.to_thread(servicer.ended.wait, 60)
+
+    with serving(servicer) as endpoint:
+        assert asyncio.run(leave(endpoint))
 
 
 def test_a_stream_of_a_server_that_has_never_answered_is_given_up_soon():

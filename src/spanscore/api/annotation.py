@@ -117,8 +117,6 @@ def _judge(
 
 
 _JUDGE = ("metric", "evaluator", "version", "model", "prompt_hash", "embedding", "threshold")
-
-
 _CELLS = ("true_pass", "false_fail", "false_pass", "true_fail")
 
 

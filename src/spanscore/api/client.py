@@ -284,14 +284,15 @@ class _Channel:
         def call(request: Any, timeout: float | None = None, **how: Any) -> Iterator[Any]:
             breaks = Breaks()
             while True:
+                sent = send(request, timeout=timeout, **self.given(how))
                 try:
-                    yield from filter(
-                        breaks.is_new, send(request, timeout=timeout, **self.given(how))
-                    )
+                    yield from filter(breaks.is_new, sent)
                 except grpc.RpcError as error:
                     wait_s = breaks.wait_s(error)
                 else:
                     return
+                finally:
+                    sent.cancel()  # else the server goes on where the caller leaves the stream
                 self.sleep(wait_s)
 
         return call
@@ -325,14 +326,17 @@ class _AsyncChannel(_Channel):
         async def call(request: Any, **how: Any) -> AsyncIterator[Any]:
             breaks = Breaks()
             while True:
+                sent = send(request, **self.given(how))
                 try:
-                    async for response in send(request, **self.given(how)):
+                    async for response in sent:
                         if breaks.is_new(response):
                             yield response
                 except grpc.RpcError as error:
                     wait_s = breaks.wait_s(error)
                 else:
                     return
+                finally:
+                    sent.cancel()  # as above
                 await self.sleep(wait_s)
 
         return call

@@ -151,7 +151,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 def _declare(name: str, command: argparse.ArgumentParser, word: str) -> None:
     """Declare a command's options, or those of its action, where the next word names one."""
     acting = _acting(name, word)
-    if acting != _acting(name):
+    if word in getattr(_module(name), "ACTIONS", {}):
         command.prog = f"{command.prog} {word}"
         command.description = options.sentence(acting.summary)
         command.add_argument("action", choices=[word], metavar=word, help=argparse.SUPPRESS)
