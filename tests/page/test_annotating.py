@@ -176,6 +176,19 @@ def test_keys_label_nothing_until_the_next_one_is_shown(annotate, served):
     assert [x[2] for x in _labels(served)] == ["pass"]
 
 
+def test_nothing_is_said_of_the_last_label_while_the_next_is_being_saved(annotate, served):
+    page = annotate(served)
+    page.keyboard.press("y")
+    _said(page, "pass is saved")
+    slow = []
+    page.route("**/*CreateScore", lambda route: slow.append(route), times=1)  # noqa: PLW0108 - Playwright looks into it
+    page.keyboard.press("y")
+    assert until(lambda: slow or page.wait_for_timeout(20))
+    assert page.locator(".said").text_content() == ""
+    slow[0].continue_()
+    _said(page, "pass is saved")
+
+
 def test_a_label_whose_answer_is_lost_is_saved_with_the_comment_as_it_is_now(annotate, served):
     page = annotate(served)
 

@@ -30,10 +30,10 @@ export function makeLabels(options) {
     if (isBusy || subject === null) return;
     isBusy = true;
     problem.hidden = true;
+    said.textContent = ""; // what was said of the last one is not said of this one
     try {
       said.textContent = await work();
     } catch (error) {
-      said.textContent = "";
       problem.textContent = `${what}: ${error.message}`;
       problem.hidden = false;
     }
