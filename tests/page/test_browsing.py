@@ -61,7 +61,9 @@ def test_the_first_page_has_the_metrics_that_fail_with_the_judges_reasons(show, 
 
 def test_a_failing_metric_has_its_pass_rate_with_n_and_an_interval(show, server):
     page = show(server)
-    text = page.locator(".reasons-part h2", has_text="task_completion").inner_text()
+    heading = page.locator(".reasons-part h2", has_text="task_completion")
+    heading.locator(".rate-of").wait_for()  # the reasons do not wait for it
+    text = heading.inner_text()
     assert re.search(
         r"[89]\d(\.\d)? % 8\d(\.\d)? % to 9\d(\.\d)? % n = \d+ scores in 100 sessions",
         " ".join(text.split()),
