@@ -123,13 +123,13 @@ def test_scores_of_a_run_are_listed_only_with_its_id(runs, serving, capsys, tmp_
     assert listed == [[], [run["name"].removeprefix("runs/")]]
 
 
-@pytest.mark.slow
 def test_a_state_that_only_a_newer_server_knows_is_shown_by_its_number():
     run = pb.Run(name="runs/a", state=99)
     assert server.word(run, "state") == "99"
     assert list(server.describe(run)) == ["name          runs/a", "state         99"]
 
 
+@pytest.mark.slow
 def test_a_deleted_run_is_gone(runs):
     run = created(runs)
     runs("watch", run["name"])
